@@ -1,0 +1,37 @@
+# The two commands of the README are `make demo` and `make test`; both set everything up first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help demo test bench lint clean setup
+
+help:
+	@echo "make demo   set up, then show the store at work"
+	@echo "make test   set up, then run every test, the type checker and the linter"
+	@echo "make bench  set up, then measure Lowtide beside sqlite3 and py-lmdb"
+	@echo "make clean  remove what the above created"
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
+	@echo "Setting up $(VENV) (a minute, once) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,demo,bench]'
+	@touch $@
+
+demo: setup
+	@$(BIN)/python -m demo
+
+test: setup
+	@$(BIN)/python -m pytest
+
+bench: setup
+	@$(BIN)/python -m bench
+
+lint: setup
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output

@@ -1,0 +1,214 @@
+"""One store under updates, in a process of its own.
+
+A process each makes the resident memory that of one store, and lets the driver stop the whole of it between two
+portions of work: background checkpoints of a store that waits for its turn would otherwise run in time that nobody
+counts. The driver writes one order a line to its input, and reads one line of JSON in answer.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import IO, TypeVar
+
+import msgspec
+
+import lowtide
+from bench import machine
+from bench.documents import Pair, make_key
+from bench.peers import LOAD_LENGTH
+
+Answer = TypeVar("Answer")
+
+VALUE_BYTES = 150
+TRANSACTION_UPDATES = 100
+PAYLOAD_BYTES = len(make_key(0)) + VALUE_BYTES  # the least that one update adds to the log
+
+_FILLER = bytes(random.Random(7).randrange(256) for _ in range(VALUE_BYTES - 16))
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The state of a store after a portion of updates."""
+
+    updates: int  # since the start
+    seconds: float  # for this portion alone
+    rate: float  # updates per second in this portion
+    versions: int
+    version_bytes: int
+    history: int
+    log_bytes: int
+    resident_bytes: int
+    disk_bytes: int
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What tells one variant from the other."""
+
+    title: str
+    reader: bool
+    collector: str = "exact"
+
+
+class Updater:
+    """A store, the updates made to it, and perhaps a reader that has been there since before the first of them."""
+
+    def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
+        self._directory = directory
+        self._keys = [make_key(number) for number in range(keys)]
+        self._latest = [0] * keys  # the serial number of the last update of each key
+        self._serial = 0
+        self._random = random.Random(1)
+        self._resources = ExitStack()
+        self._store = self._resources.enter_context(
+            lowtide.open(directory, durability="relaxed", collector=setup.collector)
+        )
+        for start in range(0, keys, LOAD_LENGTH):
+            with self._store.transaction() as transaction:
+                documents = transaction.keyspace("documents")
+                for key in self._keys[start : start + LOAD_LENGTH]:
+                    documents.put(key, _value(0))
+        self._store.checkpoint()
+        self._reader = self._resources.enter_context(self._store.snapshot()) if setup.reader else None
+
+    def update(self, count: int) -> Sample:
+        numbers = self._random.choices(range(len(self._keys)), k=count)
+        keys, store, serial = self._keys, self._store, self._serial
+        started = perf_counter()
+        for start in range(0, count, TRANSACTION_UPDATES):
+            with store.transaction() as transaction:
+                put = transaction.keyspace("documents").put
+                for number in numbers[start : start + TRANSACTION_UPDATES]:
+                    serial += 1
+                    put(keys[number], _value(serial))
+        seconds = perf_counter() - started
+        for number in numbers:
+            self._serial += 1
+            self._latest[number] = self._serial
+        return self._sample(count, seconds)
+
+    def _sample(self, count: int, seconds: float) -> Sample:
+        stats = self._store.stats()
+        return Sample(
+            updates=self._serial,
+            seconds=seconds,
+            rate=count / seconds if seconds else 0.0,
+            versions=stats.versions,
+            version_bytes=stats.version_bytes,
+            history=stats.history,
+            log_bytes=stats.log_bytes,
+            resident_bytes=machine.resident_bytes(),
+            disk_bytes=machine.disk_bytes(self._directory),
+        )
+
+    def wrong_values(self) -> int:
+        """How many keys differ from what the store, and the reader, have to show."""
+        with self._store.snapshot() as now:
+            wrong = _differences(now.keyspace("documents").scan(), self._keys, self._latest)
+        if self._reader is not None:
+            then = self._reader.keyspace("documents").scan()
+            wrong += _differences(then, self._keys, [0] * len(self._keys))
+        return wrong
+
+    def close(self) -> None:
+        self._resources.close()
+
+
+def _value(serial: int) -> bytes:
+    return b"%016d" % serial + _FILLER
+
+
+def _differences(found: Iterator[Pair], keys: list[bytes], serials: list[int]) -> int:
+    pairs = dict(found)
+    missing = sum(pairs.pop(key, None) != _value(serial) for key, serial in zip(keys, serials, strict=True))
+    return missing + len(pairs)
+
+
+class Variant:
+    """The driver's side: a store in a child process that runs only while it is spoken to."""
+
+    def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
+        self.setup = setup
+        command = [sys.executable, "-m", __name__, str(directory), str(keys), setup.collector]
+        # A group of its own, so that stopping it also stops processes the store itself may start.
+        self._process = subprocess.Popen(
+            command + ["--reader"] * setup.reader,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        self._answer(int)  # zero, once the store is loaded
+
+    def update(self, count: int) -> Sample:
+        return self._ask(f"update {count}", Sample)
+
+    def wrong_values(self) -> int:
+        return self._ask("verify", int)
+
+    def __enter__(self) -> "Variant":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._signal(signal.SIGCONT)
+            if error is not None:
+                self._process.terminate()
+            self._pipe(self._process.stdin).close()
+            self._process.wait(60)
+
+    def _ask(self, order: str, kind: type[Answer]) -> Answer:
+        self._signal(signal.SIGCONT)
+        pipe = self._pipe(self._process.stdin)
+        pipe.write(order + "\n")
+        pipe.flush()
+        return self._answer(kind)
+
+    def _answer(self, kind: type[Answer]) -> Answer:
+        line = self._pipe(self._process.stdout).readline()
+        if not line:
+            raise RuntimeError(f"the store {self.setup.title!r} ended with status {self._process.wait()}")
+        self._signal(signal.SIGSTOP)
+        return msgspec.json.decode(line, type=kind)
+
+    def _signal(self, number: signal.Signals) -> None:
+        os.killpg(self._process.pid, number)
+
+    @staticmethod
+    def _pipe(pipe: IO[str] | None) -> IO[str]:
+        assert pipe is not None
+        return pipe
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.variant", description=__doc__)
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("keys", type=int)
+    parser.add_argument("collector")
+    parser.add_argument("--reader", action="store_true")
+    options = parser.parse_args()
+    updater = Updater(options.directory, Setup("", options.reader, options.collector), options.keys)
+    _say(0)
+    for line in sys.stdin:
+        order, *arguments = line.split()
+        _say(updater.update(int(arguments[0])) if order == "update" else updater.wrong_values())
+    updater.close()
+
+
+def _say(answer: Sample | int) -> None:
+    print(msgspec.json.encode(answer).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

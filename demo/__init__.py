@@ -1,0 +1,1 @@
+"""Lowtide at work, live in the terminal: `python -m demo`."""

@@ -1,0 +1,52 @@
+"""Lowtide: an embedded transactional store for Python.
+
+The few nouns: a :class:`Store` is an open directory; a :class:`Transaction` a snapshot to read from, a buffer to
+write to and a commit; a :class:`Snapshot` an instant that is kept; a :class:`Keyspace` an ordered map of bytes to
+bytes.
+"""
+
+from lowtide.errors import (
+    ConflictError,
+    CorruptionError,
+    DiskFull,
+    Error,
+    SnapshotExpired,
+    StoreFailed,
+    StoreLocked,
+    TransientError,
+    UsageError,
+)
+from lowtide.options import Options
+from lowtide.stats import SnapshotStats, Stats
+from lowtide.store import Store
+from lowtide.store import open_store as open
+from lowtide.transaction.isolation import Isolation
+from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
+from lowtide.transaction.savepoint import Savepoint
+from lowtide.transaction.snapshot import Snapshot
+from lowtide.transaction.transaction import Transaction
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConflictError",
+    "CorruptionError",
+    "DiskFull",
+    "Error",
+    "Isolation",
+    "Keyspace",
+    "Options",
+    "ReadKeyspace",
+    "Savepoint",
+    "Snapshot",
+    "SnapshotExpired",
+    "SnapshotStats",
+    "Stats",
+    "Store",
+    "StoreFailed",
+    "StoreLocked",
+    "Transaction",
+    "TransientError",
+    "UsageError",
+    "open",
+]

@@ -1,0 +1,261 @@
+"""The base: one LMDB environment with a few tables.
+
+    rows        full key -> row (see codec)
+    history     two tables, see history
+    tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may go
+    keyspaces   name -> prefix of its full keys
+    meta        "boundary" -> ts; "store" -> id of the store
+
+Who writes: one write transaction at a time, begun by the maintenance thread, by recovery or by a helper process; LMDB
+itself keeps them apart. Readers take no lock. An LMDB read transaction lives for one lookup or one stretch of a scan,
+never as long as a snapshot. Growing the map ends the read transactions that happen to run: they begin again, see
+``_again``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+import lmdb
+
+from lowtide.base.chunks import distinct_keys, stretch
+from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, is_tombstone, row_ts
+from lowtide.base.history import History
+from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
+
+_BOUNDARY = b"boundary"
+_STORE = b"store"
+_MAX_READERS = 1024
+_SMALLEST_MAP = 1 << 20
+_GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
+"""What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
+
+_Result = TypeVar("_Result")
+
+
+class Base:
+    """An open base. Any thread may read; see the module for who writes."""
+
+    def __init__(self, directory: Path, map_size: int, *, may_grow: bool = True) -> None:
+        self.directory = directory
+        self._may_grow = may_grow
+        self.env = _open(directory, map_size)
+        self.rows = self.env.open_db(b"rows")
+        self.history = History(
+            self.env.open_db(b"history"), self.env.open_db(b"history-index", dupsort=True, dupfixed=True)
+        )
+        self.tombstones = self.env.open_db(b"tombstones")
+        self.keyspaces = self.env.open_db(b"keyspaces")
+        self.meta = self.env.open_db(b"meta")
+        self.closed = False
+        self._growing = threading.RLock()
+        self._begin = self.env.begin
+        self.history_below = self.read_boundary() or 0
+        """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
+        sees that commit sees this, and an early look into the history costs time only."""
+
+    # Reading
+
+    def read(self, full_key: bytes, ts: int, newer: bytes) -> bytes | None:
+        """The value of ``full_key`` at ``ts``; ``newer`` is ``horizon(ts)``.
+
+        Begun after the caller looked into the chains: what those no longer had was in an LMDB commit that
+        preceded its dropping, so it is seen here.
+        """
+        try:
+            txn = self._begin(self.rows)
+            row = txn.get(full_key)
+            if row is not None and row < newer:
+                txn.abort()
+                return row[8:]
+            value = self.history.lookup(txn, full_key, ts) if ts < self.history_below else None
+            txn.abort()
+            return value
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.read(full_key, ts, newer), full_key)
+
+    def read_latest(self, full_key: bytes) -> bytes | None:
+        """The value of ``full_key`` as of the last checkpoint."""
+        try:
+            txn = self._begin(self.rows)
+            row = txn.get(full_key)
+            txn.abort()
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.read_latest(full_key), full_key)
+        return row[8:] if row is not None and not is_tombstone(row) else None
+
+    def changed_at(self, full_key: bytes) -> int:
+        """The timestamp of the last change of ``full_key`` that the base knows of; 0 if none."""
+        try:
+            with self._begin(self.rows) as txn:
+                row = txn.get(full_key)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.changed_at(full_key), full_key)
+        return row_ts(row) if row is not None else 0
+
+    def chunk(
+        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """What is visible at ``ts`` of a stretch of keys: entries in scan order, and the last key that was looked at.
+
+        That key is None when the range is exhausted.
+        """
+        try:
+            with self._begin(self.rows) as txn:
+                return self._chunk(txn, low, high, ts, limit, reverse)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse), low)
+
+    def _chunk(
+        self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        newer = horizon(ts)
+        entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+        last = entries[-1][0] if more else None
+        visible = [(key, row[8:]) for key, row in entries if row < newer]
+        if ts >= self.history_below:
+            return visible, last
+        if last is not None:
+            low, high = (last, high) if reverse else (low, last + b"\x00")
+        keys, more = distinct_keys(txn, self.history.index, low, high, limit, reverse)
+        if more:
+            last = keys[-1]
+            visible = [entry for entry in visible if (entry[0] >= last if reverse else entry[0] <= last)]
+        found = dict(visible)
+        for key in keys:
+            if key not in found and (value := self.history.lookup(txn, key, ts)) is not None:
+                found[key] = value
+        return sorted(found.items(), reverse=reverse), last
+
+    def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
+        """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""
+        try:
+            with self._begin(self.rows) as txn:
+                entries, more = stretch(txn, self.rows, low, high, limit, False)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.changed_keys(low, high, since, limit), low)
+        return [key for key, row in entries if row_ts(row) > since], entries[-1][0] if more else None
+
+    def count_history(self) -> int:
+        """How many superseded versions are kept."""
+        try:
+            with self._begin() as txn:
+                return self.history.count(txn)
+        except lmdb.Error as error:
+            return self._again(error, self.count_history, b"")
+
+    def read_boundary(self) -> int | None:
+        """The commit up to which the base holds the log; None in a base that was never written."""
+        with self._begin() as txn:
+            return self.boundary_in(txn)
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
+        value = txn.get(_BOUNDARY, db=self.meta)
+        return decode_ts(value) if value is not None else None
+
+    def _again(self, error: lmdb.Error, attempt: Callable[[], _Result], full_key: bytes) -> _Result:
+        """Repeat a read that growing the map interrupted, once the growing is over."""
+        if self.closed:
+            raise UsageError("the store is closed") from error
+        if isinstance(error, lmdb.BadValsizeError):
+            check_key(full_key)
+        if isinstance(error, lmdb.ReadersFullError):
+            raise Error(f"more than {_MAX_READERS} threads and processes read this store at once") from error
+        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
+            raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
+        if type(error) not in _GROWING:
+            raise Error(f"LMDB could not read {self.directory}: {error}") from error
+        with self._growing:
+            return attempt()
+
+    # Writing
+
+    def put_boundary(self, txn: lmdb.Transaction[bytes], boundary: int) -> None:
+        txn.put(_BOUNDARY, encode_ts(boundary), db=self.meta)
+
+    def store_id(self) -> bytes | None:
+        with self._begin() as txn:
+            return txn.get(_STORE, db=self.meta)
+
+    def initialise(self, store_id: bytes) -> None:
+        """Make a new base this store's own, with nothing in it."""
+
+        def change(txn: lmdb.Transaction[bytes]) -> None:
+            txn.put(_STORE, store_id, db=self.meta)
+            self.put_boundary(txn, 0)
+
+        self.write(change)
+
+    def saved_keyspaces(self) -> list[tuple[str, bytes]]:
+        """The keyspaces with their prefixes."""
+        with self._begin() as txn:
+            return [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)]
+
+    def save_keyspace(self, name: str, prefix: bytes) -> None:
+        self.write(lambda txn: txn.put(name.encode(), prefix, db=self.keyspaces))
+
+    def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """Run ``change`` in a write transaction and commit it, growing the map as often as that takes.
+
+        A helper process must not grow the map under its owner: there MapFullError goes to the caller.
+        """
+        while True:
+            try:
+                with self.env.begin(write=True) as txn:
+                    return change(txn)
+            except lmdb.MapFullError:
+                if not self._may_grow:
+                    raise
+                self.grow()
+            except lmdb.DiskError as error:
+                raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+            except lmdb.Error as error:
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
+
+    def grow(self) -> None:
+        """Double the map. Other threads' reads that are cut short by it begin again."""
+        with self._growing:
+            self.env.set_mapsize(self.map_size * 2)
+
+    @property
+    def map_size(self) -> int:
+        return int(self.env.info()["map_size"])
+
+    def sync_map_size(self) -> None:
+        """Take over a map size that another process set."""
+        with self._growing:
+            self.env.set_mapsize(0)
+
+    def clear_dead_readers(self) -> int:
+        """Free the reader slots of processes that died."""
+        return int(self.env.reader_check())
+
+    def close(self) -> None:
+        self.closed = True
+        self.env.close()
+
+
+def _open(directory: Path, map_size: int) -> lmdb.Environment:
+    """Open the environment with the largest map up to ``map_size`` that the system grants."""
+    while True:
+        try:
+            return lmdb.open(
+                str(directory),
+                map_size=map_size,
+                max_dbs=8,
+                max_readers=_MAX_READERS,
+                max_spare_txns=16,
+                mode=0o600,
+                metasync=True,
+                sync=True,
+                readahead=True,
+            )
+        except lmdb.MemoryError:
+            if map_size <= _SMALLEST_MAP:
+                raise
+            map_size //= 2
+        except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
+            raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error

@@ -1,0 +1,87 @@
+"""The history: superseded versions that a live snapshot still sees, each with the interval it was visible in.
+
+Two tables, always changed together. ``rows`` is ordered by when a version ended, which is the order the sweep walks;
+``index`` finds the version of one key at one time:
+
+    rows    end begin full_key -> value
+    index   full_key -> end begin      (sorted duplicates of 16 bytes)
+
+A key may have been absent between two of its versions, so a lookup must check both ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lowtide.base.codec import decode_ts, encode_ts
+
+if TYPE_CHECKING:
+    import lmdb
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A superseded version: visible to snapshots t with ``begin <= t < end``."""
+
+    begin: int
+    end: int
+    full_key: bytes
+
+    @property
+    def row_key(self) -> bytes:
+        return encode_ts(self.end) + encode_ts(self.begin) + self.full_key
+
+    @property
+    def index_value(self) -> bytes:
+        return encode_ts(self.end) + encode_ts(self.begin)
+
+
+def decode_interval(row_key: bytes) -> Interval:
+    return Interval(decode_ts(row_key[8:16]), decode_ts(row_key), row_key[16:])
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The two tables; every method works inside the caller's LMDB transaction."""
+
+    rows: lmdb._Database
+    index: lmdb._Database
+
+    def lookup(self, txn: lmdb.Transaction[bytes], full_key: bytes, ts: int) -> bytes | None:
+        """The value that ``full_key`` had at ``ts``, if the history holds it."""
+        cursor = txn.cursor(self.index)
+        if not cursor.set_range_dup(full_key, encode_ts(ts + 1)):
+            return None
+        interval = cursor.value()
+        if decode_ts(interval[8:]) > ts:
+            return None
+        return txn.get(interval + full_key, db=self.rows)
+
+    def add(self, txn: lmdb.Transaction[bytes], versions: list[tuple[Interval, bytes]]) -> None:
+        """Keep these versions."""
+        versions.sort(key=lambda version: version[0].full_key)
+        txn.cursor(self.index).putmulti([(each.full_key, each.index_value) for each, _ in versions], dupdata=True)
+        txn.cursor(self.rows).putmulti(sorted((each.row_key, value) for each, value in versions))
+
+    def remove(self, txn: lmdb.Transaction[bytes], intervals: list[Interval]) -> None:
+        """Let these versions go."""
+        for each in intervals:
+            txn.delete(each.row_key, db=self.rows)
+            txn.delete(each.full_key, each.index_value, db=self.index)
+
+    def clear(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Let all versions go at once."""
+        txn.drop(self.rows, delete=False)
+        txn.drop(self.index, delete=False)
+
+    def intervals(self, txn: lmdb.Transaction[bytes], after: bytes = b"") -> Iterator[Interval]:
+        """The intervals in order of their end, from the row key ``after`` on."""
+        cursor = txn.cursor(self.rows)
+        if cursor.set_range(after) if after else cursor.first():
+            for row_key in cursor.iternext(keys=True, values=False):
+                yield decode_interval(row_key)
+
+    def count(self, txn: lmdb.Transaction[bytes]) -> int:
+        return int(txn.stat(self.rows)["entries"])

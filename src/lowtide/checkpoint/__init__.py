@@ -1,0 +1,1 @@
+"""Moving what was committed from memory and log to the base, while everybody goes on."""

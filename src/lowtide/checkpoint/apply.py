@@ -1,0 +1,103 @@
+"""Applying a checkpoint: rows, history and boundary in one LMDB transaction.
+
+One function for the background checkpoint in a thread, for the one in a helper process and for recovery; they differ
+only in where the chains come from. It depends on nothing but LMDB, the chains and the live snapshots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import lmdb
+
+from lowtide.base.codec import encode_ts
+from lowtide.base.environment import Base
+from lowtide.base.history import Interval
+from lowtide.checkpoint.plan import plan_key
+from lowtide.errors import CorruptionError
+from lowtide.garbage.horizon import Exact
+from lowtide.log.frame import Commit
+from lowtide.versions.chain import Chain
+from lowtide.versions.layers import Chains
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a checkpoint works towards: from which boundary to which, and what the living need."""
+
+    boundary: int
+    upto: int
+    horizon: Exact
+    oldest_writer: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a checkpoint wrote."""
+
+    rows: int
+    kept: int
+
+
+def chains_of(commits: Iterable[Commit], horizon: Exact) -> Chains:
+    """The chains of ``commits``, without the versions that no live snapshot sees."""
+    chains: Chains = {}
+    for commit in commits:
+        for key, value in commit.writes.items():
+            older: Chain | None = chains.get(key)
+            if older is not None and not horizon.needs(older[0], commit.ts):
+                older = older[2]
+            chains[key] = (commit.ts, value, older)
+    return chains
+
+
+def apply_checkpoint(base: Base, chains: Chains, target: Target) -> Applied:
+    """Bring the base from ``target.boundary`` to ``target.upto``; all of it or, on any error, nothing.
+
+    If another process did it meanwhile, nothing is left to do: the boundary inside the transaction decides.
+    """
+    keys = sorted(chains)
+
+    def change(txn: lmdb.Transaction[bytes]) -> Applied:
+        found = base.boundary_in(txn)
+        if found is not None and found >= target.upto:
+            return Applied(0, 0)
+        if found != target.boundary:
+            raise CorruptionError(base.directory, f"the boundary is {found}, not {target.boundary} as it should be")
+        kept = 0
+        for start in range(0, len(keys), _BATCH):
+            kept += _apply_batch(base, txn, keys[start : start + _BATCH], chains, target)
+        base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
+        return Applied(len(keys), kept)
+
+    return base.write(change)
+
+
+def _apply_batch(base: Base, txn: lmdb.Transaction[bytes], keys: list[bytes], chains: Chains, target: Target) -> int:
+    horizon, oldest_writer = target.horizon, target.oldest_writer
+    old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
+    puts: list[tuple[bytes, bytes]] = []
+    deletes: list[bytes] = []
+    keep: list[tuple[Interval, bytes]] = []
+    for key in keys:
+        chain = chains[key]
+        if not horizon.live and chain[1] is not None:
+            puts.append((key, encode_ts(chain[0]) + chain[1]))
+            continue
+        plan = plan_key(key, chain, old_rows.get(key), horizon, oldest_writer)
+        keep += plan.keep
+        if plan.row is None:
+            deletes.append(key)
+        else:
+            puts.append((key, plan.row))
+        if plan.tombstone is not None:
+            txn.put(encode_ts(plan.tombstone) + key, b"", db=base.tombstones)
+    txn.cursor(base.rows).putmulti(puts)
+    for key in deletes:
+        txn.delete(key, db=base.rows)
+    if keep:
+        base.history.add(txn, keep)
+    return len(keep)

@@ -1,0 +1,140 @@
+"""Running a checkpoint beside readers and writers.
+
+Steps, each of which a crash or an error may follow without harm:
+
+1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
+2. sync the log up to it, so that the boundary is never ahead of what is durable;
+3. sample who lives: after the freeze, so whoever comes later reads at or above the new boundary;
+4. apply: one LMDB transaction, in this thread or in the helper process;
+5. publish the boundary and drop the frozen layer: two assignments;
+6. release the log segments below it.
+
+If step 2 to 4 fails, the frozen layer stays, reads and commits go on, and the next checkpoint tries the same layer
+again. One checkpoint runs at a time; ``_busy`` is held throughout and nobody who commits or reads ever waits for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import lmdb
+
+from lowtide.base.environment import Base
+from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint
+from lowtide.checkpoint.helper import Helper, HelperLost, Request
+from lowtide.garbage.horizon import Exact
+from lowtide.log.writer import LogWriter
+from lowtide.options import Options
+from lowtide.versions.layers import Layer, VersionStore
+
+logger = logging.getLogger("lowtide")
+
+HELPER_FROM = 5_000
+"""Rows from which ``checkpointer="auto"`` prefers the helper process."""
+
+
+class Checkpointer:
+    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer."""
+
+    def __init__(
+        self,
+        options: Options,
+        store_id: bytes,
+        log_directory: Path,
+        log: LogWriter,
+        versions: VersionStore,
+        base: Base,
+        exclusive: Callable[[], AbstractContextManager[None]],
+        published: Callable[[], int],
+        sample: Callable[[int], tuple[Exact, int | None]],
+    ) -> None:
+        self._options = options
+        self._store_id = store_id
+        self._log_directory = log_directory
+        self._log = log
+        self._versions = versions
+        self._base = base
+        self._exclusive = exclusive
+        self._published = published
+        self._sample = sample
+        self._busy = threading.Lock()
+        self._helper = Helper()
+        self.count = 0
+        self.failures = 0
+        self.last_failure: str | None = None
+        self.appended_at_last = log.appended
+
+    @property
+    def bytes_pending(self) -> int:
+        """Bytes of log since the last checkpoint began."""
+        return self._log.appended - self.appended_at_last
+
+    def run(self, *, wait: bool = True) -> bool:
+        """Bring everything that was published before this call to the base. False if one was running and ``wait`` is
+        false, so that it was not even begun."""
+        if not self._busy.acquire(blocking=wait):
+            return False
+        try:
+            wanted = self._published()
+            while self._versions.boundary < wanted:
+                self._once()
+            return True
+        except Exception as error:
+            self.failures += 1
+            self.last_failure = str(error)
+            logger.warning("checkpoint failed, commits and reads go on, the next one tries again: %s", error)
+            raise
+        finally:
+            self._busy.release()
+
+    def _once(self) -> None:
+        layer = self._versions.frozen
+        if layer is None:
+            with self._exclusive():
+                self.appended_at_last = self._log.appended
+                layer = self._versions.freeze(self._published())
+        upto = self._versions.frozen_upto
+        self._log.sync()
+        horizon, oldest_writer = self._sample(upto)  # point: checkpoint.sampled
+        target = Target(self._versions.boundary, upto, horizon, oldest_writer)
+        self._base.history_below = max(self._base.history_below, upto)
+        self._apply(layer, target)
+        self._versions.drop_frozen()  # point: checkpoint.applied
+        self.count += 1
+        self._log.release(upto)
+
+    def _apply(self, layer: Layer, target: Target) -> Applied:
+        """Apply ``layer``, in the helper process if that is preferred and to be had."""
+        while self._prefers_helper(layer):
+            try:
+                return self._helper.checkpoint(self._request(target))
+            except lmdb.MapFullError:
+                self._base.grow()
+            except HelperLost as error:
+                logger.warning("%s; making the checkpoint in a thread", error)
+                break
+        return apply_checkpoint(self._base, layer.chains, target)
+
+    def _prefers_helper(self, layer: Layer) -> bool:
+        kind = self._options.checkpointer
+        return kind == "process" or (kind == "auto" and len(layer.chains) >= HELPER_FROM)
+
+    def _request(self, target: Target) -> Request:
+        return Request(
+            str(self._base.directory),
+            self._base.map_size,
+            str(self._log_directory),
+            self._store_id,
+            target.boundary,
+            target.upto,
+            target.horizon.live,
+            self._options.collector,
+            target.oldest_writer,
+        )
+
+    def close(self) -> None:
+        self._helper.close()

@@ -1,0 +1,32 @@
+"""The one place where Lowtide learns the time, so that tests can set it."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """What the store asks of a clock."""
+
+    def time(self) -> float:
+        """Seconds since the epoch, for the commit times that people read."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never run backwards, for ages and intervals."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait between two attempts of ``store.run``."""
+        ...
+
+
+class SystemClock:
+    """The machine's own clock."""
+
+    def __init__(self) -> None:
+        # The functions themselves, without a method around them: a begin and a commit each ask once.
+        self.time = time.time
+        self.monotonic = time.monotonic
+        self.sleep = time.sleep

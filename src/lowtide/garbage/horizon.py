@@ -1,0 +1,51 @@
+"""The one rule of garbage, and the seeds' rule beside it.
+
+A superseded version is visible on ``[begin, end)``. It may go iff no live snapshot ``t`` has ``begin <= t < end``,
+provided ``end <= bound``, where ``bound`` is a published timestamp that was read *before* the set of live snapshots
+was. A snapshot that is missing from the set was registered later and draws a timestamp ``>= bound >= end``, so it
+cannot see the version: the verdict never has to be taken back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """A version lives only while a live snapshot sees it. ``live`` is sorted."""
+
+    live: tuple[int, ...]
+    bound: int
+
+    def needs(self, begin: int, end: int) -> bool:
+        """Whether the version visible on ``[begin, end)`` must be kept. O(log live)."""
+        if end > self.bound:
+            return True
+        index = bisect_left(self.live, begin)
+        return index < len(self.live) and self.live[index] < end
+
+    @property
+    def low_water_mark(self) -> int:
+        return self.live[0] if self.live else self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Watermark(Exact):
+    """The rule of most stores: all that ended after the oldest snapshot is kept, whether anyone sees it or not."""
+
+    mark: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "mark", self.low_water_mark)
+
+    def needs(self, begin: int, end: int) -> bool:
+        return end > self.mark
+
+
+def make_horizon(collector: str, live: Iterable[int], bound: int) -> Exact:
+    """The horizon of the named collector for these live snapshots."""
+    kind = Watermark if collector == "watermark" else Exact
+    return kind(tuple(sorted(set(live))), bound)

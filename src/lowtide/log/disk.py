@@ -1,0 +1,126 @@
+"""The seam between the log and the disk.
+
+Everything the log does to files goes through :class:`Disk` and :class:`LogFile`, so that tests can lose, tear and
+refuse writes. What is assumed of a real disk: a write that was synced stays; one that was not may be there in any part.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+from pathlib import Path
+from typing import Protocol
+
+_ZEROS = bytes(1 << 20)
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+def is_full(error: OSError) -> bool:
+    """Whether the disk refused for want of room, and not because it is broken."""
+    return error.errno in _NO_ROOM
+
+
+class LogFile(Protocol):
+    """One preallocated file of the log."""
+
+    size: int
+
+    def read(self, offset: int, length: int) -> bytes: ...
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Hand ``data`` to the system: it survives this process, but not yet a power loss."""
+        ...
+
+    def write_durably(self, offset: int, data: bytes) -> None:
+        """Write ``data`` and return when it, and only it, is on disk."""
+        ...
+
+    def sync(self) -> None:
+        """Return when all that was written is on disk."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Disk(Protocol):
+    """The files of a log directory."""
+
+    def create(self, path: Path, size: int) -> LogFile:
+        """A new file of ``size`` zero bytes, on disk, so that later writes change no metadata."""
+        ...
+
+    def open(self, path: Path) -> LogFile: ...
+
+    def rename(self, source: Path, target: Path) -> None: ...
+
+    def remove(self, path: Path) -> None: ...
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the names in ``path`` are on disk."""
+        ...
+
+
+class RealDisk:
+    """The operating system's files."""
+
+    def create(self, path: Path, size: int) -> LogFile:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            remaining = size
+            while remaining:
+                remaining -= os.write(descriptor, _ZEROS[:remaining])
+            os.fsync(descriptor)
+            return RealLogFile(descriptor, size)
+        except BaseException:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+
+    def open(self, path: Path) -> LogFile:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        return RealLogFile(descriptor, os.fstat(descriptor).st_size)
+
+    def rename(self, source: Path, target: Path) -> None:
+        os.rename(source, target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, path: Path) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class RealLogFile:
+    """A log file, mapped: an unsynced write is a copy in memory that keeps the GIL, so four committing
+    threads do not queue up behind each other's system calls."""
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        self._descriptor = descriptor
+        self.size = size
+        self._map = mmap.mmap(descriptor, size) if size else None
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self._map[offset : offset + length] if self._map else b""
+
+    def write(self, offset: int, data: bytes) -> None:
+        if self._map is None or offset + len(data) > self.size:
+            raise OSError(errno.EFBIG, "write beyond the preallocated end of a log file")
+        self._map[offset : offset + len(data)] = data
+
+    def write_durably(self, offset: int, data: bytes) -> None:
+        written = os.pwritev(self._descriptor, [data], offset, os.RWF_DSYNC)
+        if written != len(data):
+            raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._map.close()
+        os.close(self._descriptor)

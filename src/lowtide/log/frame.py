@@ -1,0 +1,91 @@
+"""A commit as bytes: framed, checksummed, chained to the frame before it.
+
+``magic crc length previous ts durable payload``, little endian. The checksum covers all that follows it and is seeded
+with the segment's salt, so a frame of a recycled segment or of another store never passes. ``previous`` is the checksum
+of the frame before, so frames cannot be dropped or reordered. ``durable`` is the last commit that was known to be on
+disk when this frame was written: it tells a tail that a power loss tore (unsynced, may be cut) from a damaged middle
+(was on disk, must not be cut). A frame without payload is a marker: it only carries ``durable``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from struct import Struct
+from zlib import crc32
+
+import msgspec
+
+MAGIC = b"LtC1"
+_HEAD = Struct("<4sI")
+_BODY = Struct("<IIQQ")
+FRAME_HEADER = _HEAD.size + _BODY.size
+
+Writes = dict[bytes, bytes | None]
+"""What a commit changes: full key to value, or None for a deletion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A frame whose own checksum is right."""
+
+    offset: int
+    end: int
+    crc: int
+    previous: int
+    ts: int
+    durable: int
+    payload: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A commit as the log tells it."""
+
+    ts: int
+    time: float
+    writes: Writes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[float, dict[bytes, bytes | None]]).decode
+
+
+def encode_payload(time: float, writes: Writes) -> bytes:
+    """A commit's content, made before the commit lock is taken and before its timestamp is known."""
+    return _encode((time, writes))
+
+
+def decode_payload(frame: Frame) -> Commit:
+    """The commit in ``frame``."""
+    time, writes = _decode(frame.payload)
+    return Commit(frame.ts, time, writes)
+
+
+def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes) -> tuple[bytes, int]:
+    """The frame's bytes and its checksum, which the next frame chains from."""
+    body = _BODY.pack(len(payload), previous, ts, durable) + payload
+    crc = crc32(body, salt)
+    return _HEAD.pack(MAGIC, crc) + body, crc
+
+
+def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
+    """The frame that starts at ``offset``, or None if there is none whose checksum is right."""
+    start = offset + _HEAD.size
+    if start + _BODY.size > len(data):
+        return None
+    magic, crc = _HEAD.unpack_from(data, offset)
+    length, previous, ts, durable = _BODY.unpack_from(data, start)
+    end = offset + FRAME_HEADER + length
+    if magic != MAGIC or end > len(data) or crc32(memoryview(data)[start:end], salt) != crc:
+        return None
+    return Frame(offset, end, crc, previous, ts, durable, data[start + _BODY.size : end])
+
+
+def frames_from(data: bytes, offset: int, salt: int) -> Iterator[Frame]:
+    """Every frame at or after ``offset`` whose own checksum is right, whatever lies between them."""
+    while (offset := data.find(MAGIC, offset)) >= 0:
+        frame = frame_at(data, offset, salt)
+        if frame is not None:
+            yield frame
+        offset += len(MAGIC)

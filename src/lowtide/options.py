@@ -1,0 +1,70 @@
+"""The settings of a store, checked in one place before anything is touched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from lowtide.clock import Clock, SystemClock
+from lowtide.errors import UsageError
+from lowtide.log.disk import Disk, RealDisk
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The settings of an open store; sizes are bytes, times are seconds.
+
+    ``durability``: ``"full"`` acknowledges a commit when it is on disk; ``"relaxed"`` when it is in the
+    mapped log, which is synced every ``sync_interval``: a killed process loses nothing, a power loss at most that.
+
+    ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps all that
+    is younger than the oldest snapshot, as most stores do, and is here to be measured against.
+
+    ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which takes a helper process for large checkpoints.
+    """
+
+    durability: str = "full"
+    read_only: bool = False
+    sync_interval: float = 0.05
+    collector: str = "exact"
+    collect_threshold: int = 1000
+    checkpointer: str = "auto"
+    checkpoint_bytes: int = 64 * MIB
+    checkpoint_versions: int = 500_000
+    segment_bytes: int = 16 * MIB
+    map_size: int = 256 * GIB
+    disk: Disk = field(default_factory=RealDisk)
+    clock: Clock = field(default_factory=SystemClock)
+
+    def __post_init__(self) -> None:
+        _one_of("durability", self.durability, ("full", "relaxed"))
+        _one_of("collector", self.collector, ("exact", "watermark"))
+        _one_of("checkpointer", self.checkpointer, ("auto", "thread", "process"))
+        _at_least("sync_interval", self.sync_interval, 0.001)
+        _at_least("collect_threshold", self.collect_threshold, 1)
+        _at_least("checkpoint_bytes", self.checkpoint_bytes, 1)
+        _at_least("checkpoint_versions", self.checkpoint_versions, 1)
+        _at_least("segment_bytes", self.segment_bytes, 4 * KIB)
+        _at_least("map_size", self.map_size, 128 * KIB)
+
+
+def parse_options(given: dict[str, Any]) -> Options:
+    """The options for ``given`` keyword arguments, or a UsageError that names the wrong one."""
+    known = {each.name for each in fields(Options)}
+    if unknown := sorted(set(given) - known):
+        raise UsageError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(known))}")
+    return Options(**given)
+
+
+def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+
+
+def _at_least(name: str, value: float, least: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+        raise UsageError(f"{name} must be a number of at least {least}, not {value!r}")

@@ -1,0 +1,201 @@
+"""Opening: from a directory in any state to a base that holds the whole log, or a refusal that changes nothing.
+
+Recovery is a checkpoint of what the log holds above the boundary, made by the same function.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.base.environment import Base
+from lowtide.checkpoint.apply import Target, apply_checkpoint, chains_of
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.garbage.horizon import make_horizon
+from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
+from lowtide.log.disk import Disk
+from lowtide.log.reader import decode
+from lowtide.log.segment import scan_segment, segment_paths, sequence_of
+from lowtide.log.writer import ClosedSegment, LogWriter
+from lowtide.options import Options
+from lowtide.recovery.cases import Verdict, judge
+
+logger = logging.getLogger("lowtide")
+
+FORMAT = 1
+MANIFEST = "store.json"
+LOCK = "lock"
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, "base", "log"}
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the commits that came
+    from the log."""
+
+    store_id: bytes
+    base: Base
+    log: LogWriter
+    last_ts: int
+    case: str
+    replayed: int
+
+
+def check_directory(path: Path) -> None:
+    """Refuse a path that is not, and must not become, a store."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UsageError(f"{path} is a file; a store is a directory")
+    strangers = sorted(each.name for each in path.iterdir() if each.name not in _OURS)
+    if strangers and not (path / MANIFEST).exists():
+        raise UsageError(
+            f"{path} is no Lowtide store and not empty (it holds {strangers[0]!r}); choose another directory"
+        )
+
+
+def open_files(path: Path, options: Options) -> Opened:
+    """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
+    case = "clean"
+    if not (path / MANIFEST).exists():
+        case = _make(path, options)
+    store_id = _read_manifest(path / MANIFEST)
+    base = Base(path / "base", options.map_size)
+    try:
+        boundary = _check_base(base, store_id)
+        log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
+        verdict = _examine(path / "log", store_id, boundary)
+        replayed = _replay(base, verdict, boundary)
+        _resume(log, options.disk, path / "log", verdict, boundary)
+        last_ts = max(boundary, verdict.last_ts)
+        _sweep(base, last_ts)
+    except BaseException:
+        base.close()
+        raise
+    if verdict.case != "clean":
+        case = verdict.case
+        logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
+    return Opened(store_id, base, log, last_ts, case, replayed)
+
+
+def _make(path: Path, options: Options) -> str:
+    """Make the files of a new store; the manifest comes last, so a store without one was never finished."""
+    half_made = (path / "base").exists() or (path / "log").exists()
+    if half_made:
+        _discard_half_made(path)
+    store_id = secrets.token_bytes(16)
+    (path / "log").mkdir(mode=0o700)
+    (path / "base").mkdir(mode=0o700)
+    base = Base(path / "base", options.map_size)
+    try:
+        base.initialise(store_id)
+    finally:
+        base.close()
+    log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
+    log.start(0, 1)
+    log.close()
+    temporary = path / (MANIFEST + ".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as file:
+        json.dump({"format": FORMAT, "store": store_id.hex()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    os.rename(temporary, path / MANIFEST)
+    options.disk.sync_directory(path)
+    options.disk.sync_directory(path.parent)
+    return "half-made" if half_made else "fresh"
+
+
+def _discard_half_made(path: Path) -> None:
+    """Remove what an interrupted making left, after making sure that nothing was ever committed to it."""
+    if (path / "log").exists():
+        for segment in segment_paths(path / "log"):
+            if scan_segment(segment, segment.read_bytes()).frames:
+                raise CorruptionError(path, f"{MANIFEST} is missing, but the log holds commits: restore the file")
+    if (path / "base" / "data.mdb").exists():
+        base = Base(path / "base", 1 << 20)
+        boundary = base.read_boundary()
+        base.close()
+        if boundary:
+            raise CorruptionError(path, f"{MANIFEST} is missing, but the base holds commits: restore the file")
+    for name in ("base", "log"):
+        shutil.rmtree(path / name, ignore_errors=True)
+
+
+def _read_manifest(path: Path) -> bytes:
+    try:
+        manifest = json.loads(path.read_text())
+        version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptionError(path, f"cannot be understood: {error!r}") from error
+    if version != FORMAT:
+        age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
+        raise UsageError(
+            f"{path.parent} has {age} format, {version}; this release of Lowtide reads format {FORMAT}: "
+            "open it with the release that wrote it"
+        )
+    return store_id
+
+
+def _check_base(base: Base, store_id: bytes) -> int:
+    boundary = base.read_boundary()
+    if boundary is None:
+        raise CorruptionError(base.directory, "the base has lost its boundary, so it is unknown what it holds")
+    if base.store_id() != store_id:
+        raise CorruptionError(base.directory, "this base belongs to another store")
+    return boundary
+
+
+def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
+    if not directory.is_dir():
+        raise CorruptionError(directory, "the log is missing; commits after the last checkpoint are lost")
+    scans = [scan_segment(path, path.read_bytes()) for path in segment_paths(directory)]
+    return judge(directory, scans, store_id, boundary)
+
+
+def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
+    """Checkpoint the commits above the boundary. Nobody lives yet, so nothing needs to be kept for anyone."""
+    frames = [(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary]
+    if not frames:
+        return 0
+    upto = verdict.last_ts
+    horizon = make_horizon("exact", (), upto)
+    chains = chains_of((decode(path, frame) for path, frame in frames), horizon)
+    apply_checkpoint(base, chains, Target(boundary, upto, horizon, None))
+    return len(frames)
+
+
+def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
+    """Make the log ready to be appended to: erase a torn rest, remove what nobody needs, go on behind the last
+    frame."""
+    for spare in directory.glob("spare-*.tmp"):
+        disk.remove(spare)
+    obsolete = list(verdict.obsolete)
+    needed = verdict.needed
+    if needed and verdict.cut:
+        tail = needed[-1]
+        file = disk.open(tail.path)
+        file.write(tail.end, bytes(file.size - tail.end))
+        file.sync()
+        file.close()
+    if needed and needed[-1].last_ts >= boundary:
+        closed = [ClosedSegment(scan.path, scan.last_ts, scan.end, scan.size) for scan in needed[:-1]]
+        log.resume(needed[-1], closed)
+        log.release(max(boundary, needed[-1].last_ts))
+    else:
+        obsolete += [scan.path for scan in needed]
+        log.start(boundary, max(map(sequence_of, obsolete), default=0) + 1)
+    for path in obsolete:
+        disk.remove(path)
+    disk.sync_directory(directory)
+
+
+def _sweep(base: Base, last_ts: int) -> None:
+    """Drop what was kept for the snapshots of an earlier owner: they ended with it."""
+    sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
+    sweep_tombstones(base, last_ts, 1 << 62)

@@ -1,0 +1,45 @@
+"""What a store says of itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotStats:
+    """One live snapshot: the commit it reads at, its age in seconds, where it was opened (file:line), and how many
+    superseded versions are kept because of this timestamp alone."""
+
+    ts: int
+    age: float
+    where: str
+    versions_held: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """A store's figures at one moment.
+
+    Timestamps: ``last_commit``, ``low_water_mark`` (the oldest live snapshot, or the last commit), ``boundary`` (the
+    base holds everything up to it). In memory, exact: ``versions``, ``chains``, ``version_bytes``. On disk:
+    ``history`` (superseded versions kept for live snapshots), ``log_bytes`` (log that is still kept). Totals since
+    the store was opened: ``collected`` (versions dropped), ``checkpoints``, ``checkpoint_failures``,
+    ``collect_failures``. ``failure`` says why the store accepts no commits.
+    """
+
+    last_commit: int
+    low_water_mark: int
+    boundary: int
+    versions: int
+    chains: int
+    version_bytes: int
+    history: int
+    log_bytes: int
+    snapshots: list[SnapshotStats]
+    pins: list[object]
+    collected: int
+    checkpoints: int
+    checkpoint_failures: int
+    last_checkpoint_failure: str | None
+    collect_failures: int
+    failure: str | None

@@ -1,0 +1,357 @@
+"""A store: an open directory. It wires the parts and decides nothing."""
+
+from __future__ import annotations
+
+import os
+import random
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.errors import Error, TransientError, UsageError
+from lowtide.garbage.account import held_alone, superseded
+from lowtide.garbage.collector import Collector
+from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.log.syncer import Syncer
+from lowtide.maintenance import Maintenance, logger
+from lowtide.options import Options, parse_options
+from lowtide.recovery.opening import LOCK, Opened, check_directory, open_files
+from lowtide.recovery.ownership import Ownership
+from lowtide.stats import SnapshotStats, Stats
+from lowtide.transaction.autocommit import Autocommit
+from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.commit import Committer
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.isolation import Isolation, policy_of
+from lowtide.transaction.keyspace import Keyspace
+from lowtide.transaction.registry import Origin, Registry
+from lowtide.transaction.snapshot import Snapshot
+from lowtide.transaction.transaction import Transaction
+from lowtide.transaction.validate import Validator
+from lowtide.versions.layers import VersionStore
+from lowtide.versions.visibility import Reader
+
+_Result = TypeVar("_Result")
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.1
+
+
+class Store:
+    """An open store; made by :func:`open`. Any number of threads may use it."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self.path = path
+        self._options = options
+        self._parts = parts = Parts(path, options)
+        self._engine = parts.engine
+        self._autocommit = Autocommit(parts.engine, options.read_only)
+        self._finalizer = weakref.finalize(self, Parts.close, parts)
+
+    # Transactions
+
+    def begin(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
+        """Begin a transaction; end it with ``commit`` or ``rollback``.
+
+        >>> tx = store.begin("serializable")
+        >>> tx.keyspace("fruit").get(b"apple")
+        b'red'
+        >>> tx.rollback()
+        """
+        return Transaction(self._engine, policy_of(isolation), read_only or self._options.read_only, 2)
+
+    def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
+        """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
+
+        >>> with store.transaction() as tx:
+        ...     tx.keyspace("fruit").put(b"pear", b"green")
+        """
+        return Transaction(self._engine, policy_of(isolation), read_only or self._options.read_only, 2)
+
+    def run(
+        self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
+    ) -> _Result:
+        """Run ``fn(tx)`` in a transaction and commit it, beginning anew when another one committed first.
+
+        ``fn`` may run up to ``attempts`` times, so it should do nothing that cannot be repeated. The pauses in between
+        grow and are random, so that those who collided do not collide again. The last error is raised.
+
+        >>> def ripen(tx):
+        ...     tx.keyspace("fruit").put(b"banana", b"brown")
+        >>> store.run(ripen)
+        """
+        if attempts < 1:
+            raise UsageError(f"attempts must be at least 1, not {attempts}")
+        pause = _FIRST_PAUSE
+        while True:
+            attempts -= 1
+            tx = Transaction(self._engine, policy_of(isolation), self._options.read_only, 2)
+            try:
+                with tx:
+                    return fn(tx)
+            except TransientError:
+                if attempts == 0:
+                    raise
+            self._options.clock.sleep(random.uniform(0, pause))
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+    def snapshot(self, at: int | None = None) -> Snapshot:
+        """The state of the last commit, or of commit ``at`` if a live snapshot holds it, read-only.
+
+        >>> with store.snapshot() as snapshot:
+        ...     len(list(snapshot.keyspace("fruit").scan()))
+        3
+        """
+        return Snapshot(self._engine, at, 2)
+
+    def keyspace(self, name: str) -> Keyspace:
+        """The keyspace ``name``, where each call is a transaction of its own: the fast path for one read or write.
+
+        >>> store.keyspace("fruit").get(b"apple")
+        b'red'
+        """
+        return Keyspace(self._autocommit, name, self._engine.catalog.prefix_of(name))
+
+    def keyspaces(self) -> list[str]:
+        """The names of the keyspaces that were ever written to.
+
+        >>> store.keyspaces()
+        ['fruit']
+        """
+        return self._engine.catalog.names()
+
+    # Upkeep, which the background does by itself
+
+    def checkpoint(self) -> None:
+        """Bring everything committed so far to the base. Readers and writers go on meanwhile."""
+        self._parts.check_open()
+        self._parts.checkpointer.run()
+
+    def collect_garbage(self) -> int:
+        """Drop every version that no snapshot sees; returns how many went. The background does it by itself."""
+        self._parts.check_open()
+        return self._parts.collector.collect(thorough=True)
+
+    def stats(self) -> Stats:
+        """The store's figures now. O(superseded versions).
+
+        >>> store.stats().snapshots
+        []
+        """
+        self._parts.check_open()
+        return self._parts.stats()
+
+    def close(self) -> None:
+        """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""
+        self._finalizer()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<lowtide store {str(self.path)!r}{', closed' if self._engine.closed else ''}>"
+
+
+class Parts:
+    """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self._options = options
+        self._ownership = Ownership(path / LOCK)
+        try:
+            opened = open_files(path, options)
+        except BaseException:
+            self._ownership.release()
+            raise
+        self._wire(path, options, opened)
+        _open_stores.add(self)
+
+    def _wire(self, path: Path, options: Options, opened: Opened) -> None:
+        self.case, self.replayed = opened.case, opened.replayed
+        self.log, self.base = opened.log, opened.base
+        self.versions = VersionStore(opened.last_ts)
+        self.registry = Registry(opened.last_ts)
+        self.reader = Reader(self.versions, self.base, self.registry.last_published)
+        catalog = Catalog(self.base.saved_keyspaces(), self.base.save_keyspace)
+        validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
+        self.committer = Committer(
+            self.log, self.versions, self.registry, validator, options.collector, catalog.describe, self._after_commit
+        )
+        self.maintenance = Maintenance(self._maintain)
+        self.checkpointer = Checkpointer(
+            options,
+            opened.store_id,
+            path / "log",
+            self.log,
+            self.versions,
+            self.base,
+            self.committer.exclusive,
+            self.registry.last_published,
+            self._sample_at,
+        )
+        self.collector = Collector(
+            self.versions,
+            self.base,
+            options.collect_threshold,
+            self._prune,
+            self._sample,
+            self.registry.oldest_writer,
+            self.maintenance.wake,
+        )
+        durable = options.durability == "full"
+        self.syncer = None if durable else Syncer(self.log, options.sync_interval)
+        self.engine = Engine(
+            options.clock, catalog, self.registry, self.reader, self.committer, durable, self.log.sync, self._released
+        )
+
+    # What the parts ask of each other
+
+    def _sample(self) -> Exact:
+        """The horizon now. ``published`` is read before the live snapshots are: see garbage.horizon."""
+        return self._sample_at(self.registry.published)[0]
+
+    def _sample_at(self, bound: int) -> tuple[Exact, int | None]:
+        horizon = make_horizon(self._options.collector, self.registry.timestamps(), bound)
+        return horizon, self.registry.oldest_writer()
+
+    def _prune(self, budget: int, wait: bool) -> int | None:
+        if wait:
+            with self.committer.exclusive():
+                return self.committer.collect(budget)
+        if not self.committer.try_exclusive():
+            return None
+        try:
+            return self.committer.collect(budget)
+        finally:
+            self.committer.leave()
+
+    def _released(self, ts: int) -> None:
+        if not self.engine.closed:
+            oldest = min(self.registry.timestamps(), default=ts) >= ts
+            self.collector.released(ts, self.registry.published, oldest)
+
+    def _after_commit(self) -> None:
+        """Under the commit lock, after each group: have the background do what is due."""
+        log = self.log
+        if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
+            self.syncer.dirty.set()
+        if self._checkpoint_due() or log.position > log.spare_mark:
+            self.maintenance.wake()
+
+    def _checkpoint_due(self) -> bool:
+        options = self._options
+        return (
+            self.checkpointer.bytes_pending >= options.checkpoint_bytes
+            or self.versions.active.versions >= options.checkpoint_versions
+        )
+
+    def _maintain(self) -> None:
+        self.log.prepare_spare()
+        if self._checkpoint_due() and self.log.failure is None:
+            self.base.clear_dead_readers()
+            self.checkpointer.run(wait=False)
+        if self.collector.wanted:
+            self.collector.collect()
+
+    def stats(self) -> Stats:
+        bound = self.registry.published
+        entries = self.registry.entries()
+        live = tuple(sorted({entry[0] for entry in entries}))
+        held = held_alone(live, superseded(self.versions, self.base)) if live else {}
+        now = self._options.clock.monotonic()
+        layers = self.versions.layers
+        return Stats(
+            last_commit=bound,
+            low_water_mark=live[0] if live else bound,
+            boundary=self.versions.boundary,
+            versions=sum(layer.versions for layer in layers),
+            chains=sum(len(layer.chains) for layer in layers),
+            version_bytes=sum(layer.bytes for layer in layers),
+            history=self.base.count_history(),
+            log_bytes=self.log.bytes_kept,
+            snapshots=[
+                SnapshotStats(ts, now - begun, str(Origin(code, instruction)), held.get(ts, 0))
+                for ts, _, _, begun, code, instruction in sorted(entries, key=lambda entry: entry[0])
+            ],
+            pins=[],
+            collected=self.committer.collected + self.collector.swept,
+            checkpoints=self.checkpointer.count,
+            checkpoint_failures=self.checkpointer.failures,
+            last_checkpoint_failure=self.checkpointer.last_failure,
+            collect_failures=self.committer.collect_failures + self.collector.failures,
+            failure=str(self.log.failure) if self.log.failure is not None else None,
+        )
+
+    def check_open(self) -> None:
+        if self.engine.closed:
+            raise UsageError("the store is closed")
+
+    def close(self) -> None:
+        """Refuse commits, checkpoint what is left, and give everything back; errors on the way are only reported."""
+        if self.engine.closed:
+            return
+        with self.committer.exclusive():
+            self.committer.close(UsageError("the store is closed"))
+            self.engine.closed = True
+        self.maintenance.close()
+        if self.syncer is not None:
+            self.syncer.close()
+        try:
+            if self.log.failure is None:
+                self.log.mark()
+                self.checkpointer.run()
+        except (Error, OSError) as error:
+            logger.warning("%s was closed without a last checkpoint, its log has everything: %s", self.log, error)
+        self.checkpointer.close()
+        self.log.close()
+        self.base.close()
+        self._ownership.release()
+        _open_stores.discard(self)
+
+    def abandon(self) -> None:
+        """In a forked child: the parent owns the store, and this process must not touch its files."""
+        self.engine.closed = True
+        self.base.closed = True
+        self.committer.closed = UsageError("this store was opened before a fork; open it in the parent only")
+
+
+_open_stores: weakref.WeakSet[Parts] = weakref.WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for parts in list(_open_stores):
+        parts.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)
+
+
+def open_store(path: str | os.PathLike[str], **options: Any) -> Store:
+    """Open the store in the directory ``path``, making it if it does not exist.
+
+    See :class:`lowtide.Options` for the options. One process owns a store at a time: a second ``open`` raises
+    StoreLocked, which says who holds it.
+
+    >>> import lowtide, tempfile
+    >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
+    ...     fresh.keyspace("greetings").put(b"hello", b"world")
+    """
+    parsed = parse_options(options)
+    directory = Path(path)
+    try:
+        check_directory(directory)
+        if parsed.read_only and not directory.exists():
+            raise UsageError(f"{directory} does not exist, and a read-only store is not made")
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return Store(directory, parsed)
+    except (PermissionError, NotADirectoryError) as error:
+        raise UsageError(
+            f"cannot open a store in {directory}: {error.strerror}; it must be a writable directory"
+        ) from error

@@ -1,0 +1,37 @@
+"""The fast path: a keyspace of the store itself, where each call is a transaction of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from lowtide.errors import UsageError
+from lowtide.log.frame import encode_payload
+from lowtide.transaction.commit import Request
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.transaction import scan_latest
+from lowtide.versions.visibility import Range
+
+
+class Autocommit:
+    """Reads the newest published state and commits each write. A single write never conflicts: the last one wins."""
+
+    __slots__ = ("_engine", "read", "read_only")
+
+    def __init__(self, engine: Engine, read_only: bool) -> None:
+        self._engine = engine
+        self.read_only = read_only
+        self.read = engine.reader.get_latest
+
+    def write(self, full_key: bytes, value: bytes | None) -> None:
+        engine = self._engine
+        if engine.closed or self.read_only:
+            raise UsageError("the store is closed" if engine.closed else "the store was opened read-only")
+        writes = {full_key: value}
+        engine.catalog.save_used(writes)
+        payload = encode_payload(engine.clock.time(), writes)
+        engine.committer.submit(Request(writes, payload, engine.durable))
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        frame = sys._getframe(2)
+        return scan_latest(self._engine, wanted, None, True, frame.f_code, frame.f_lasti)

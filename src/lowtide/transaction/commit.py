@@ -1,0 +1,309 @@
+"""The commit: validate, stamp, log, publish, for a group at a time.
+
+A committing thread puts its request into the queue and tries to take the commit lock. Whoever gets it leads: it takes
+all requests that are waiting, validates them one by one in queue order, writes the accepted ones to the log with one
+system call, and publishes them. The others wait on a private lock each, and one of those that came too late is woken
+to lead next. A thread that is alone finds the lock free and waits for nobody. The lock is only ever *tried*, so a
+running thread never stands in line for it while it holds the GIL's attention.
+
+Who writes: the queue is appended to by anyone (``deque`` operations are atomic) and emptied by the leader. Everything
+that is shared (log, chains, ``published``) is changed by the leader only, in that order.
+
+No wake-up is lost: a follower sets its gate, then looks whether it is done, then tries the lock once more, and only
+then waits. A leader marks requests done before it looks for their gates, and after it gave up the lock looks at the
+queue once more. Whichever comes last sees the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from itertools import islice
+
+from lowtide.errors import ConflictError, UsageError
+from lowtide.garbage.horizon import make_horizon
+from lowtide.garbage.prune import prune
+from lowtide.log.frame import Writes
+from lowtide.log.writer import LogWriter, failed
+from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.registry import Registry
+from lowtide.transaction.validate import Clash, Validator
+from lowtide.versions.layers import VersionStore
+
+logger = logging.getLogger("lowtide")
+
+Callback = Callable[[int], None]
+
+
+class Request:
+    """One commit on its way. Filled by its thread, then owned by the leader until ``done``."""
+
+    __slots__ = (
+        "callbacks",
+        "done",
+        "durably",
+        "error",
+        "gate",
+        "payload",
+        "reads",
+        "since",
+        "token",
+        "ts",
+        "writes",
+    )
+
+    def __init__(
+        self,
+        writes: Writes,
+        payload: bytes,
+        durably: bool,
+        token: int = 0,
+        since: int | None = None,
+        reads: ReadSet | None = None,
+        callbacks: list[Callback] | None = None,
+    ) -> None:
+        self.writes = writes
+        self.payload = payload
+        self.durably = durably
+        self.token = token
+        self.since = since
+        """The snapshot against which the first committer wins; None lets the last one win."""
+        self.reads = reads
+        self.callbacks = callbacks
+        self.gate: threading.Lock | None = None
+        self.done = False
+        self.error: BaseException | None = None
+        self.ts = 0
+
+
+class Committer:
+    """The one way by which anything is changed."""
+
+    def __init__(
+        self,
+        log: LogWriter,
+        versions: VersionStore,
+        registry: Registry,
+        validator: Validator,
+        collector: str,
+        describe: Callable[[bytes], tuple[str, bytes]],
+        after_commit: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._versions = versions
+        self._registry = registry
+        self._validator = validator
+        self._collector = collector
+        self._describe = describe
+        self._after_commit = after_commit
+        self._lock = threading.Lock()
+        self._queue: deque[Request] = deque()
+        self._callbacks: deque[tuple[int, Callback]] = deque()
+        self._calling = threading.Lock()
+        self.collected = 0
+        """Versions dropped from chains so far; written under the commit lock."""
+        self.collect_failures = 0
+        self.closed: UsageError | None = None
+
+    def submit(self, request: Request) -> int:
+        """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
+        self._queue.append(request)
+        while not self._lock.acquire(blocking=False):
+            if request.gate is None:
+                request.gate = threading.Lock()
+                request.gate.acquire()
+                if request.done:
+                    break
+                continue  # look at the lock once more: its holder may have left without seeing the gate
+            request.gate.acquire()
+            if request.done:
+                break
+        else:
+            try:
+                if not request.done:
+                    self._lead()
+            finally:
+                self._leave()
+        if self._callbacks:
+            self._run_callbacks()
+        if request.error is not None:
+            raise request.error
+        return request.ts
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the commit lock for a moment; commits that come meanwhile wait."""
+        self._lock.acquire()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def try_exclusive(self) -> bool:
+        """Take the commit lock if it is free; give it back with ``leave``."""
+        return self._lock.acquire(blocking=False)
+
+    def _leave(self) -> None:
+        """Give up the lock and wake one of those who wait for it."""
+        self._lock.release()
+        with contextlib.suppress(IndexError):
+            _open(self._queue[0].gate)
+
+    leave = _leave
+
+    def _lead(self) -> None:
+        queue = self._queue
+        group = [queue.popleft() for _ in range(len(queue))]
+        accepted: list[Request] = []
+        try:
+            self._check_open()
+            accepted = self._validate(group)
+            if accepted:
+                self._log_and_publish(accepted)
+        except BaseException as error:
+            for request in accepted or group:
+                if request.ts == 0 or request.ts > self._registry.published:
+                    request.error = request.error or error
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            for request in group:
+                request.done = True
+                _open(request.gate)
+        self._after_commit()
+
+    def _check_open(self) -> None:
+        if self.closed is not None:
+            raise self.closed
+        if self._log.failure is not None:
+            raise failed(self._log.failure) from self._log.failure
+
+    def _validate(self, group: list[Request]) -> list[Request]:
+        """Refuse those that conflict with what is committed or with an earlier member of the group; stamp the rest."""
+        accepted: list[Request] = []
+        ts = self._registry.published
+        for request in group:
+            since = request.since
+            if since is not None:
+                clash = self._clash(request, since, accepted)
+                self._registry.release(request.token)
+                if clash is not None:
+                    request.error = self._conflict(request, since, clash)
+                    continue
+            ts += 1
+            request.ts = ts
+            accepted.append(request)
+        return accepted
+
+    def _clash(self, request: Request, since: int, accepted: list[Request]) -> Clash | None:
+        writes, reads = request.writes, request.reads
+        clash = self._validator.write_clash(writes, since)
+        if clash is None and reads is not None:
+            clash = self._validator.read_clash(reads, since)
+        if clash is not None or not accepted:
+            return clash
+        ranges = reads.compiled() if reads is not None else None
+        for earlier in accepted:
+            keys = earlier.writes.keys()
+            if not keys.isdisjoint(writes):
+                return next(key for key in writes if key in keys), earlier.ts
+            if reads is not None and not keys.isdisjoint(reads.keys):
+                return next(key for key in keys if key in reads.keys), earlier.ts
+            if ranges is not None and (key := ranges.find(keys)) is not None:
+                return key, earlier.ts
+        return None
+
+    def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
+        keyspace, key = self._describe(clash[0])
+        return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
+
+    def _log_and_publish(self, accepted: list[Request]) -> None:
+        first, last = accepted[0].ts, accepted[-1].ts
+        try:
+            durably = any(request.durably for request in accepted)
+            self._log.append(first, [request.payload for request in accepted], durably=durably)  # point: commit.log
+            self._publish(accepted)  # point: commit.publish
+        except BaseException:
+            # An interrupt must not leave a commit that is in the log unseen: what the log has is published.
+            if self._log.last_ts >= last and self._registry.published < last:
+                self._publish(accepted)
+            raise
+
+    def _publish(self, accepted: list[Request]) -> None:
+        """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
+        versions, registry = self._versions, self._registry
+        grown: list[bytes] = []
+        for request in accepted:
+            grown += versions.publish(request.ts, request.writes)
+        last = accepted[-1].ts
+        registry.published = last  # point: commit.visible
+        # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
+        if registry.serializable:
+            for request in accepted:
+                self._validator.recent.remember(request.ts, request.writes)
+            self._validator.recent.trim(registry.oldest_serializable())
+        elif len(self._validator.recent):
+            self._validator.recent.trim(None)
+        for request in accepted:
+            if request.callbacks:
+                self._callbacks.extend((request.ts, callback) for callback in request.callbacks)
+        if grown:
+            self._collect_safely(grown)
+
+    def _collect_safely(self, keys: list[bytes]) -> None:
+        """Prune the chains of ``keys``. A failure here never fails the commit: it is counted and shown."""
+        try:
+            self.collected += self._prune(keys)
+        except Exception as error:
+            self.collect_failures += 1
+            logger.warning("collecting versions failed, the commit stands: %s", error)
+
+    def _prune(self, keys: list[bytes]) -> int:
+        bound = self._registry.published
+        live = self._registry.timestamps()  # point: collect.sampled
+        if not live:
+            return self._versions.keep_newest(keys)
+        horizon = make_horizon(self._collector, live, bound)
+        return self._versions.prune(keys, lambda chain: prune(chain, horizon))
+
+    def collect(self, budget: int) -> int:
+        """Prune up to ``budget`` chains that had more than one version. The caller holds the commit lock."""
+        held = self._versions.active.held
+        keys = list(islice(held, budget))
+        for key in keys:
+            del held[key]  # what is still needed goes to the back of the line
+        dropped = self._prune(keys)
+        self.collected += dropped
+        return dropped
+
+    def call_back(self, ts: int, callbacks: list[Callback]) -> None:
+        """Run the callbacks of a commit that is published already, after those of the commits before it."""
+        self._callbacks.extend((ts, callback) for callback in callbacks)
+        self._run_callbacks()
+
+    def _run_callbacks(self) -> None:
+        """Run the callbacks in commit order, one thread at a time. One that raises is reported and harms nobody."""
+        while self._callbacks and self._calling.acquire(blocking=False):
+            try:
+                while self._callbacks:
+                    ts, callback = self._callbacks.popleft()
+                    try:
+                        callback(ts)
+                    except Exception:
+                        logger.exception("a callback of commit %d failed; the commit stands", ts)
+            finally:
+                self._calling.release()
+
+    def close(self, error: UsageError) -> None:
+        """Refuse all further commits. The caller holds the commit lock."""
+        self.closed = error
+
+
+def _open(gate: threading.Lock | None) -> None:
+    """Wake the thread behind ``gate``. It may have been woken already: then it will look for itself."""
+    if gate is not None:
+        with contextlib.suppress(RuntimeError):
+            gate.release()

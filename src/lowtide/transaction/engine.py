@@ -1,0 +1,31 @@
+"""What a transaction needs of an open store, in one place: the parts, and nothing that decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lowtide.clock import Clock
+from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.commit import Committer
+from lowtide.transaction.registry import Registry
+from lowtide.versions.visibility import Reader
+
+
+@dataclass(slots=True)
+class Engine:
+    """The shared parts that transactions work with; wired once by the store.
+
+    ``durable`` is whether a commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a
+    snapshot has gone that may have held something back.
+    """
+
+    clock: Clock
+    catalog: Catalog
+    registry: Registry
+    reader: Reader
+    committer: Committer
+    durable: bool
+    sync: Callable[[], None]
+    released: Callable[[int], None]
+    closed: bool = False

@@ -1,0 +1,61 @@
+"""The five isolation levels, each a small policy over the same machinery. docs/isolation.md says what they promise."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from lowtide.errors import UsageError
+
+
+class Isolation(enum.Enum):
+    """How much of what others commit a transaction may see, weakest first."""
+
+    NONE = "none"
+    READ_COMMITTED = "read_committed"
+    SNAPSHOT_READ = "snapshot_read"
+    SNAPSHOT = "snapshot"
+    SERIALIZABLE = "serializable"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a level does.
+
+    ``buffered``: writes wait for the commit (else each is committed at once). ``fixed``: all reads are of one snapshot,
+    drawn at begin. ``scan_snapshot``: a scan is of one snapshot, if only its own. ``first_committer_wins``: a commit
+    fails if a key it writes was committed since the snapshot. ``tracks_reads``: also if one that it read was.
+    """
+
+    level: Isolation
+    buffered: bool = True
+    scan_snapshot: bool = False
+    fixed: bool = False
+    first_committer_wins: bool = False
+    tracks_reads: bool = False
+
+
+_POLICIES = [
+    Policy(Isolation.NONE, buffered=False),
+    Policy(Isolation.READ_COMMITTED),
+    Policy(Isolation.SNAPSHOT_READ, scan_snapshot=True),
+    Policy(Isolation.SNAPSHOT, scan_snapshot=True, fixed=True, first_committer_wins=True),
+    Policy(Isolation.SERIALIZABLE, scan_snapshot=True, fixed=True, first_committer_wins=True, tracks_reads=True),
+]
+
+_BY_NAME: dict[object, Policy] = {policy.level: policy for policy in _POLICIES}
+_BY_NAME |= {policy.level.value: policy for policy in _POLICIES}
+_BY_NAME |= {policy.level.name: policy for policy in _POLICIES}
+
+SNAPSHOT = _BY_NAME[Isolation.SNAPSHOT]
+
+
+def policy_of(isolation: Isolation | str) -> Policy:
+    """The policy of a level, given as the enum's member or its name in either case."""
+    policy = _BY_NAME.get(isolation)
+    if policy is None and isinstance(isolation, str):
+        policy = _BY_NAME.get(isolation.lower())
+    if policy is None:
+        names = ", ".join(repr(level.value) for level in Isolation)
+        raise UsageError(f"unknown isolation level {isolation!r}; known are {names}")
+    return policy

@@ -1,0 +1,127 @@
+"""A keyspace as a transaction, a snapshot or the store shows it: an ordered map of bytes to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from lowtide.base.codec import after_prefix, bad_key, check_key, check_value
+from lowtide.errors import UsageError
+from lowtide.versions.visibility import Range
+
+
+class Source(Protocol):
+    """Where a keyspace reads from; keys are full keys."""
+
+    def read(self, full_key: bytes) -> bytes | None: ...
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class Target(Source, Protocol):
+    """Where a keyspace writes to, besides."""
+
+    def write(self, full_key: bytes, value: bytes | None) -> None: ...
+
+
+class ReadKeyspace:
+    """A keyspace that can be read.
+
+    >>> with store.snapshot() as snapshot:
+    ...     snapshot.keyspace("fruit").get(b"apple")
+    b'red'
+    """
+
+    __slots__ = ("_prefix", "_read", "_source", "name")
+
+    def __init__(self, source: Source, name: str, prefix: bytes) -> None:
+        self.name = name
+        self._source = source
+        self._prefix = prefix
+        self._read = source.read
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None. O(log n).
+
+        >>> store.keyspace("fruit").get(b"apple")
+        b'red'
+        """
+        try:
+            return self._read(self._prefix + key)
+        except TypeError:
+            if isinstance(key, bytes | bytearray | memoryview):
+                raise
+            raise bad_key(key) from None
+
+    def scan(
+        self,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        *,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The entries with ``start <= key < stop`` in key order, or in reverse. Lazy: what is not consumed is not read.
+
+        ``prefix`` restricts to the keys that start with it. The transaction may write while it scans; the scan shows
+        its writes as they were when the scan began.
+
+        >>> list(store.keyspace("fruit").scan(prefix=b"b"))
+        [(b'banana', b'yellow'), (b'blueberry', b'blue')]
+        >>> list(store.keyspace("fruit").scan(stop=b"b", reverse=True))
+        [(b'apple', b'red')]
+        """
+        return self._source.scan(self._range(start, stop, prefix, reverse))
+
+    def _range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool) -> Range:
+        for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
+            if value is not None and not isinstance(value, bytes):
+                raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
+        base = self._prefix
+        low, high = base + (start or b""), base + stop if stop is not None else after_prefix(base)
+        if prefix is not None:
+            low = max(low, base + prefix)
+            end = after_prefix(base + prefix)
+            high = end if high is None else min(high, end) if end is not None else high
+        return Range(low, high if high is None else max(low, high), reverse)
+
+    def __repr__(self) -> str:
+        return f"<keyspace {self.name!r}>"
+
+
+class Keyspace(ReadKeyspace):
+    """A keyspace that can be read and written.
+
+    >>> with store.transaction() as tx:
+    ...     tx.keyspace("fruit").put(b"cherry", b"dark red")
+    """
+
+    __slots__ = ("_write",)
+
+    def __init__(self, target: Target, name: str, prefix: bytes) -> None:
+        super().__init__(target, name, prefix)
+        self._write = target.write
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set ``key`` to ``value``, whether it exists or not.
+
+        >>> store.keyspace("fruit").put(b"lime", b"green")
+        """
+        full_key = self._full(key)
+        self._write(full_key, value if type(value) is bytes and len(value) < 65536 else check_value(value))
+
+    def delete(self, key: bytes) -> None:
+        """Remove ``key``; nothing happens if it does not exist.
+
+        >>> store.keyspace("fruit").delete(b"lime")
+        """
+        self._write(self._full(key), None)
+
+    def _full(self, key: bytes) -> bytes:
+        try:
+            full_key = self._prefix + key
+        except TypeError:
+            raise bad_key(key) from None
+        if len(full_key) > 256:
+            check_key(full_key)
+        return full_key

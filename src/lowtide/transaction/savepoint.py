@@ -1,0 +1,61 @@
+"""Savepoints: a part of a transaction that is undone on its own."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from lowtide.transaction.transaction import Transaction
+
+
+class _Missing:
+    """Marks a key that the transaction had not written."""
+
+
+MISSING: Final = _Missing()
+
+Undo = list[tuple[bytes, "bytes | _Missing | None"]]
+"""What to restore, in the order in which it was overwritten: full key, and what the buffer held."""
+
+
+class Savepoint:
+    """A context manager: an error inside undoes what was written inside, and goes on to the caller.
+
+    Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
+    """
+
+    __slots__ = ("_mark", "_outermost", "_tx")
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._mark = 0
+        self._outermost = False
+
+    def __enter__(self) -> Savepoint:
+        tx = self._tx
+        self._outermost = tx._undo is None
+        if tx._undo is None:
+            tx._undo = []
+        self._mark = len(tx._undo)
+        return self
+
+    def rollback(self) -> None:
+        """Undo what was written since the savepoint began, and go on inside it."""
+        tx = self._tx
+        undo = tx._undo
+        assert undo is not None
+        while len(undo) > self._mark:
+            key, before = undo.pop()
+            if isinstance(before, _Missing):
+                del tx._writes[key]
+            else:
+                tx._writes[key] = before
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not self._tx._state:
+            self.rollback()
+        if self._outermost:
+            self._tx._undo = None

@@ -1,0 +1,84 @@
+"""A snapshot: the store at one instant, read-only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import TracebackType
+
+from lowtide.base.codec import horizon
+from lowtide.errors import UsageError
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.keyspace import ReadKeyspace
+from lowtide.versions.visibility import Range
+
+
+class Snapshot:
+    """The committed state at ``ts``, kept for as long as this is open; made by ``store.snapshot``.
+
+    Any number of threads may read it at once.
+
+    >>> with store.snapshot() as snapshot:
+    ...     store.keyspace("fruit").put(b"apple", b"green")
+    ...     snapshot.keyspace("fruit").get(b"apple")
+    b'red'
+    """
+
+    __slots__ = ("_engine", "_newer", "_token", "ts")
+
+    def __init__(self, engine: Engine, at: int | None, depth: int = 1) -> None:
+        if engine.closed:
+            raise UsageError("the store is closed")
+        self._engine = engine
+        self._token = 0
+        frame = sys._getframe(depth)
+        begun = engine.clock.monotonic()
+        if at is None:
+            self._token, at = engine.registry.register(False, False, begun, frame.f_code, frame.f_lasti)
+        else:
+            self._token = engine.registry.register_at(at, begun, frame.f_code, frame.f_lasti)
+        self.ts = at
+        self._newer = horizon(at)
+
+    def keyspace(self, name: str) -> ReadKeyspace:
+        """The keyspace ``name``, as it was at ``ts``."""
+        return ReadKeyspace(self, name, self._engine.catalog.prefix_of(name))
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key at ``ts``."""
+        if not self._token:
+            raise UsageError("this snapshot is closed; take another one")
+        return self._engine.reader.get(full_key, self.ts, self._newer)
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range of full keys at ``ts``, with the user's keys."""
+        for chunk in self._engine.reader.scan(wanted, self._open_ts, None):
+            for key, value in chunk:
+                yield key[4:], value
+
+    def _open_ts(self) -> int:
+        if not self._token:
+            raise UsageError("this snapshot is closed; take another one")
+        return self.ts
+
+    def close(self) -> None:
+        """Let go of what only this snapshot sees. Harmless when repeated."""
+        token, self._token = self._token, 0
+        if token:
+            self._engine.registry.release(token)
+            self._engine.released(self.ts)
+
+    def __enter__(self) -> Snapshot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if getattr(self, "_token", 0):
+            self._engine.registry.release(self._token)
+
+    def __repr__(self) -> str:
+        return f"<snapshot at {self.ts}, {'open' if self._token else 'closed'}>"

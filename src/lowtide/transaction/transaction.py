@@ -1,0 +1,275 @@
+"""A transaction: a snapshot to read from, a buffer to write to, and a commit.
+
+Used by one thread at a time, though not always the same one. Nothing that it writes is seen by anyone before its
+commit, and a rollback discards the buffer and nothing else. One that is dropped unfinished is rolled back.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator
+from types import CodeType, TracebackType
+from typing import Final
+
+from lowtide.base.codec import horizon
+from lowtide.errors import UsageError
+from lowtide.log.frame import Writes, encode_payload
+from lowtide.transaction.commit import Callback, Request
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.isolation import Isolation, Policy
+from lowtide.transaction.keyspace import Keyspace
+from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.savepoint import MISSING, Savepoint, Undo
+from lowtide.versions.visibility import Range
+
+_OPEN: Final = ""
+
+
+class Transaction:
+    """One transaction; made by ``store.begin`` or ``store.transaction``.
+
+    >>> tx = store.begin()
+    >>> tx.keyspace("fruit").put(b"plum", b"purple")
+    >>> tx.commit() == store.stats().last_commit
+    True
+    """
+
+    __slots__ = (
+        "_callbacks",
+        "_engine",
+        "_fixed",
+        "_newer",
+        "_policy",
+        "_reads",
+        "_state",
+        "_token",
+        "_undo",
+        "_writes",
+        "_wrote_at_once",
+        "read_only",
+        "ts",
+    )
+
+    def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
+        if engine.closed:
+            raise UsageError("the store is closed")
+        self._engine = engine
+        self._policy = policy
+        self._state = _OPEN
+        self._writes: Writes = {}
+        self._undo: Undo | None = None
+        self._callbacks: list[Callback] | None = None
+        self._wrote_at_once = False
+        self._fixed = policy.fixed
+        self.read_only = read_only
+        self._reads: ReadSet | None = None
+        self._token = 0
+        if policy.fixed:
+            tracks = policy.tracks_reads and not read_only
+            if tracks:
+                self._reads = ReadSet()
+            frame = sys._getframe(depth)
+            self._token, ts = engine.registry.register(
+                not read_only, tracks, engine.clock.monotonic(), frame.f_code, frame.f_lasti
+            )
+            self._newer = horizon(ts)
+        else:
+            ts = engine.registry.published
+        self.ts = ts
+        """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
+
+    @property
+    def isolation(self) -> Isolation:
+        return self._policy.level
+
+    # Reading and writing, by full key
+
+    def keyspace(self, name: str) -> Keyspace:
+        """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
+        return Keyspace(self, name, self._engine.catalog.prefix_of(name))
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key: own writes first, then what is committed."""
+        if self._state:
+            raise self._finished()
+        writes = self._writes
+        if writes and full_key in writes:
+            return writes[full_key]
+        if self._fixed:
+            if self._reads is not None:
+                self._reads.keys.add(full_key)
+            return self._engine.reader.get(full_key, self.ts, self._newer)
+        return self._engine.reader.get_latest(full_key)
+
+    def write(self, full_key: bytes, value: bytes | None) -> None:
+        """Set or, with None, delete a full key."""
+        if self._state or self.read_only:
+            raise self._finished() if self._state else UsageError("this transaction is read-only")
+        if not self._policy.buffered:
+            self._write_at_once(full_key, value)
+            return
+        if self._undo is not None:
+            self._undo.append((full_key, self._writes.get(full_key, MISSING)))
+        self._writes[full_key] = value
+
+    def _write_at_once(self, full_key: bytes, value: bytes | None) -> None:
+        """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
+        self.ts = self._submit({full_key: value}, None, durably=False)
+        self._wrote_at_once = True
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range of full keys, with the user's keys."""
+        if self._state:
+            raise self._finished()
+        own = {key: value for key, value in self._writes.items() if _within(wanted, key)} if self._writes else None
+        if not self._fixed:
+            frame = sys._getframe(2)
+            entries = scan_latest(self._engine, wanted, own, self._policy.scan_snapshot, frame.f_code, frame.f_lasti)
+            return self._while_open(entries)
+        chunks = self._engine.reader.scan(wanted, lambda: self.ts, own)
+        entries = ((key[4:], value) for chunk in chunks for key, value in chunk)
+        if self._reads is not None:
+            entries = _tracked(entries, wanted, self._reads)
+        return self._while_open(entries)
+
+    def _while_open(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        """Stop a scan that goes on after its transaction has ended: its snapshot is no longer kept."""
+        for entry in entries:
+            if self._state:
+                raise self._finished()
+            yield entry
+
+    # Ending
+
+    def commit(self) -> int:
+        """Make everything durable and visible at once; returns the commit's timestamp.
+
+        Raises ConflictError if another transaction committed first. Whatever it raises, the transaction has ended.
+        A transaction that wrote nothing returns the timestamp that it read at.
+        """
+        if self._state:
+            raise self._finished()
+        try:
+            if self._writes:
+                return self._submit(self._writes, self._callbacks, durably=self._engine.durable)
+            if self._wrote_at_once and self._engine.durable:
+                self._engine.sync()
+            if self._callbacks:
+                self._engine.committer.call_back(self.ts, self._callbacks)
+            return self.ts
+        finally:
+            self._end("committed")
+
+    def _submit(self, writes: Writes, callbacks: list[Callback] | None, durably: bool) -> int:
+        engine = self._engine
+        engine.catalog.save_used(writes)
+        since = self.ts if self._policy.first_committer_wins else None
+        payload = encode_payload(engine.clock.time(), writes)
+        return engine.committer.submit(Request(writes, payload, durably, self._token, since, self._reads, callbacks))
+
+    def rollback(self) -> None:
+        """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
+        if self._state:
+            raise self._finished()
+        self._end("rolled back")
+        if self._wrote_at_once:
+            warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
+
+    def _end(self, how: str) -> None:
+        self._state = how
+        token = self._token
+        if token:
+            self._token = 0
+            self._engine.registry.release(token)
+            self._engine.released(self.ts)
+
+    def _finished(self) -> UsageError:
+        return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
+
+    def savepoint(self) -> Savepoint:
+        """A part of the transaction that is undone on its own if it fails.
+
+        >>> with store.transaction() as tx:
+        ...     fruit = tx.keyspace("fruit")
+        ...     try:
+        ...         with tx.savepoint():
+        ...             fruit.put(b"apple", b"rotten")
+        ...             raise ValueError
+        ...     except ValueError:
+        ...         fruit.get(b"apple")
+        b'red'
+        """
+        if self._state:
+            raise self._finished()
+        if not self._policy.buffered:
+            raise UsageError("isolation NONE commits each write at once, so it has no savepoints")
+        return Savepoint(self)
+
+    def on_commit(self, callback: Callback) -> None:
+        """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails."""
+        if self._state:
+            raise self._finished()
+        self._callbacks = [*(self._callbacks or ()), callback]
+
+    def __enter__(self) -> Transaction:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._state:
+            return
+        if kind is None:
+            self.commit()
+        else:
+            self.rollback()
+
+    def __del__(self) -> None:
+        # Registered while ``__init__`` had not failed, so the slot exists whenever there is something to release.
+        if getattr(self, "_token", 0):
+            self._engine.registry.release(self._token)
+
+    def __repr__(self) -> str:
+        return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
+
+
+def _within(wanted: Range, key: bytes) -> bool:
+    return wanted.low <= key and (wanted.high is None or key < wanted.high)
+
+
+def _tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
+    index = reads.begin_range()
+    keyspace = wanted.low[:4]
+    for entry in entries:
+        reads.extend_range(index, wanted.upto(keyspace + entry[0]))
+        yield entry
+    reads.extend_range(index, wanted)
+
+
+def scan_latest(
+    engine: Engine, wanted: Range, own: Writes | None, one_snapshot: bool, code: CodeType, instruction: int
+) -> Iterator[tuple[bytes, bytes]]:
+    """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
+
+    The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
+    """
+    registry, token, ts = engine.registry, 0, 0
+
+    def draw() -> int:
+        nonlocal token, ts
+        if engine.closed:
+            raise UsageError("the store is closed")
+        if not (one_snapshot and token):
+            registry.release(token)
+            token, ts = registry.register(False, False, engine.clock.monotonic(), code, instruction)
+        return ts
+
+    try:
+        for chunk in engine.reader.scan(wanted, draw, own):
+            for key, value in chunk:
+                yield key[4:], value
+    finally:
+        registry.release(token)
+        engine.released(ts)

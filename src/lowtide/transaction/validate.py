@@ -1,0 +1,116 @@
+"""Whether a transaction may commit: first committer wins, and for SERIALIZABLE precision locking.
+
+Called under the commit lock by the leader of a commit group, so nothing is committed meanwhile except the earlier
+members of the group, whose keys are passed along.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from lowtide.base.environment import Base
+from lowtide.log.frame import Writes
+from lowtide.transaction.reads import ReadSet
+from lowtide.versions.layers import VersionStore
+from lowtide.versions.visibility import Range, Reader
+
+_MOST_KEYS = 200_000
+"""Keys of recent commits that are remembered for validation before the slower way is taken."""
+
+Clash = tuple[bytes, int]
+"""A full key, and the commit that changed it first."""
+
+
+class RecentCommits:
+    """The keys of the commits that live serializable transactions did not see.
+
+    Written under the commit lock only. It is bounded: when a transaction stays open for very long, the oldest commits
+    are forgotten, and its validation asks the versions themselves, which is exact as well, but takes longer.
+    """
+
+    def __init__(self, published: int) -> None:
+        self._commits: deque[tuple[int, frozenset[bytes]]] = deque()
+        self._keys = 0
+        self.complete_after = published
+        """All commits after this one that a live serializable transaction did not see are remembered."""
+
+    def remember(self, ts: int, keys: Iterable[bytes]) -> None:
+        remembered = frozenset(keys)
+        self._commits.append((ts, remembered))
+        self._keys += len(remembered)
+        while self._keys > _MOST_KEYS:
+            self._forget_oldest()
+
+    def trim(self, oldest: int | None) -> None:
+        """Forget what no live serializable transaction needs; ``oldest`` is the oldest of them."""
+        while self._commits and (oldest is None or self._commits[0][0] <= oldest):
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        ts, keys = self._commits.popleft()
+        self._keys -= len(keys)
+        self.complete_after = ts
+
+    def since(self, ts: int) -> Iterable[tuple[int, frozenset[bytes]]]:
+        """The remembered commits after ``ts``, newest first."""
+        for commit in reversed(self._commits):
+            if commit[0] <= ts:
+                return
+            yield commit
+
+    def __len__(self) -> int:
+        return len(self._commits)
+
+
+class Validator:
+    """The checks of a commit against what was committed since its snapshot."""
+
+    def __init__(self, versions: VersionStore, base: Base, reader: Reader, published: int) -> None:
+        self._versions = versions
+        self._base = base
+        self._reader = reader
+        self.recent = RecentCommits(published)
+
+    def write_clash(self, writes: Writes, since: int) -> Clash | None:
+        """The first of the written keys that was committed after ``since``."""
+        active, frozen = self._versions.view
+        chains = active.chains
+        below = since < self._versions.boundary
+        for key in writes:
+            chain = chains.get(key)
+            if chain is not None:
+                if chain[0] > since:
+                    return key, chain[0]
+                continue
+            if frozen is not None and (chain := frozen.chains.get(key)) is not None:
+                if chain[0] > since:
+                    return key, chain[0]
+            elif below and (changed := self._base.changed_at(key)) > since:
+                return key, changed
+        return None
+
+    def _changed_at(self, key: bytes) -> int:
+        changed = self._versions.changed_at(key)
+        return changed if changed is not None else self._base.changed_at(key)
+
+    def read_clash(self, reads: ReadSet, since: int) -> Clash | None:
+        """One of the read keys, or of the keys in the read ranges, that was committed after ``since``."""
+        ranges = reads.compiled()
+        if since < self.recent.complete_after:
+            return self._read_clash_in_versions(reads, ranges.ranges, since)
+        for ts, keys in self.recent.since(since):
+            if not keys.isdisjoint(reads.keys):
+                return next(iter(keys & reads.keys)), ts
+            if (key := ranges.find(keys)) is not None:
+                return key, ts
+        return None
+
+    def _read_clash_in_versions(self, reads: ReadSet, ranges: list[Range], since: int) -> Clash | None:
+        for key in reads.keys:
+            if (changed := self._changed_at(key)) > since:
+                return key, changed
+        for each in ranges:
+            if (clash := self._reader.changed_since(each, since)) is not None:
+                return clash
+        return None

@@ -1,0 +1,154 @@
+"""The versions in memory, in two layers: the active one, and while a checkpoint runs the frozen one below it.
+
+A checkpoint *freezes* the active layer and puts an empty one above it. What it then writes to the base is the frozen
+layer, which nobody changes any more, and when the base has it the layer is dropped whole: one assignment, no matter how
+many keys. So no version at or below a published boundary is ever taken out of a chain one by one.
+
+Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``drop_frozen`` runs in the one checkpoint
+that froze. A lock-free reader takes ``view`` once, a pair that is replaced whole, and may then see: versions newer than
+its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and a frozen
+layer that the base already has (the same versions, harmless). It looks into the base only after it took ``view``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
+
+from lowtide.log.frame import Writes
+from lowtide.versions.chain import Chain, versions_of
+from lowtide.versions.ordered import OrderedKeys
+
+Chains: TypeAlias = dict[bytes, Chain]
+View: TypeAlias = "tuple[Layer, Layer | None]"
+
+
+class Layer:
+    """One generation of chains, with its keys in order and its exact size."""
+
+    __slots__ = ("bytes", "chains", "held", "keys", "versions")
+
+    def __init__(self) -> None:
+        self.chains: Chains = {}
+        self.keys = OrderedKeys()
+        self.held: dict[bytes, None] = {}
+        """Keys with more than one version, in the order in which they came to have it."""
+        self.versions = 0
+        self.bytes = 0
+
+    def check(self) -> None:
+        """Assert what must hold of a layer at rest; for tests and ``verify``."""
+        counted = [(key, list(versions_of(chain))) for key, chain in self.chains.items()]
+        assert self.versions == sum(len(versions) for _, versions in counted), (self.versions, counted)
+        assert self.bytes == sum(_size(key, value) for key, versions in counted for _, value in versions)
+        assert {key for key, versions in counted if len(versions) > 1} <= set(self.held), (self.held, counted)
+        for key, versions in counted:
+            stamps = [ts for ts, _ in versions]
+            assert stamps == sorted(set(stamps), reverse=True), (key, stamps)
+
+
+class VersionStore:
+    """All versions in memory; see the module for who may do what."""
+
+    def __init__(self, boundary: int) -> None:
+        self.active = Layer()
+        self.frozen: Layer | None = None
+        self.frozen_upto = boundary
+        self.boundary = boundary
+        """The commit up to which the base holds everything."""
+        self.view: View = (self.active, None)
+
+    def publish(self, ts: int, writes: Writes) -> list[bytes]:
+        """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until
+        the timestamp is published. May be repeated after an interrupt: versions that are there stay as they are."""
+        layer = self.active
+        chains, add = layer.chains, layer.keys.add
+        grown = []
+        size = 0
+        for key, value in writes.items():
+            older = chains.get(key)
+            if older is not None and older[0] == ts:
+                older = older[2]
+            if older is None:
+                add(key)
+            else:
+                grown.append(key)
+            chains[key] = (ts, value, older)
+            size += len(key) if value is None else len(key) + len(value)
+        layer.versions += len(writes)
+        layer.bytes += size
+        return grown
+
+    def prune(self, keys: Iterable[bytes], pruned: Callable[[Chain], Chain]) -> int:
+        """Replace the chains of ``keys`` by what ``pruned`` leaves of them; returns how many versions went."""
+        layer = self.active
+        chains, held = layer.chains, layer.held
+        dropped = 0
+        for key in keys:
+            chain = chains.get(key)
+            if chain is None or chain[2] is None:
+                held.pop(key, None)
+                continue
+            kept = pruned(chain)
+            if kept is not chain:
+                chains[key] = kept
+                dropped += self._account(key, chain, kept)
+            if kept[2] is None:
+                held.pop(key, None)
+            else:
+                held[key] = None
+        return dropped
+
+    def keep_newest(self, keys: Iterable[bytes]) -> int:
+        """As ``prune`` where no snapshot lives: of each chain only the newest version stays."""
+        chains = self.active.chains
+        dropped = size = 0
+        for key in keys:
+            ts, value, older = chains[key]
+            while older is not None:
+                dropped += 1
+                size += len(key) if older[1] is None else len(key) + len(older[1])
+                older = older[2]
+            chains[key] = (ts, value, None)
+            self.active.held.pop(key, None)
+        self.active.versions -= dropped
+        self.active.bytes -= size
+        return dropped
+
+    def _account(self, key: bytes, before: Chain, after: Chain) -> int:
+        kept = {ts for ts, _ in versions_of(after)}
+        gone = [_size(key, value) for ts, value in versions_of(before) if ts not in kept]
+        self.active.versions -= len(gone)
+        self.active.bytes -= sum(gone)
+        return len(gone)
+
+    def freeze(self, upto: int) -> Layer:
+        """Make the active layer, which holds the commits up to ``upto``, the frozen one."""
+        assert self.frozen is None
+        self.frozen, self.frozen_upto = self.active, upto
+        self.active = Layer()
+        self.view = (self.active, self.frozen)
+        return self.frozen
+
+    def drop_frozen(self) -> None:
+        """Forget the frozen layer: the base has it."""
+        self.boundary = self.frozen_upto
+        self.view = (self.active, None)
+        self.frozen = None
+
+    def changed_at(self, full_key: bytes) -> int | None:
+        """The timestamp of the newest version in memory of ``full_key``; None if there is none."""
+        active, frozen = self.view
+        chain = active.chains.get(full_key)
+        if chain is None and frozen is not None:
+            chain = frozen.chains.get(full_key)
+        return chain[0] if chain is not None else None
+
+    @property
+    def layers(self) -> list[Layer]:
+        """The layers, newest first."""
+        return [layer for layer in self.view if layer is not None]
+
+
+def _size(key: bytes, value: bytes | None) -> int:
+    return len(key) if value is None else len(key) + len(value)
