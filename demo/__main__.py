@@ -16,7 +16,7 @@ from demo.text_plot import text_plot
 
 def main() -> int:
     options = _options()
-    seconds = options.seconds if options.seconds is not None else 0.8 if options.quick else 6.0
+    seconds = options.seconds if options.seconds is not None else 0.7 if options.quick else 6.0
     settings = Settings(
         seconds=seconds,
         threads=4,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
@@ -44,12 +44,11 @@ class Screen:
         self._console.print(Text(text, style=style))
 
     def check(self, check: Check) -> None:
-        # A grid, so that a long text is continued under its own beginning.
-        line = Table.grid(padding=(0, 2))
-        line.add_column(no_wrap=True)
-        line.add_column()
-        line.add_row(_verdict(check), Text(f"{check.promise}: {check.seen}"))
-        self._console.print(Padding(line, (0, 2)))
+        verdict = _verdict(check)
+        # A long text is continued under its own beginning.
+        indent = " " * (4 + len(verdict))
+        text = textwrap.fill(f"{check.promise}: {check.seen}", self._console.width - len(indent) - 1)
+        self._console.print(Text("  ") + verdict + Text("  " + text.replace("\n", "\n" + indent)))
 
     @contextmanager
     def panel(self, title: str) -> Iterator[Show]:

@@ -1,7 +1,7 @@
 """The keyspaces by name and number.
 
-A name gets its number in memory when it is first used, and a row in the base before the first commit that writes to it is
-logged; so whoever reads the log or the base can name what is in them. Numbers are never reused. A name whose
+A name gets its number in memory when it is first used, and a row in the base before the first commit that writes to
+it is logged; so whoever reads the log or the base can name what is in them. Numbers are never reused. A name whose
 first commit failed stays in the base: it is an empty keyspace, as one that was never written.
 
 Who writes: names and numbers under ``_lock``; a lock-free reader sees a name with its final number or not at all.
@@ -46,9 +46,7 @@ class Catalog:
         if not isinstance(name, str) or not name:
             raise UsageError(f"a keyspace is named by a string that is not empty, not by {name!r}")
         if len(name.encode()) > _MAX_NAME:
-            raise UsageError(
-                f"a keyspace's name may be {_MAX_NAME} bytes long at most, this one has {len(name)} letters"
-            )
+            raise UsageError(f"a keyspace's name may be {_MAX_NAME} bytes long at most: {name[:40]!r}...")
         with self._lock:
             if name not in self._prefixes:
                 prefix = encode_keyspace(self._last_number + 1)
