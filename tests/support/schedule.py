@@ -1,8 +1,8 @@
 """A deterministic schedule over named points in the engine.
 
-A point is a line of the source that ends in a comment ``# point: name``. A thread started by :class:`Schedule` stops *before*
-it executes such a line, if the schedule was told to stop it there, until it is let go. Points cost the product
-nothing: they are comments, and only the threads of a schedule are traced.
+A point is a line of the source that ends in a comment ``# point: name``. A thread started by :class:`Schedule` stops
+*before* it executes such a line, if the schedule was told to stop it there, until it is let go. Points cost the
+product nothing: they are comments, and only the threads of a schedule are traced.
 """
 
 from __future__ import annotations
