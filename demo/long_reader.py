@@ -79,8 +79,8 @@ def _follow(
                 # The second may take longer, so that both lines of the plot end at the same number of commits.
                 deadline = time.monotonic() + settings.seconds * (1 if enough is None else 2)
                 while time.monotonic() < deadline and not tellers.errors:
-                    _look(store, reader, at_first, tellers.commits, course)
-                    show(*_view(store, course, both))
+                    stats = _look(store, reader, at_first, tellers.commits, course)
+                    show(*_view(stats, course, both))
                     if enough is not None and course.commits >= enough:
                         break
                     time.sleep(LOOK_EVERY)
@@ -100,15 +100,15 @@ def _follow(
 
 def _look(
     store: lowtide.Store, reader: lowtide.Snapshot, at_first: dict[bytes, int], commits: int, course: Course
-) -> None:
+) -> lowtide.Stats:
     stats = store.stats()
     course.kept.append((commits, stats.versions + stats.history))
     course.looks += 1
     course.changed += balances(reader) != at_first
+    return stats
 
 
-def _view(store: lowtide.Store, course: Course, both: tuple[Course, Course]) -> tuple[dict[str, str], str]:
-    stats = store.stats()
+def _view(stats: lowtide.Stats, course: Course, both: tuple[Course, Course]) -> tuple[dict[str, str], str]:
     facts = {
         "commits under the reader": f"{course.commits:,}",
         "the reader sees": "what it saw at first" if not course.changed else "SOMETHING ELSE",

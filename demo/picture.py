@@ -10,7 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot as plt
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from demo.long_reader import Course
 
@@ -39,6 +39,8 @@ def save_picture(target: Path, exact: Course, watermark: Course, keys: int) -> N
         axes.set_ylabel("versions kept")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
+        # Few marks, or their long numbers run into each other.
+        axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.spines[["top", "right"]].set_visible(False)

@@ -47,7 +47,7 @@ class Store:
         self._options = options
         self._parts = parts = Parts(path, options)
         self._engine = parts.engine
-        self._autocommit = Autocommit(parts.engine, options.read_only)
+        self._autocommit = Autocommit(parts.engine)
         self._finalizer = weakref.finalize(self, Parts.close, parts)
 
     # Transactions
@@ -60,7 +60,7 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(self._engine, policy_of(isolation), read_only or self._options.read_only, 2)
+        return Transaction(self._engine, policy_of(isolation), read_only, 2)
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -68,7 +68,7 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(self._engine, policy_of(isolation), read_only or self._options.read_only, 2)
+        return Transaction(self._engine, policy_of(isolation), read_only, 2)
 
     def run(
         self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
@@ -87,7 +87,7 @@ class Store:
         pause = _FIRST_PAUSE
         while True:
             attempts -= 1
-            tx = Transaction(self._engine, policy_of(isolation), self._options.read_only, 2)
+            tx = Transaction(self._engine, policy_of(isolation), False, 2)
             try:
                 with tx:
                     return fn(tx)
@@ -184,6 +184,8 @@ class Parts:
         self.committer = Committer(
             self.log, self.versions, self.registry, validator, options.collector, catalog.describe, self._after_commit
         )
+        self._checkpoint_bytes = options.checkpoint_bytes
+        self._checkpoint_versions = options.checkpoint_versions
         self.maintenance = Maintenance(self._maintain)
         self.checkpointer = Checkpointer(
             options,
@@ -208,7 +210,15 @@ class Parts:
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
         self.engine = Engine(
-            options.clock, catalog, self.registry, self.reader, self.committer, durable, self.log.sync, self._released
+            options.clock,
+            catalog,
+            self.registry,
+            self.reader,
+            self.committer,
+            durable,
+            self.log.sync,
+            self._released,
+            options.read_only,
         )
 
     # What the parts ask of each other
@@ -242,14 +252,13 @@ class Parts:
         log = self.log
         if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
             self.syncer.dirty.set()
-        if self._checkpoint_due() or log.position > log.spare_mark:
+        if log.position > log.spare_mark or self._checkpoint_due():
             self.maintenance.wake()
 
     def _checkpoint_due(self) -> bool:
-        options = self._options
         return (
-            self.checkpointer.bytes_pending >= options.checkpoint_bytes
-            or self.versions.active.versions >= options.checkpoint_versions
+            self.log.appended - self.checkpointer.appended_at_last >= self._checkpoint_bytes
+            or self.versions.active.versions >= self._checkpoint_versions
         )
 
     def _maintain(self) -> None:

@@ -59,8 +59,8 @@ class Base:
 
     # Reading
 
-    def read(self, full_key: bytes, ts: int, newer: bytes) -> bytes | None:
-        """The value of ``full_key`` at ``ts``; ``newer`` is ``horizon(ts)``.
+    def read(self, full_key: bytes, ts: int) -> bytes | None:
+        """The value of ``full_key`` at ``ts``.
 
         Begun after the caller looked into the chains: what those no longer had was in an LMDB commit that
         preceded its dropping, so it is seen here.
@@ -68,14 +68,14 @@ class Base:
         try:
             txn = self._begin(self.rows)
             row = txn.get(full_key)
-            if row is not None and row < newer:
+            if row is not None and row < (ts + 1).to_bytes(8, "big"):
                 txn.abort()
                 return row[8:]
             value = self.history.lookup(txn, full_key, ts) if ts < self.history_below else None
             txn.abort()
             return value
         except lmdb.Error as error:
-            return self._again(error, lambda: self.read(full_key, ts, newer), full_key)
+            return self._again(error, lambda: self.read(full_key, ts), full_key)
 
     def read_latest(self, full_key: bytes) -> bytes | None:
         """The value of ``full_key`` as of the last checkpoint."""

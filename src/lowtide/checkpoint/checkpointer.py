@@ -67,11 +67,7 @@ class Checkpointer:
         self.failures = 0
         self.last_failure: str | None = None
         self.appended_at_last = log.appended
-
-    @property
-    def bytes_pending(self) -> int:
-        """Bytes of log since the last checkpoint began."""
-        return self._log.appended - self.appended_at_last
+        """How much had been logged when the last checkpoint began."""
 
     def run(self, *, wait: bool = True) -> bool:
         """Bring everything that was published before this call to the base. False if one was running and ``wait`` is

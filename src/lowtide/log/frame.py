@@ -9,7 +9,7 @@ disk when this frame was written: it tells a tail that a power loss tore (unsync
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
@@ -47,13 +47,10 @@ class Commit:
     writes: Writes
 
 
-_encode = msgspec.msgpack.Encoder().encode
+encode_payload: Callable[[tuple[float, Writes]], bytes] = msgspec.msgpack.Encoder().encode
+"""A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
+
 _decode = msgspec.msgpack.Decoder(tuple[float, dict[bytes, bytes | None]]).decode
-
-
-def encode_payload(time: float, writes: Writes) -> bytes:
-    """A commit's content, made before the commit lock is taken and before its timestamp is known."""
-    return _encode((time, writes))
 
 
 def decode_payload(frame: Frame) -> Commit:

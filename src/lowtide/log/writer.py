@@ -87,7 +87,9 @@ class LogWriter:
         """Write one commit per payload, the first with timestamp ``first_ts``; all of them or, on any error, none."""
         if self.failure is not None:
             raise failed(self.failure) from self.failure
-        length = sum(map(len, payloads)) + FRAME_HEADER * len(payloads)
+        length = FRAME_HEADER * len(payloads)
+        for payload in payloads:
+            length += len(payload)
         file = self._file
         if file is None or self.position + length > file.size:
             file = self._rotate(length)

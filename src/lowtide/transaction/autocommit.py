@@ -16,20 +16,20 @@ from lowtide.versions.visibility import Range
 class Autocommit:
     """Reads the newest published state and commits each write. A single write never conflicts: the last one wins."""
 
-    __slots__ = ("_engine", "read", "read_only")
+    __slots__ = ("_engine", "read")
 
-    def __init__(self, engine: Engine, read_only: bool) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self.read_only = read_only
         self.read = engine.reader.get_latest
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         engine = self._engine
-        if engine.closed or self.read_only:
+        if engine.closed or engine.read_only:
             raise UsageError("the store is closed" if engine.closed else "the store was opened read-only")
         writes = {full_key: value}
-        engine.catalog.save_used(writes)
-        payload = encode_payload(engine.clock.time(), writes)
+        if engine.catalog.unsaved:
+            engine.catalog.save_used(writes)
+        payload = encode_payload((engine.clock.time(), writes))
         engine.committer.submit(Request(writes, payload, engine.durable))
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:

@@ -27,7 +27,8 @@ class Catalog:
         self._lock = threading.Lock()
         self._names: dict[bytes, str] = {}
         self._prefixes: dict[str, bytes] = {}
-        self._unsaved: dict[bytes, str] = {}
+        self.unsaved: dict[bytes, str] = {}
+        """Keyspaces that the base does not know yet; ``save_used`` is needed only while there are any."""
         self._last_number = 0
         for name, prefix in saved:
             self._add(name, prefix)
@@ -50,18 +51,17 @@ class Catalog:
         with self._lock:
             if name not in self._prefixes:
                 prefix = encode_keyspace(self._last_number + 1)
-                self._unsaved[prefix] = name
+                self.unsaved[prefix] = name
                 self._add(name, prefix)
             return self._prefixes[name]
 
     def save_used(self, writes: Writes) -> None:
         """Make sure that the base knows the keyspaces of ``writes``; called before they are logged."""
-        if self._unsaved:
-            for prefix in {key[:KEYSPACE_PREFIX] for key in writes}:
-                name = self._unsaved.get(prefix)
-                if name is not None:
-                    self._save(name, prefix)
-                    self._unsaved.pop(prefix, None)
+        for prefix in {key[:KEYSPACE_PREFIX] for key in writes}:
+            name = self.unsaved.get(prefix)
+            if name is not None:
+                self._save(name, prefix)
+                self.unsaved.pop(prefix, None)
 
     def describe(self, full_key: bytes) -> tuple[str, bytes]:
         """The keyspace's name and the user's key."""
@@ -69,4 +69,4 @@ class Catalog:
 
     def names(self) -> list[str]:
         """The keyspaces that were ever written to."""
-        return sorted(name for prefix, name in list(self._names.items()) if prefix not in self._unsaved)
+        return sorted(name for prefix, name in list(self._names.items()) if prefix not in self.unsaved)

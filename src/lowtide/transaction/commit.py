@@ -27,7 +27,7 @@ from lowtide.errors import ConflictError, UsageError
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Writes
-from lowtide.log.writer import LogWriter, failed
+from lowtide.log.writer import LogWriter
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.validate import Clash, Validator
@@ -41,19 +41,10 @@ Callback = Callable[[int], None]
 class Request:
     """One commit on its way. Filled by its thread, then owned by the leader until ``done``."""
 
-    __slots__ = (
-        "callbacks",
-        "done",
-        "durably",
-        "error",
-        "gate",
-        "payload",
-        "reads",
-        "since",
-        "token",
-        "ts",
-        "writes",
-    )
+    gate: threading.Lock | None = None
+    done = False
+    error: BaseException | None = None
+    ts = 0
 
     def __init__(
         self,
@@ -73,10 +64,6 @@ class Request:
         """The snapshot against which the first committer wins; None lets the last one win."""
         self.reads = reads
         self.callbacks = callbacks
-        self.gate: threading.Lock | None = None
-        self.done = False
-        self.error: BaseException | None = None
-        self.ts = 0
 
 
 class Committer:
@@ -149,61 +136,69 @@ class Committer:
     def _leave(self) -> None:
         """Give up the lock and wake one of those who wait for it."""
         self._lock.release()
-        with contextlib.suppress(IndexError):
-            _open(self._queue[0].gate)
+        if self._queue:
+            with contextlib.suppress(IndexError):
+                _open(self._queue[0].gate)
 
     leave = _leave
 
     def _lead(self) -> None:
         queue = self._queue
-        group = [queue.popleft() for _ in range(len(queue))]
+        group = [queue.popleft()]
+        while queue:
+            group.append(queue.popleft())
         accepted: list[Request] = []
         try:
-            self._check_open()
-            accepted = self._validate(group)
+            if self.closed is not None:
+                raise self.closed
+            self._validate(group, accepted)
             if accepted:
-                self._log_and_publish(accepted)
+                self._log.append(accepted[0].ts, _payloads(accepted), durably=_durably(accepted))  # point: commit.log
+                self._publish(accepted)  # point: commit.publish
         except BaseException as error:
-            for request in accepted or group:
-                if request.ts == 0 or request.ts > self._registry.published:
-                    request.error = request.error or error
+            self._abort(group, accepted, error)
             if not isinstance(error, Exception):
                 raise
         finally:
             for request in group:
                 request.done = True
-                _open(request.gate)
+                if request.gate is not None:
+                    _open(request.gate)
         self._after_commit()
 
-    def _check_open(self) -> None:
-        if self.closed is not None:
-            raise self.closed
-        if self._log.failure is not None:
-            raise failed(self._log.failure) from self._log.failure
+    def _abort(self, group: list[Request], accepted: list[Request], error: BaseException) -> None:
+        """Fail what did not reach the log. What did is published: an interrupt must not leave it there unseen."""
+        published = self._registry.published
+        if accepted and published < accepted[-1].ts <= self._log.last_ts:
+            self._publish(accepted)
+            published = accepted[-1].ts
+        for request in group:
+            if request.error is None and not 0 < request.ts <= published:
+                request.error = error
 
-    def _validate(self, group: list[Request]) -> list[Request]:
+    def _validate(self, group: list[Request], accepted: list[Request]) -> None:
         """Refuse those that conflict with what is committed or with an earlier member of the group; stamp the rest."""
-        accepted: list[Request] = []
         ts = self._registry.published
         for request in group:
             since = request.since
             if since is not None:
-                clash = self._clash(request, since, accepted)
+                clash = self._validator.write_clash(request.writes, since)
+                if clash is None and (accepted or request.reads is not None):
+                    clash = self._clash(request, since, accepted)
                 self._registry.release(request.token)
                 if clash is not None:
-                    request.error = self._conflict(request, since, clash)
+                    keyspace, key = self._describe(clash[0])
+                    read = clash[0] not in request.writes
+                    request.error = ConflictError(keyspace, key, since, clash[1], read=read)
                     continue
             ts += 1
             request.ts = ts
             accepted.append(request)
-        return accepted
 
     def _clash(self, request: Request, since: int, accepted: list[Request]) -> Clash | None:
+        """A clash of what was read with later commits, or of anything with an earlier member of the group."""
         writes, reads = request.writes, request.reads
-        clash = self._validator.write_clash(writes, since)
-        if clash is None and reads is not None:
-            clash = self._validator.read_clash(reads, since)
-        if clash is not None or not accepted:
+        if reads is not None and (clash := self._validator.read_clash(reads, since)) is not None:
             return clash
         ranges = reads.compiled() if reads is not None else None
         for earlier in accepted:
@@ -216,36 +211,19 @@ class Committer:
                 return key, earlier.ts
         return None
 
-    def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
-        keyspace, key = self._describe(clash[0])
-        return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
-
-    def _log_and_publish(self, accepted: list[Request]) -> None:
-        first, last = accepted[0].ts, accepted[-1].ts
-        try:
-            durably = any(request.durably for request in accepted)
-            self._log.append(first, [request.payload for request in accepted], durably=durably)  # point: commit.log
-            self._publish(accepted)  # point: commit.publish
-        except BaseException:
-            # An interrupt must not leave a commit that is in the log unseen: what the log has is published.
-            if self._log.last_ts >= last and self._registry.published < last:
-                self._publish(accepted)
-            raise
-
     def _publish(self, accepted: list[Request]) -> None:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
         for request in accepted:
             grown += versions.publish(request.ts, request.writes)
-        last = accepted[-1].ts
-        registry.published = last  # point: commit.visible
+        registry.published = accepted[-1].ts  # point: commit.visible
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
         if registry.serializable:
             for request in accepted:
                 self._validator.recent.remember(request.ts, request.writes)
             self._validator.recent.trim(registry.oldest_serializable())
-        elif len(self._validator.recent):
+        elif self._validator.recent.commits:
             self._validator.recent.trim(None)
         for request in accepted:
             if request.callbacks:
@@ -263,9 +241,9 @@ class Committer:
 
     def _prune(self, keys: list[bytes]) -> int:
         bound = self._registry.published
-        live = self._registry.timestamps()  # point: collect.sampled
-        if not live:
+        if not self._registry.live:  # point: collect.sampled
             return self._versions.keep_newest(keys)
+        live = self._registry.timestamps()
         horizon = make_horizon(self._collector, live, bound)
         return self._versions.prune(keys, lambda chain: prune(chain, horizon))
 
@@ -300,6 +278,14 @@ class Committer:
     def close(self, error: UsageError) -> None:
         """Refuse all further commits. The caller holds the commit lock."""
         self.closed = error
+
+
+def _payloads(requests: list[Request]) -> list[bytes]:
+    return [requests[0].payload] if len(requests) == 1 else [request.payload for request in requests]
+
+
+def _durably(requests: list[Request]) -> bool:
+    return requests[0].durably if len(requests) == 1 else any(request.durably for request in requests)
 
 
 def _open(gate: threading.Lock | None) -> None:

@@ -28,4 +28,5 @@ class Engine:
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
+    read_only: bool
     closed: bool = False

@@ -99,7 +99,10 @@ class Keyspace(ReadKeyspace):
     __slots__ = ("_write",)
 
     def __init__(self, target: Target, name: str, prefix: bytes) -> None:
-        super().__init__(target, name, prefix)
+        self.name = name
+        self._source = target
+        self._prefix = prefix
+        self._read = target.read
         self._write = target.write
 
     def put(self, key: bytes, value: bytes) -> None:

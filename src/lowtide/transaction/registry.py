@@ -88,7 +88,8 @@ class Registry:
 
     def release(self, token: int) -> Entry | None:
         """Forget a snapshot. Harmless when repeated; takes no lock, so it may run in a destructor."""
-        self.serializable.pop(token, None)
+        if self.serializable:
+            self.serializable.pop(token, None)
         return self.live.pop(token, None)
 
     def _entries(self) -> list[tuple[int, Entry]]:

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from types import TracebackType
 
-from lowtide.base.codec import horizon
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
@@ -24,7 +23,7 @@ class Snapshot:
     b'red'
     """
 
-    __slots__ = ("_engine", "_newer", "_token", "ts")
+    __slots__ = ("_engine", "_token", "ts")
 
     def __init__(self, engine: Engine, at: int | None, depth: int = 1) -> None:
         if engine.closed:
@@ -38,7 +37,6 @@ class Snapshot:
         else:
             self._token = engine.registry.register_at(at, begun, frame.f_code, frame.f_lasti)
         self.ts = at
-        self._newer = horizon(at)
 
     def keyspace(self, name: str) -> ReadKeyspace:
         """The keyspace ``name``, as it was at ``ts``."""
@@ -48,7 +46,7 @@ class Snapshot:
         """The value of a full key at ``ts``."""
         if not self._token:
             raise UsageError("this snapshot is closed; take another one")
-        return self._engine.reader.get(full_key, self.ts, self._newer)
+        return self._engine.reader.get(full_key, self.ts)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""

@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from types import CodeType, TracebackType
 from typing import Final
 
-from lowtide.base.codec import horizon
 from lowtide.errors import UsageError
 from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.commit import Callback, Request
@@ -35,49 +34,32 @@ class Transaction:
     True
     """
 
-    __slots__ = (
-        "_callbacks",
-        "_engine",
-        "_fixed",
-        "_newer",
-        "_policy",
-        "_reads",
-        "_state",
-        "_token",
-        "_undo",
-        "_writes",
-        "_wrote_at_once",
-        "read_only",
-        "ts",
-    )
+    # Defaults live on the class: a transaction that needs none of them sets none of them.
+    _state = _OPEN
+    _token = 0
+    _undo: Undo | None = None
+    _reads: ReadSet | None = None
+    _callbacks: list[Callback] | None = None
+    _wrote_at_once = False
 
     def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
         if engine.closed:
             raise UsageError("the store is closed")
         self._engine = engine
         self._policy = policy
-        self._state = _OPEN
         self._writes: Writes = {}
-        self._undo: Undo | None = None
-        self._callbacks: list[Callback] | None = None
-        self._wrote_at_once = False
-        self._fixed = policy.fixed
-        self.read_only = read_only
-        self._reads: ReadSet | None = None
-        self._token = 0
-        if policy.fixed:
-            tracks = policy.tracks_reads and not read_only
-            if tracks:
-                self._reads = ReadSet()
-            frame = sys._getframe(depth)
-            self._token, ts = engine.registry.register(
-                not read_only, tracks, engine.clock.monotonic(), frame.f_code, frame.f_lasti
-            )
-            self._newer = horizon(ts)
-        else:
-            ts = engine.registry.published
-        self.ts = ts
-        """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
+        self.read_only = read_only = read_only or engine.read_only
+        if not policy.fixed:
+            self.ts = engine.registry.published
+            """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
+            return
+        tracks = policy.tracks_reads and not read_only
+        if tracks:
+            self._reads = ReadSet()
+        frame = sys._getframe(depth)
+        self._token, self.ts = engine.registry.register(
+            not read_only, tracks, engine.clock.monotonic(), frame.f_code, frame.f_lasti
+        )
 
     @property
     def isolation(self) -> Isolation:
@@ -96,10 +78,10 @@ class Transaction:
         writes = self._writes
         if writes and full_key in writes:
             return writes[full_key]
-        if self._fixed:
+        if self._token:
             if self._reads is not None:
                 self._reads.keys.add(full_key)
-            return self._engine.reader.get(full_key, self.ts, self._newer)
+            return self._engine.reader.get(full_key, self.ts)
         return self._engine.reader.get_latest(full_key)
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
@@ -123,7 +105,7 @@ class Transaction:
         if self._state:
             raise self._finished()
         own = {key: value for key, value in self._writes.items() if _within(wanted, key)} if self._writes else None
-        if not self._fixed:
+        if not self._policy.fixed:
             frame = sys._getframe(2)
             entries = scan_latest(self._engine, wanted, own, self._policy.scan_snapshot, frame.f_code, frame.f_lasti)
             return self._while_open(entries)
@@ -150,39 +132,45 @@ class Transaction:
         """
         if self._state:
             raise self._finished()
+        ts = self.ts
         try:
             if self._writes:
-                return self._submit(self._writes, self._callbacks, durably=self._engine.durable)
-            if self._wrote_at_once and self._engine.durable:
+                ts = self._submit(self._writes, self._callbacks, durably=self._engine.durable)
+            elif self._wrote_at_once and self._engine.durable:
                 self._engine.sync()
-            if self._callbacks:
-                self._engine.committer.call_back(self.ts, self._callbacks)
-            return self.ts
+            if self._callbacks and not self._writes:
+                self._engine.committer.call_back(ts, self._callbacks)
+            return ts
         finally:
-            self._end("committed")
+            self._end("committed", ts)
 
     def _submit(self, writes: Writes, callbacks: list[Callback] | None, durably: bool) -> int:
         engine = self._engine
-        engine.catalog.save_used(writes)
+        if engine.catalog.unsaved:
+            engine.catalog.save_used(writes)
         since = self.ts if self._policy.first_committer_wins else None
-        payload = encode_payload(engine.clock.time(), writes)
+        payload = encode_payload((engine.clock.time(), writes))
         return engine.committer.submit(Request(writes, payload, durably, self._token, since, self._reads, callbacks))
 
     def rollback(self) -> None:
         """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
         if self._state:
             raise self._finished()
-        self._end("rolled back")
+        self._end("rolled back", self.ts)
         if self._wrote_at_once:
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
 
-    def _end(self, how: str) -> None:
+    def _end(self, how: str, committed: int) -> None:
+        """Give the snapshot back. It held something back only if others committed since: the last commit is then
+        neither the one it read from nor its own right after that."""
         self._state = how
         token = self._token
         if token:
             self._token = 0
-            self._engine.registry.release(token)
-            self._engine.released(self.ts)
+            registry = self._engine.registry
+            registry.release(token)
+            if registry.published > max(self.ts, committed if committed == self.ts + 1 else 0):
+                self._engine.released(self.ts)
 
     def _finished(self) -> UsageError:
         return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
@@ -226,8 +214,7 @@ class Transaction:
             self.rollback()
 
     def __del__(self) -> None:
-        # Registered while ``__init__`` had not failed, so the slot exists whenever there is something to release.
-        if getattr(self, "_token", 0):
+        if self._token:
             self._engine.registry.release(self._token)
 
     def __repr__(self) -> str:

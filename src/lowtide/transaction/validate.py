@@ -30,37 +30,34 @@ class RecentCommits:
     """
 
     def __init__(self, published: int) -> None:
-        self._commits: deque[tuple[int, frozenset[bytes]]] = deque()
+        self.commits: deque[tuple[int, frozenset[bytes]]] = deque()
         self._keys = 0
         self.complete_after = published
         """All commits after this one that a live serializable transaction did not see are remembered."""
 
     def remember(self, ts: int, keys: Iterable[bytes]) -> None:
         remembered = frozenset(keys)
-        self._commits.append((ts, remembered))
+        self.commits.append((ts, remembered))
         self._keys += len(remembered)
         while self._keys > _MOST_KEYS:
             self._forget_oldest()
 
     def trim(self, oldest: int | None) -> None:
         """Forget what no live serializable transaction needs; ``oldest`` is the oldest of them."""
-        while self._commits and (oldest is None or self._commits[0][0] <= oldest):
+        while self.commits and (oldest is None or self.commits[0][0] <= oldest):
             self._forget_oldest()
 
     def _forget_oldest(self) -> None:
-        ts, keys = self._commits.popleft()
+        ts, keys = self.commits.popleft()
         self._keys -= len(keys)
         self.complete_after = ts
 
     def since(self, ts: int) -> Iterable[tuple[int, frozenset[bytes]]]:
         """The remembered commits after ``ts``, newest first."""
-        for commit in reversed(self._commits):
+        for commit in reversed(self.commits):
             if commit[0] <= ts:
                 return
             yield commit
-
-    def __len__(self) -> int:
-        return len(self._commits)
 
 
 class Validator:

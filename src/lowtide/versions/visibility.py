@@ -48,8 +48,8 @@ class Reader:
         self._base = base
         self.published = published
 
-    def get(self, full_key: bytes, ts: int, newer: bytes) -> bytes | None:
-        """The value at ``ts``, a registered snapshot; ``newer`` is ``horizon(ts)``."""
+    def get(self, full_key: bytes, ts: int) -> bytes | None:
+        """The value at ``ts``, a registered snapshot."""
         active, frozen = self._versions.view
         chain = active.chains.get(full_key)
         while chain is not None:
@@ -62,7 +62,7 @@ class Reader:
                 if chain[0] <= ts:
                     return chain[1]
                 chain = chain[2]
-        return self._base.read(full_key, ts, newer)  # point: read.base
+        return self._base.read(full_key, ts)  # point: read.base
 
     def get_latest(self, full_key: bytes) -> bytes | None:
         """The newest published value. Needs no registered snapshot: the chain is taken before the published timestamp
