@@ -5,36 +5,34 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 
 logger = logging.getLogger("lowtide")
 
 
 class Maintenance:
-    """Runs ``work`` whenever it is woken. Started when first woken, so that a small store has no thread.
+    """Runs ``work`` in a thread of its own whenever it is woken.
 
-    ``wake`` is called by any thread, often under the commit lock, and never waits: ``_awake`` is an Event, and a
-    wake-up that comes while ``work`` runs makes it run once more.
+    ``wake`` is called by any thread, under the commit lock and in destructors too. It never waits and may interrupt
+    itself: a SimpleQueue is made for that. ``_awake`` is a hint that spares most calls the queue; it is cleared
+    before the work begins, so a wake-up that comes while it runs makes it run once more.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._awake = threading.Event()
-        self._stopping = False
-        self._starting = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._awake = False
+        self._wishes: SimpleQueue[bool] = SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="lowtide-maintenance", daemon=True)
+        self._thread.start()
 
     def wake(self) -> None:
-        if not self._awake.is_set():
-            self._awake.set()
-        if self._thread is None and self._starting.acquire(blocking=False):
-            if self._thread is None and not self._stopping:
-                self._thread = threading.Thread(target=self._run, name="lowtide-maintenance", daemon=True)
-                self._thread.start()
-            self._starting.release()
+        if not self._awake:
+            self._awake = True
+            self._wishes.put(True)
 
     def _run(self) -> None:
-        while self._awake.wait() and not self._stopping:
-            self._awake.clear()
+        while self._wishes.get():
+            self._awake = False
             try:
                 self._work()
             except Exception:
@@ -42,8 +40,5 @@ class Maintenance:
 
     def close(self) -> None:
         """Let running work finish, and end the thread."""
-        with self._starting:
-            self._stopping = True
-            self._awake.set()
-        if self._thread is not None:
-            self._thread.join()
+        self._wishes.put(False)
+        self._thread.join()

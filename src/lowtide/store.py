@@ -27,7 +27,7 @@ from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
-from lowtide.transaction.registry import Origin, Registry
+from lowtide.transaction.registry import Registry
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
 from lowtide.transaction.validate import Validator
@@ -179,10 +179,10 @@ class Parts:
         self.versions = VersionStore(opened.last_ts)
         self.registry = Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry.last_published)
-        catalog = Catalog(self.base.saved_keyspaces(), self.base.save_keyspace)
+        catalog = Catalog(self.base.saved_keyspaces())
         validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
         self.committer = Committer(
-            self.log, self.versions, self.registry, validator, options.collector, catalog.describe, self._after_commit
+            self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
         )
         self._checkpoint_bytes = options.checkpoint_bytes
         self._checkpoint_versions = options.checkpoint_versions
@@ -218,6 +218,7 @@ class Parts:
             durable,
             self.log.sync,
             self._released,
+            self.collector.dropped,
             options.read_only,
         )
 
@@ -272,7 +273,7 @@ class Parts:
     def stats(self) -> Stats:
         bound = self.registry.published
         entries = self.registry.entries()
-        live = tuple(sorted({entry[0] for entry in entries}))
+        live = tuple(sorted({entry.ts for entry in entries}))
         held = held_alone(live, superseded(self.versions, self.base)) if live else {}
         now = self._options.clock.monotonic()
         layers = self.versions.layers
@@ -286,8 +287,8 @@ class Parts:
             history=self.base.count_history(),
             log_bytes=self.log.bytes_kept,
             snapshots=[
-                SnapshotStats(ts, now - begun, str(Origin(code, instruction)), held.get(ts, 0))
-                for ts, _, _, begun, code, instruction in sorted(entries, key=lambda entry: entry[0])
+                SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), held.get(entry.ts, 0))
+                for entry in entries
             ],
             pins=[],
             collected=self.committer.collected + self.collector.swept,

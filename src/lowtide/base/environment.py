@@ -194,8 +194,9 @@ class Base:
         with self._begin() as txn:
             return [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)]
 
-    def save_keyspace(self, name: str, prefix: bytes) -> None:
-        self.write(lambda txn: txn.put(name.encode(), prefix, db=self.keyspaces))
+    def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
+        for name, prefix in names.items():
+            txn.put(name.encode(), prefix, db=self.keyspaces)
 
     def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
         """Run ``change`` in a write transaction and commit it, growing the map as often as that takes.

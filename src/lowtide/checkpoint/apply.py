@@ -17,7 +17,7 @@ from lowtide.base.history import Interval
 from lowtide.checkpoint.plan import plan_key
 from lowtide.errors import CorruptionError
 from lowtide.garbage.horizon import Exact
-from lowtide.log.frame import Commit
+from lowtide.log.frame import Commit, Names
 from lowtide.versions.chain import Chain
 from lowtide.versions.layers import Chains
 
@@ -42,23 +42,35 @@ class Applied:
     kept: int
 
 
-def chains_of(commits: Iterable[Commit], horizon: Exact) -> Chains:
-    """The chains of ``commits``, without the versions that no live snapshot sees."""
-    chains: Chains = {}
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What was committed since the last checkpoint: the chains, and the names of new keyspaces."""
+
+    chains: Chains
+    names: Names
+
+
+def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
+    """The changes of ``commits``, without the versions that no live snapshot sees."""
+    changes = Changes({}, {})
+    chains = changes.chains
     for commit in commits:
+        if commit.names is not None:
+            changes.names.update(commit.names)
         for key, value in commit.writes.items():
             older: Chain | None = chains.get(key)
             if older is not None and not horizon.needs(older[0], commit.ts):
                 older = older[2]
             chains[key] = (commit.ts, value, older)
-    return chains
+    return changes
 
 
-def apply_checkpoint(base: Base, chains: Chains, target: Target) -> Applied:
+def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
     """Bring the base from ``target.boundary`` to ``target.upto``; all of it or, on any error, nothing.
 
     If another process did it meanwhile, nothing is left to do: the boundary inside the transaction decides.
     """
+    chains = changes.chains
     keys = sorted(chains)
 
     def change(txn: lmdb.Transaction[bytes]) -> Applied:
@@ -70,6 +82,7 @@ def apply_checkpoint(base: Base, chains: Chains, target: Target) -> Applied:
         kept = 0
         for start in range(0, len(keys), _BATCH):
             kept += _apply_batch(base, txn, keys[start : start + _BATCH], chains, target)
+        base.put_keyspaces(txn, changes.names)
         base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
         return Applied(len(keys), kept)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 import lmdb
 
 from lowtide.base.environment import Base
-from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint
+from lowtide.checkpoint.apply import Applied, Changes, Target, apply_checkpoint
 from lowtide.checkpoint.helper import Helper, HelperLost, Request
 from lowtide.garbage.horizon import Exact
 from lowtide.log.writer import LogWriter
@@ -113,7 +113,7 @@ class Checkpointer:
             except HelperLost as error:
                 logger.warning("%s; making the checkpoint in a thread", error)
                 break
-        return apply_checkpoint(self._base, layer.chains, target)
+        return apply_checkpoint(self._base, Changes(layer.chains, layer.names), target)
 
     def _prefers_helper(self, layer: Layer) -> bool:
         kind = self._options.checkpointer

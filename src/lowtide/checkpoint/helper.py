@@ -20,7 +20,7 @@ import lmdb
 import msgspec
 
 from lowtide.base.environment import Base
-from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, chains_of
+from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import make_horizon
 from lowtide.log.reader import read_commits
@@ -137,10 +137,12 @@ def perform(request: Request) -> Response:
     """Make one checkpoint from the log."""
     horizon = make_horizon(request.collector, request.live, request.upto)
     commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto)
-    chains = chains_of(commits, horizon)
+    changes = changes_of(commits, horizon)
     base = Base(Path(request.base), request.map_size, may_grow=False)
     try:
-        applied = apply_checkpoint(base, chains, Target(request.boundary, request.upto, horizon, request.oldest_writer))
+        applied = apply_checkpoint(
+            base, changes, Target(request.boundary, request.upto, horizon, request.oldest_writer)
+        )
     finally:
         base.close()
     return Response(applied.rows, applied.kept)

@@ -67,8 +67,7 @@ class Collector:
 
     def released(self, ts: int, published: int, oldest: bool) -> None:
         """A snapshot at ``ts`` has ended; ``oldest`` if no older one lives. Cheap, never waits, never fails."""
-        if ts < self._base.history_below:
-            self._released.append(ts)
+        if self.dropped(ts):
             self._want(len(self._released) >= self._threshold or oldest)
         held = len(self._versions.active.held)
         if held == 0 or ts >= published:
@@ -78,6 +77,14 @@ class Collector:
             return
         self._patience -= 1
         self._want(held >= self._threshold and (oldest or self._patience <= 0))
+
+    def dropped(self, ts: int) -> bool:
+        """Note that a snapshot at ``ts`` has ended, for the next sweep; true if the history may hold something for it.
+        Safe in a destructor: one append."""
+        if ts >= self._base.history_below:
+            return False
+        self._released.append(ts)
+        return True
 
     def _want(self, wanted: bool) -> None:
         if wanted and not self.wanted:
@@ -116,7 +123,8 @@ class Collector:
         self._rest = swept.rest
         if swept.rest:
             self._want(True)
+        bound = self._sample().bound  # before the question: a writer that the answer misses draws no less
         oldest = self._oldest_writer()
-        sweep_tombstones(self._base, oldest if oldest is not None else self._sample().bound, _HISTORY_BUDGET)
+        sweep_tombstones(self._base, oldest if oldest is not None else bound, _HISTORY_BUDGET)
         self.swept += swept.dropped
         return swept.dropped

@@ -25,6 +25,10 @@ Writes = dict[bytes, bytes | None]
 """What a commit changes: full key to value, or None for a deletion."""
 
 
+Names = dict[str, bytes]
+"""Keyspaces that a commit is the first to write to: name to prefix."""
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """A frame whose own checksum is right."""
@@ -45,18 +49,19 @@ class Commit:
     ts: int
     time: float
     writes: Writes
+    names: Names | None = None
 
 
-encode_payload: Callable[[tuple[float, Writes]], bytes] = msgspec.msgpack.Encoder().encode
+encode_payload: Callable[[tuple[float, Writes, Names | None]], bytes] = msgspec.msgpack.Encoder().encode
 """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
 
-_decode = msgspec.msgpack.Decoder(tuple[float, dict[bytes, bytes | None]]).decode
+_decode = msgspec.msgpack.Decoder(tuple[float, dict[bytes, bytes | None], dict[str, bytes] | None]).decode
 
 
 def decode_payload(frame: Frame) -> Commit:
     """The commit in ``frame``."""
-    time, writes = _decode(frame.payload)
-    return Commit(frame.ts, time, writes)
+    time, writes, names = _decode(frame.payload)
+    return Commit(frame.ts, time, writes, names)
 
 
 def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes) -> tuple[bytes, int]:

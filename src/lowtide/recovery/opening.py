@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.base.environment import Base
-from lowtide.checkpoint.apply import Target, apply_checkpoint, chains_of
+from lowtide.checkpoint.apply import Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
@@ -165,8 +165,8 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
         return 0
     upto = verdict.last_ts
     horizon = make_horizon("exact", (), upto)
-    chains = chains_of((decode(path, frame) for path, frame in frames), horizon)
-    apply_checkpoint(base, chains, Target(boundary, upto, horizon, None))
+    changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
+    apply_checkpoint(base, changes, Target(boundary, upto, horizon, None))
     return len(frames)
 
 

@@ -27,10 +27,9 @@ class Autocommit:
         if engine.closed or engine.read_only:
             raise UsageError("the store is closed" if engine.closed else "the store was opened read-only")
         writes = {full_key: value}
-        if engine.catalog.unsaved:
-            engine.catalog.save_used(writes)
-        payload = encode_payload((engine.clock.time(), writes))
-        engine.committer.submit(Request(writes, payload, engine.durable))
+        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
+        payload = encode_payload((engine.clock.time(), writes, names))
+        engine.committer.submit(Request(writes, payload, engine.durable, names=names))
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         frame = sys._getframe(2)

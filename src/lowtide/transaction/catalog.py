@@ -1,34 +1,34 @@
 """The keyspaces by name and number.
 
-A name gets its number in memory when it is first used, and a row in the base before the first commit that writes to
-it is logged; so whoever reads the log or the base can name what is in them. Numbers are never reused. A name whose
-first commit failed stays in the base: it is an empty keyspace, as one that was never written.
+A name gets its number in memory when it is first used. The first commits that write to it carry the name with them in
+the log, and the checkpoint brings it to the base with them; so whoever reads either can name what is in it. Numbers
+are never reused.
 
 Who writes: names and numbers under ``_lock``; a lock-free reader sees a name with its final number or not at all.
+``unlogged`` only shrinks by ``logged``, after the log has the name; two first commits at once both carry it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from lowtide.base.codec import KEYSPACE_PREFIX, decode_keyspace, encode_keyspace
 from lowtide.errors import UsageError
-from lowtide.log.frame import Writes
+from lowtide.log.frame import Names, Writes
 
 _MAX_NAME = 200
 
 
 class Catalog:
-    """The names of the keyspaces. ``save`` writes one to the base; it may be repeated."""
+    """The names of the keyspaces, and which of them the log does not know yet."""
 
-    def __init__(self, saved: Iterable[tuple[str, bytes]], save: Callable[[str, bytes], None]) -> None:
-        self._save = save
+    def __init__(self, saved: Iterable[tuple[str, bytes]]) -> None:
         self._lock = threading.Lock()
         self._names: dict[bytes, str] = {}
         self._prefixes: dict[str, bytes] = {}
-        self.unsaved: dict[bytes, str] = {}
-        """Keyspaces that the base does not know yet; ``save_used`` is needed only while there are any."""
+        self.unlogged: dict[bytes, str] = {}
+        """Keyspaces that the log does not know; ``names_to_log`` is needed only while there are any."""
         self._last_number = 0
         for name, prefix in saved:
             self._add(name, prefix)
@@ -40,28 +40,35 @@ class Catalog:
 
     def prefix_of(self, name: str) -> bytes:
         """The prefix of the keyspace's full keys."""
-        prefix = self._prefixes.get(name)
+        prefix = self._prefixes.get(name) if isinstance(name, str) else None
         return prefix if prefix is not None else self._create(name)
 
     def _create(self, name: str) -> bytes:
         if not isinstance(name, str) or not name:
             raise UsageError(f"a keyspace is named by a string that is not empty, not by {name!r}")
-        if len(name.encode()) > _MAX_NAME:
+        if len(name.encode(errors="replace")) > _MAX_NAME:
             raise UsageError(f"a keyspace's name may be {_MAX_NAME} bytes long at most: {name[:40]!r}...")
+        try:
+            name.encode()
+        except UnicodeEncodeError as error:
+            raise UsageError(f"a keyspace's name must be encodable as UTF-8: {error}") from error
         with self._lock:
             if name not in self._prefixes:
                 prefix = encode_keyspace(self._last_number + 1)
-                self.unsaved[prefix] = name
+                self.unlogged[prefix] = name
                 self._add(name, prefix)
             return self._prefixes[name]
 
-    def save_used(self, writes: Writes) -> None:
-        """Make sure that the base knows the keyspaces of ``writes``; called before they are logged."""
-        for prefix in {key[:KEYSPACE_PREFIX] for key in writes}:
-            name = self.unsaved.get(prefix)
-            if name is not None:
-                self._save(name, prefix)
-                self.unsaved.pop(prefix, None)
+    def names_to_log(self, writes: Writes) -> Names | None:
+        """The keyspaces of ``writes`` that the log does not know, for the commit to carry."""
+        prefixes = {key[:KEYSPACE_PREFIX] for key in writes}
+        names = {name: prefix for prefix in prefixes if (name := self.unlogged.get(prefix)) is not None}
+        return names or None
+
+    def logged(self, names: Names) -> None:
+        """Note that the log has these."""
+        for prefix in names.values():
+            self.unlogged.pop(prefix, None)
 
     def describe(self, full_key: bytes) -> tuple[str, bytes]:
         """The keyspace's name and the user's key."""
@@ -69,4 +76,4 @@ class Catalog:
 
     def names(self) -> list[str]:
         """The keyspaces that were ever written to."""
-        return sorted(name for prefix, name in list(self._names.items()) if prefix not in self.unsaved)
+        return sorted(name for prefix, name in list(self._names.items()) if prefix not in self.unlogged)

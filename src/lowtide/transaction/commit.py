@@ -26,8 +26,9 @@ from itertools import islice
 from lowtide.errors import ConflictError, UsageError
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.prune import prune
-from lowtide.log.frame import Writes
+from lowtide.log.frame import Names, Writes
 from lowtide.log.writer import LogWriter
+from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.validate import Clash, Validator
@@ -55,6 +56,7 @@ class Request:
         since: int | None = None,
         reads: ReadSet | None = None,
         callbacks: list[Callback] | None = None,
+        names: Names | None = None,
     ) -> None:
         self.writes = writes
         self.payload = payload
@@ -64,6 +66,8 @@ class Request:
         """The snapshot against which the first committer wins; None lets the last one win."""
         self.reads = reads
         self.callbacks = callbacks
+        self.names = names
+        """The keyspaces that the log does not know yet."""
 
 
 class Committer:
@@ -76,7 +80,7 @@ class Committer:
         registry: Registry,
         validator: Validator,
         collector: str,
-        describe: Callable[[bytes], tuple[str, bytes]],
+        catalog: Catalog,
         after_commit: Callable[[], None],
     ) -> None:
         self._log = log
@@ -84,7 +88,7 @@ class Committer:
         self._registry = registry
         self._validator = validator
         self._collector = collector
-        self._describe = describe
+        self._catalog = catalog
         self._after_commit = after_commit
         self._lock = threading.Lock()
         self._queue: deque[Request] = deque()
@@ -171,6 +175,7 @@ class Committer:
         published = self._registry.published
         if accepted and published < accepted[-1].ts <= self._log.last_ts:
             self._publish(accepted)
+            self._versions.active.recount()
             published = accepted[-1].ts
         for request in group:
             if request.error is None and not 0 < request.ts <= published:
@@ -187,7 +192,7 @@ class Committer:
                     clash = self._clash(request, since, accepted)
                 self._registry.release(request.token)
                 if clash is not None:
-                    keyspace, key = self._describe(clash[0])
+                    keyspace, key = self._catalog.describe(clash[0])
                     read = clash[0] not in request.writes
                     request.error = ConflictError(keyspace, key, since, clash[1], read=read)
                     continue
@@ -217,6 +222,9 @@ class Committer:
         grown: list[bytes] = []
         for request in accepted:
             grown += versions.publish(request.ts, request.writes)
+            if request.names is not None:
+                versions.active.names.update(request.names)
+                self._catalog.logged(request.names)
         registry.published = accepted[-1].ts  # point: commit.visible
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
         if registry.serializable:

@@ -17,7 +17,7 @@ class Engine:
     """The shared parts that transactions work with; wired once by the store.
 
     ``durable`` is whether a commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a
-    snapshot has gone that may have held something back.
+    snapshot has gone that may have held something back, ``dropped`` when that happens in a destructor.
     """
 
     clock: Clock
@@ -28,5 +28,6 @@ class Engine:
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
+    dropped: Callable[[int], object]
     read_only: bool
     closed: bool = False

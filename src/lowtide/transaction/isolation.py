@@ -52,7 +52,7 @@ SNAPSHOT = _BY_NAME[Isolation.SNAPSHOT]
 
 def policy_of(isolation: Isolation | str) -> Policy:
     """The policy of a level, given as the enum's member or its name in either case."""
-    policy = _BY_NAME.get(isolation)
+    policy = _BY_NAME.get(isolation) if isinstance(isolation, Isolation | str) else None
     if policy is None and isinstance(isolation, str):
         policy = _BY_NAME.get(isolation.lower())
     if policy is None:

@@ -1,6 +1,6 @@
 """The live snapshots: who reads at which timestamp, so that what they see is kept.
 
-``live`` maps a token to an entry. Anybody adds and removes their own entry without a lock: single dict operations are
+``live`` maps a token to a timestamp. Anybody adds and removes their own without a lock: single dict operations are
 atomic. The draw of a timestamp and its registration are *one step for whoever collects*, by this protocol:
 
     begin:    t = published; live[token] = t; repeat unless published is still t
@@ -11,7 +11,10 @@ then read ``published == t`` after it, so ``bound <= t``. A collector drops only
 nothing that a snapshot at ``t >= bound`` sees. Without the second look at ``published`` a commit could slip in
 between the draw and the registration, and a collection after it drop what the snapshot is about to read.
 
-Nothing here keeps a transaction alive: entries hold plain values, and a transaction that is dropped removes its own.
+``details`` is filled in after that: a token that is in ``live`` only is still being drawn. Collectors count it, for
+they must keep too much rather than too little; a snapshot at somebody else's timestamp does not lean on it.
+
+Nothing here keeps a transaction alive: the tables hold plain values, and a transaction that is dropped removes its own.
 """
 
 from __future__ import annotations
@@ -39,21 +42,31 @@ class Origin:
         return f"{self.code.co_filename}:{line if line is not None else self.code.co_firstlineno}"
 
 
-Entry = tuple[int, bool, bool, float, CodeType, int]
-"""(timestamp, may still commit, tracks its reads, begun at, code, instruction)"""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A live snapshot, for those who ask who lives. ``begun`` is the clock's monotonic time."""
+
+    ts: int
+    writer: bool
+    begun: float
+    origin: Origin
+
+
+Details = tuple[bool, float, CodeType, int]
+"""(may still commit, begun at, code, instruction)"""
 
 
 class Registry:
     """The live snapshots of one open store. See the module for the protocol."""
 
     def __init__(self, published: int) -> None:
-        self.live: dict[int, Entry] = {}
+        self.live: dict[int, int] = {}
+        self.details: dict[int, Details] = {}
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
         self.published = published
         """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
-        self._tokens = itertools.count(1)
-        self.next_token: Callable[[], int] = self._tokens.__next__
+        self._next_token: Callable[[], int] = itertools.count(1).__next__
 
     def last_published(self) -> int:
         return self.published
@@ -62,15 +75,17 @@ class Registry:
         self, writer: bool, tracks_reads: bool, begun: float, code: CodeType, instruction: int
     ) -> tuple[int, int]:
         """Draw a timestamp and register it; returns the token and the timestamp."""
-        token = self.next_token()
+        token = self._next_token()
         live = self.live
         while True:
             ts = self.published
             if tracks_reads:
                 self.serializable[token] = ts
-            live[token] = (ts, writer, tracks_reads, begun, code, instruction)  # point: begin.drawn
+            live[token] = ts  # point: begin.drawn
             if self.published == ts:
-                return token, ts
+                break
+        self.details[token] = (writer, begun, code, instruction)
+        return token, ts
 
     def register_at(self, at: int, begun: float, code: CodeType, instruction: int) -> int:
         """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds.
@@ -79,42 +94,55 @@ class Registry:
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
-        token = self.next_token()
-        self.live[token] = (at, False, False, begun, code, instruction)
-        if self.published != at and not any(entry[0] == at for key, entry in self._entries() if key != token):
+        token = self._next_token()
+        self.live[token] = at
+        if self.published != at and not self._is_held(at):
             self.release(token)
             raise SnapshotExpired(f"the state as of commit {at} is no longer kept: no live snapshot or pin holds it")
+        self.details[token] = (False, begun, code, instruction)
         return token
 
-    def release(self, token: int) -> Entry | None:
+    def _is_held(self, ts: int) -> bool:
+        return any(each == ts and token in self.details for token, each in _items(self.live))
+
+    def release(self, token: int) -> None:
         """Forget a snapshot. Harmless when repeated; takes no lock, so it may run in a destructor."""
         if self.serializable:
             self.serializable.pop(token, None)
-        return self.live.pop(token, None)
-
-    def _entries(self) -> list[tuple[int, Entry]]:
-        while True:
-            try:
-                return list(self.live.items())
-            except RuntimeError:  # a destructor that ran meanwhile removed its entry
-                continue
+        self.details.pop(token, None)
+        self.live.pop(token, None)
 
     def entries(self) -> list[Entry]:
-        """The live snapshots at one moment."""
-        return [entry for _, entry in self._entries()]
+        """The live snapshots at one moment, oldest first; one that is just being drawn is left out."""
+        found = []
+        for token, ts in _items(self.live):
+            if (details := self.details.get(token)) is not None:
+                writer, begun, code, instruction = details
+                found.append(Entry(ts, writer, begun, Origin(code, instruction)))
+        return sorted(found, key=lambda entry: entry.ts)
 
     def timestamps(self) -> list[int]:
         """What the collector must keep. Read ``published`` first, see the module."""
-        return [entry[0] for _, entry in self._entries()]
+        return [ts for _, ts in _items(self.live)]
 
     def oldest_writer(self) -> int | None:
-        """The oldest snapshot that may still commit, for write-write conflicts."""
-        return min((entry[0] for _, entry in self._entries() if entry[1]), default=None)
+        """The oldest snapshot that may still commit, for write-write conflicts. Read ``published`` first."""
+        details = self.details
+        writers = [ts for token, ts in _items(self.live) if details.get(token, _UNKNOWN)[0]]
+        return min(writers, default=None)
 
     def oldest_serializable(self) -> int | None:
         """The oldest snapshot whose reads will be validated."""
-        while True:
-            try:
-                return min(self.serializable.values(), default=None)
-            except RuntimeError:
-                continue
+        return min((ts for _, ts in _items(self.serializable)), default=None)
+
+
+_UNKNOWN = (True,)
+
+
+def _items(table: dict[int, int]) -> list[tuple[int, int]]:
+    """The entries of a table at one moment."""
+    while True:
+        try:
+            return list(table.items())
+        except RuntimeError:  # a destructor ran meanwhile and removed its own
+            continue

@@ -5,6 +5,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
+from lowtide.errors import UsageError
+from lowtide.transaction.commit import Callback
+
 if TYPE_CHECKING:
     from lowtide.transaction.transaction import Transaction
 
@@ -25,11 +28,12 @@ class Savepoint:
     Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
     """
 
-    __slots__ = ("_mark", "_outermost", "_tx")
+    __slots__ = ("_callbacks", "_mark", "_outermost", "_tx")
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
-        self._mark = 0
+        self._mark = -1
+        self._callbacks: list[Callback] | None = None
         self._outermost = False
 
     def __enter__(self) -> Savepoint:
@@ -38,24 +42,28 @@ class Savepoint:
         if tx._undo is None:
             tx._undo = []
         self._mark = len(tx._undo)
+        self._callbacks = tx._callbacks
         return self
 
     def rollback(self) -> None:
         """Undo what was written since the savepoint began, and go on inside it."""
         tx = self._tx
         undo = tx._undo
-        assert undo is not None
+        if undo is None or self._mark < 0:
+            raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Missing):
                 del tx._writes[key]
             else:
                 tx._writes[key] = before
+        tx._callbacks = self._callbacks
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is not None and not self._tx._state:
             self.rollback()
+        self._mark = -1
         if self._outermost:
             self._tx._undo = None

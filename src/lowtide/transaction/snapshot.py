@@ -77,6 +77,7 @@ class Snapshot:
     def __del__(self) -> None:
         if getattr(self, "_token", 0):
             self._engine.registry.release(self._token)
+            self._engine.dropped(self.ts)
 
     def __repr__(self) -> str:
         return f"<snapshot at {self.ts}, {'open' if self._token else 'closed'}>"

@@ -121,6 +121,8 @@ class Transaction:
             if self._state:
                 raise self._finished()
             yield entry
+        if self._state:
+            raise self._finished()
 
     # Ending
 
@@ -132,7 +134,7 @@ class Transaction:
         """
         if self._state:
             raise self._finished()
-        ts = self.ts
+        ts, how = self.ts, "refused"
         try:
             if self._writes:
                 ts = self._submit(self._writes, self._callbacks, durably=self._engine.durable)
@@ -140,17 +142,18 @@ class Transaction:
                 self._engine.sync()
             if self._callbacks and not self._writes:
                 self._engine.committer.call_back(ts, self._callbacks)
+            how = "committed"
             return ts
         finally:
-            self._end("committed", ts)
+            self._end(how, ts)
 
     def _submit(self, writes: Writes, callbacks: list[Callback] | None, durably: bool) -> int:
         engine = self._engine
-        if engine.catalog.unsaved:
-            engine.catalog.save_used(writes)
+        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         since = self.ts if self._policy.first_committer_wins else None
-        payload = encode_payload((engine.clock.time(), writes))
-        return engine.committer.submit(Request(writes, payload, durably, self._token, since, self._reads, callbacks))
+        payload = encode_payload((engine.clock.time(), writes, names))
+        request = Request(writes, payload, durably, self._token, since, self._reads, callbacks, names)
+        return engine.committer.submit(request)
 
     def rollback(self) -> None:
         """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
@@ -195,7 +198,8 @@ class Transaction:
         return Savepoint(self)
 
     def on_commit(self, callback: Callback) -> None:
-        """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails."""
+        """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails, or if the
+        savepoint that this is called in is rolled back."""
         if self._state:
             raise self._finished()
         self._callbacks = [*(self._callbacks or ()), callback]
@@ -216,6 +220,7 @@ class Transaction:
     def __del__(self) -> None:
         if self._token:
             self._engine.registry.release(self._token)
+            self._engine.dropped(self.ts)
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"

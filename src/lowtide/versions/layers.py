@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
-from lowtide.log.frame import Writes
+from lowtide.log.frame import Names, Writes
 from lowtide.versions.chain import Chain, versions_of
 from lowtide.versions.ordered import OrderedKeys
 
@@ -26,15 +26,22 @@ View: TypeAlias = "tuple[Layer, Layer | None]"
 class Layer:
     """One generation of chains, with its keys in order and its exact size."""
 
-    __slots__ = ("bytes", "chains", "held", "keys", "versions")
+    __slots__ = ("bytes", "chains", "held", "keys", "names", "versions")
 
     def __init__(self) -> None:
         self.chains: Chains = {}
         self.keys = OrderedKeys()
+        self.names: Names = {}
+        """Keyspaces that these commits were the first to write to."""
         self.held: dict[bytes, None] = {}
         """Keys with more than one version, in the order in which they came to have it."""
         self.versions = 0
         self.bytes = 0
+
+    def recount(self) -> None:
+        """Count anew, after an interrupt in the middle of a change. O(n)."""
+        counted = [_size(key, value) for key, chain in self.chains.items() for _, value in versions_of(chain)]
+        self.versions, self.bytes = len(counted), sum(counted)
 
     def check(self) -> None:
         """Assert what must hold of a layer at rest; for tests and ``verify``."""
@@ -60,17 +67,19 @@ class VersionStore:
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until
-        the timestamp is published. May be repeated after an interrupt: versions that are there stay as they are."""
+        the timestamp is published. May be repeated after an interrupt, with a ``recount`` behind it."""
         layer = self.active
         chains, add = layer.chains, layer.keys.add
         grown = []
         size = 0
         for key, value in writes.items():
             older = chains.get(key)
-            if older is not None and older[0] == ts:
-                older = older[2]
             if older is None:
                 add(key)
+            elif older[0] == ts:
+                older = older[2]
+                if older is not None:
+                    grown.append(key)
             else:
                 grown.append(key)
             chains[key] = (ts, value, older)

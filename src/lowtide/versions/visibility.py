@@ -8,6 +8,7 @@ instead the reader still has the layer and LMDB already has its content, both sa
 
 from __future__ import annotations
 
+import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,7 +85,7 @@ class Reader:
     def changed_since(self, wanted: Range, since: int) -> tuple[bytes, int] | None:
         """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
         for layer in self._versions.layers:
-            keys = layer.keys.between(wanted.low, wanted.high, len(layer.chains), False)
+            keys = layer.keys.between(wanted.low, wanted.high, sys.maxsize, False)
             for key in keys:
                 if layer.chains[key][0] > since:
                     return key, layer.chains[key][0]
