@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from lowtide.clock import Clock, SystemClock
 from lowtide.errors import UsageError
@@ -52,7 +53,24 @@ class Options:
         _at_least("map_size", self.map_size, 128 * KIB)
 
 
-def parse_options(given: dict[str, Any]) -> Options:
+class OpenOptions(TypedDict, total=False):
+    """The same for the type checker, as the keyword arguments of ``lowtide.open``."""
+
+    durability: Literal["full", "relaxed"]
+    read_only: bool
+    sync_interval: float
+    collector: Literal["exact", "watermark"]
+    collect_threshold: int
+    checkpointer: Literal["auto", "thread", "process"]
+    checkpoint_bytes: int
+    checkpoint_versions: int
+    segment_bytes: int
+    map_size: int
+    disk: Disk
+    clock: Clock
+
+
+def parse_options(given: Mapping[str, Any]) -> Options:
     """The options for ``given`` keyword arguments, or a UsageError that names the wrong one."""
     known = {each.name for each in fields(Options)}
     if unknown := sorted(set(given) - known):

@@ -8,7 +8,7 @@ import weakref
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TypeVar, Unpack
 
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, TransientError, UsageError
@@ -17,7 +17,7 @@ from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.log.syncer import Syncer
 from lowtide.maintenance import Maintenance, logger
-from lowtide.options import Options, parse_options
+from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.recovery.opening import LOCK, Opened, check_directory, open_files
 from lowtide.recovery.ownership import Ownership
 from lowtide.stats import SnapshotStats, Stats
@@ -343,7 +343,7 @@ def _abandon_after_fork() -> None:
 os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
-def open_store(path: str | os.PathLike[str], **options: Any) -> Store:
+def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Store:
     """Open the store in the directory ``path``, making it if it does not exist.
 
     See :class:`lowtide.Options` for the options. One process owns a store at a time: a second ``open`` raises

@@ -15,7 +15,7 @@ from lowtide.base.codec import encode_ts
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
 from lowtide.checkpoint.plan import plan_key
-from lowtide.errors import CorruptionError
+from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
 from lowtide.log.frame import Commit, Names
 from lowtide.versions.chain import Chain
@@ -40,6 +40,10 @@ class Applied:
 
     rows: int
     kept: int
+
+
+class BoundaryMoved(Error):
+    """Another process moved the boundary meanwhile: the helper of an owner that was killed finished its work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,7 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
         if found is not None and found >= target.upto:
             return Applied(0, 0)
         if found != target.boundary:
-            raise CorruptionError(base.directory, f"the boundary is {found}, not {target.boundary} as it should be")
+            raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
         kept = 0
         for start in range(0, len(keys), _BATCH):
             kept += _apply_batch(base, txn, keys[start : start + _BATCH], chains, target)

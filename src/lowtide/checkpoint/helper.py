@@ -9,6 +9,7 @@ length-prefixed MessagePack, and ends when its input does, that is with its owne
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import sys
 import threading
@@ -130,7 +131,12 @@ def serve() -> None:
             response = Response(map_full=True, error=str(error))
         except Exception as error:
             response = Response(error=f"{type(error).__name__}: {error}")
-        _send(responses, msgspec.msgpack.encode(response))
+        try:
+            _send(responses, msgspec.msgpack.encode(response))
+        except BrokenPipeError:
+            # The owner is gone; what was applied stands. Nothing may be flushed at exit either.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), responses.fileno())
+            return
 
 
 def perform(request: Request) -> Response:

@@ -84,6 +84,14 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
     return Frame(offset, end, crc, previous, ts, durable, data[start + _BODY.size : end])
 
 
+def begins_frame(data: bytes, previous: int) -> bool:
+    """Whether ``data`` starts like a frame that follows the one with checksum ``previous``, however little is there."""
+    head = data[:FRAME_HEADER].rstrip(b"\x00")
+    if len(head) <= _HEAD.size + 4:
+        return head != b"" and MAGIC.startswith(head[: len(MAGIC)])
+    return head.startswith(MAGIC) and _BODY.unpack_from(data.ljust(FRAME_HEADER, b"\x00"), _HEAD.size)[1] == previous
+
+
 def frames_from(data: bytes, offset: int, salt: int) -> Iterator[Frame]:
     """Every frame at or after ``offset`` whose own checksum is right, whatever lies between them."""
     while (offset := data.find(MAGIC, offset)) >= 0:

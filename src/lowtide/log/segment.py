@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from lowtide.log.frame import Frame, frame_at, frames_from
+from lowtide.log.frame import Frame, begins_frame, frame_at, frames_from
 
 FORMAT = 1
 _MAGIC = b"LOWTIDE\x00"
@@ -37,8 +37,9 @@ class Header:
 class Scan:
     """What was found in one segment: the commits in order, where they end, and what lies beyond.
 
-    ``torn`` means that bytes other than zero follow. ``durable`` is the last commit that some frame of this
-    segment, before or beyond the end, knew to be on disk.
+    ``dirty`` means that bytes other than zero follow: what a recycled segment held before, or a commit that was cut
+    short; ``torn``, that the latter is seen. ``durable`` is the last commit that some frame of this segment, before or
+    beyond the end, knew to be on disk.
     """
 
     path: Path
@@ -48,6 +49,7 @@ class Scan:
     end: int = HEADER_SIZE
     crc: int = 0
     last_ts: int = 0
+    dirty: bool = False
     torn: bool = False
     durable: int = 0
 
@@ -97,7 +99,7 @@ def scan_segment(path: Path, data: bytes) -> Scan:
     header = decode_header(data)
     scan = Scan(path, len(data), header)
     if header is None:
-        scan.torn = any(data)
+        scan.dirty = scan.torn = any(data)
         return scan
     scan.crc, scan.last_ts = header.salt, header.first_ts - 1
     for frame in chained_frames(data, header):
@@ -106,8 +108,9 @@ def scan_segment(path: Path, data: bytes) -> Scan:
         if frame.payload:
             scan.frames.append(frame)
     rest = data[scan.end :]
-    scan.torn = rest.count(0) != len(rest)
-    if scan.torn:
+    scan.dirty = rest.count(0) != len(rest)
+    scan.torn = begins_frame(rest, scan.crc)
+    if scan.dirty:
         for frame in frames_from(data, scan.end, header.salt):
             scan.durable = max(scan.durable, frame.durable)
     return scan

@@ -190,10 +190,13 @@ class LogWriter:
         return self._create_spare(max(length, self._next_size()))
 
     def _create_spare(self, size: int) -> tuple[Path, LogFile]:
+        path = self._spare_path()
+        return path, self._disk.create(path, size)
+
+    def _spare_path(self) -> Path:
         with self._files_lock:
             self._spare_number += 1
-            path = self._directory / f"spare-{self._spare_number}.tmp"
-        return path, self._disk.create(path, size)
+            return self._directory / f"spare-{self._spare_number}.tmp"
 
     def _next_size(self) -> int:
         """Segments start small, so that a small store is small, and grow to the configured size."""
@@ -222,17 +225,19 @@ class LogWriter:
         with self._files_lock:
             done = [segment for segment in self._closed if segment.last_ts <= boundary]
             self._closed = [segment for segment in self._closed if segment.last_ts > boundary]
+        if not done:
+            return
+        spares: list[tuple[Path, int]] = []
         for segment in done:
-            with self._files_lock:
-                keep = len(self._spares) < _SPARES and segment.size == self._segment_bytes
-                self._spare_number += 1
-                spare = self._directory / f"spare-{self._spare_number}.tmp"
-            if keep:
-                self._disk.rename(segment.path, spare)
-                with self._files_lock:
-                    self._spares.append((spare, segment.size))
+            if len(self._spares) + len(spares) < _SPARES and segment.size == self._segment_bytes:
+                spares.append((self._spare_path(), segment.size))
+                self._disk.rename(segment.path, spares[-1][0])
             else:
                 self._disk.remove(segment.path)
+        # Before a spare gets a new header: else a power loss could bring that header back under the old name.
+        self._disk.sync_directory(self._directory)
+        with self._files_lock:
+            self._spares += spares
 
     def close(self) -> None:
         """Give the file back; what should be on disk must have been synced before."""

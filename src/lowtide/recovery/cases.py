@@ -57,8 +57,8 @@ def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) ->
     if durable > max(last.last_ts, boundary):
         raise CorruptionError(last.path, _damage(last, durable))
     if last.last_ts < boundary:
-        return Verdict("boundary ahead of log", needed, obsolete, last.torn)
-    return Verdict("torn tail" if last.torn else "clean", needed, obsolete, last.torn)
+        return Verdict("boundary ahead of log", needed, obsolete, last.dirty)
+    return Verdict("torn tail" if last.torn else "clean", needed, obsolete, last.dirty)
 
 
 def _check_header(scan: Scan, store_id: bytes) -> Header:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.base.environment import Base
-from lowtide.checkpoint.apply import Target, apply_checkpoint, changes_of
+from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
@@ -67,10 +67,8 @@ def open_files(path: Path, options: Options) -> Opened:
     store_id = _read_manifest(path / MANIFEST)
     base = Base(path / "base", options.map_size)
     try:
-        boundary = _check_base(base, store_id)
+        verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
-        verdict = _examine(path / "log", store_id, boundary)
-        replayed = _replay(base, verdict, boundary)
         _resume(log, options.disk, path / "log", verdict, boundary)
         last_ts = max(boundary, verdict.last_ts)
         _sweep(base, last_ts)
@@ -149,6 +147,18 @@ def _check_base(base: Base, store_id: bytes) -> int:
     if base.store_id() != store_id:
         raise CorruptionError(base.directory, "this base belongs to another store")
     return boundary
+
+
+def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
+    """Judge the log and bring the base up to it; returns the verdict, the boundary it began from, and how many commits
+    were replayed. Begins again if the helper of an owner that was killed moved the boundary meanwhile."""
+    while True:
+        boundary = _check_base(base, store_id)
+        verdict = _examine(log_directory, store_id, boundary)
+        try:
+            return verdict, boundary, _replay(base, verdict, boundary)
+        except BoundaryMoved:
+            continue
 
 
 def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from lowtide.errors import ConflictError, UsageError
-from lowtide.garbage.horizon import make_horizon
+from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Names, Writes
 from lowtide.log.writer import LogWriter
@@ -240,20 +240,19 @@ class Committer:
             self._collect_safely(grown)
 
     def _collect_safely(self, keys: list[bytes]) -> None:
-        """Prune the chains of ``keys``. A failure here never fails the commit: it is counted and shown."""
+        """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
         try:
-            self.collected += self._prune(keys)
+            if self._registry.live:
+                self.collected += self._versions.drop_superseded(keys, self._horizon().needs)
+            else:
+                self.collected += self._versions.keep_newest(keys)
         except Exception as error:
             self.collect_failures += 1
             logger.warning("collecting versions failed, the commit stands: %s", error)
 
-    def _prune(self, keys: list[bytes]) -> int:
+    def _horizon(self) -> Exact:
         bound = self._registry.published
-        if not self._registry.live:  # point: collect.sampled
-            return self._versions.keep_newest(keys)
-        live = self._registry.timestamps()
-        horizon = make_horizon(self._collector, live, bound)
-        return self._versions.prune(keys, lambda chain: prune(chain, horizon))
+        return make_horizon(self._collector, self._registry.timestamps(), bound)  # point: collect.sampled
 
     def collect(self, budget: int) -> int:
         """Prune up to ``budget`` chains that had more than one version. The caller holds the commit lock."""
@@ -261,7 +260,8 @@ class Committer:
         keys = list(islice(held, budget))
         for key in keys:
             del held[key]  # what is still needed goes to the back of the line
-        dropped = self._prune(keys)
+        horizon = self._horizon()
+        dropped = self._versions.prune(keys, lambda chain: prune(chain, horizon))
         self.collected += dropped
         return dropped
 

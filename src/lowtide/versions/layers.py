@@ -108,6 +108,25 @@ class VersionStore:
                 held[key] = None
         return dropped
 
+    def drop_superseded(self, keys: Iterable[bytes], needs: Callable[[int, int], bool]) -> int:
+        """Drop from each chain the version that the newest one superseded, unless it is needed; the chain is held if it
+        is. The older ones were judged when they were superseded, and are again when a snapshot ends. O(1) for a key."""
+        layer = self.active
+        chains, held = layer.chains, layer.held
+        dropped = size = 0
+        for key in keys:
+            ts, value, superseded = chains[key]
+            assert superseded is not None
+            if needs(superseded[0], ts):
+                held[key] = None
+                continue
+            dropped += 1
+            size += _size(key, superseded[1])
+            chains[key] = (ts, value, superseded[2])
+        layer.versions -= dropped
+        layer.bytes -= size
+        return dropped
+
     def keep_newest(self, keys: Iterable[bytes]) -> int:
         """As ``prune`` where no snapshot lives: of each chain only the newest version stays."""
         chains = self.active.chains
