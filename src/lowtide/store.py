@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import weakref
@@ -304,26 +305,33 @@ class Parts:
             raise UsageError("the store is closed")
 
     def close(self) -> None:
-        """Refuse commits, checkpoint what is left, and give everything back; errors on the way are only reported."""
+        """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way."""
         if self.engine.closed:
             return
-        with self.committer.exclusive():
-            self.committer.close(UsageError("the store is closed"))
-            self.engine.closed = True
-        self.maintenance.close()
-        if self.syncer is not None:
-            self.syncer.close()
+        with contextlib.ExitStack() as stack:
+            for step in (
+                lambda: _open_stores.discard(self),
+                self._ownership.release,
+                self.base.close,
+                self.log.close,
+                self.checkpointer.close,
+                self._last_checkpoint,
+                self.syncer.close if self.syncer is not None else lambda: None,
+                self.maintenance.close,
+            ):
+                stack.callback(step)
+            with self.committer.exclusive():
+                self.committer.close(UsageError("the store is closed"))
+                self.engine.closed = True
+
+    def _last_checkpoint(self) -> None:
+        """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
             if self.log.failure is None:
                 self.log.mark()
                 self.checkpointer.run()
         except (Error, OSError) as error:
-            logger.warning("%s was closed without a last checkpoint, its log has everything: %s", self.log, error)
-        self.checkpointer.close()
-        self.log.close()
-        self.base.close()
-        self._ownership.release()
-        _open_stores.discard(self)
+            logger.warning("closed without a last checkpoint, the log has everything: %s", error)
 
     def abandon(self) -> None:
         """In a forked child: the parent owns the store, and this process must not touch its files."""

@@ -39,23 +39,32 @@ _Result = TypeVar("_Result")
 class Base:
     """An open base. Any thread may read; see the module for who writes."""
 
-    def __init__(self, directory: Path, map_size: int, *, may_grow: bool = True) -> None:
+    def __init__(self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True) -> None:
         self.directory = directory
         self._may_grow = may_grow
-        self.env = _open(directory, map_size)
-        self.rows = self.env.open_db(b"rows")
-        self.history = History(
-            self.env.open_db(b"history"), self.env.open_db(b"history-index", dupsort=True, dupfixed=True)
-        )
-        self.tombstones = self.env.open_db(b"tombstones")
-        self.keyspaces = self.env.open_db(b"keyspaces")
-        self.meta = self.env.open_db(b"meta")
+        self.env = _open(directory, map_size, create)
+        try:
+            self._open_tables(create)
+        except lmdb.NotFoundError as error:
+            self.env.close()
+            raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
         self._growing = threading.RLock()
         self._begin = self.env.begin
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
         sees that commit sees this, and an early look into the history costs time only."""
+
+    def _open_tables(self, create: bool) -> None:
+        table = self.env.open_db
+        self.rows = table(b"rows", create=create)
+        self.history = History(
+            table(b"history", create=create),
+            table(b"history-index", create=create, dupsort=True, dupfixed=True),
+        )
+        self.tombstones = table(b"tombstones", create=create)
+        self.keyspaces = table(b"keyspaces", create=create)
+        self.meta = table(b"meta", create=create)
 
     # Reading
 
@@ -239,8 +248,11 @@ class Base:
         self.env.close()
 
 
-def _open(directory: Path, map_size: int) -> lmdb.Environment:
+def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to ``map_size`` that the system grants."""
+    data = directory / "data.mdb"
+    if not create and not (data.exists() and data.stat().st_size):
+        raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
     while True:
         try:
             return lmdb.open(

@@ -72,10 +72,14 @@ class Helper:
         try:
             _send(process.stdin, msgspec.msgpack.encode(request))
             answer = _receive(process.stdout)
-        except OSError as error:
-            raise HelperLost(f"the checkpoint helper cannot be reached: {error}") from error
+        except BaseException as error:
+            # An answer that nobody took would be taken for the answer to the next request.
+            self.kill()
+            if isinstance(error, OSError):
+                raise HelperLost(f"the checkpoint helper cannot be reached: {error}") from error
+            raise
         if answer is None:
-            self.close()
+            self.kill()
             raise HelperLost("the checkpoint helper ended before it answered")
         response = msgspec.msgpack.decode(answer, type=Response)
         if response.map_full:
@@ -104,6 +108,19 @@ class Helper:
     def process_id(self) -> int | None:
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
+
+    def kill(self) -> None:
+        """End the helper at once; LMDB undoes what it was in the middle of."""
+        with self._lock:
+            process, self._process = self._process, None
+        if process is None:
+            return
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
 
     def close(self) -> None:
         """End the helper, after the checkpoint that it may be making."""

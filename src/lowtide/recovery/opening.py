@@ -89,7 +89,7 @@ def _make(path: Path, options: Options) -> str:
     store_id = secrets.token_bytes(16)
     (path / "log").mkdir(mode=0o700)
     (path / "base").mkdir(mode=0o700)
-    base = Base(path / "base", options.map_size)
+    base = Base(path / "base", options.map_size, create=True)
     try:
         base.initialise(store_id)
     finally:
@@ -103,6 +103,8 @@ def _make(path: Path, options: Options) -> str:
         json.dump({"format": FORMAT, "store": store_id.hex()}, file)
         file.flush()
         os.fsync(file.fileno())
+    options.disk.sync_directory(path / "base")
+    options.disk.sync_directory(path)
     os.rename(temporary, path / MANIFEST)
     options.disk.sync_directory(path)
     options.disk.sync_directory(path.parent)
@@ -110,19 +112,29 @@ def _make(path: Path, options: Options) -> str:
 
 
 def _discard_half_made(path: Path) -> None:
-    """Remove what an interrupted making left, after making sure that nothing was ever committed to it."""
-    if (path / "log").exists():
-        for segment in segment_paths(path / "log"):
-            if scan_segment(segment, segment.read_bytes()).frames:
-                raise CorruptionError(path, f"{MANIFEST} is missing, but the log holds commits: restore the file")
-    if (path / "base" / "data.mdb").exists():
-        base = Base(path / "base", 1 << 20)
-        boundary = base.read_boundary()
-        base.close()
-        if boundary:
-            raise CorruptionError(path, f"{MANIFEST} is missing, but the base holds commits: restore the file")
+    """Remove what an interrupted making left, after making sure that nothing was ever committed to it.
+
+    The log alone can tell: every commit was in it, and a log whose first commits were released begins after them.
+    """
+    for segment in segment_paths(path / "log") if (path / "log").exists() else ():
+        scan = scan_segment(segment, segment.read_bytes())
+        if scan.frames or (scan.header is not None and scan.header.first_ts > 1):
+            raise CorruptionError(path, f"{MANIFEST} is missing, but the log knows of commits: restore the file")
+    if not any((path / "log").glob("*")) and _holds_commits(path / "base"):
+        raise CorruptionError(path, f"{MANIFEST} and the log are missing, but the base holds commits: restore them")
     for name in ("base", "log"):
         shutil.rmtree(path / name, ignore_errors=True)
+
+
+def _holds_commits(directory: Path) -> bool:
+    try:
+        base = Base(directory, 1 << 30)
+    except CorruptionError:
+        return False
+    try:
+        return bool(base.read_boundary())
+    finally:
+        base.close()
 
 
 def _read_manifest(path: Path) -> bytes:
