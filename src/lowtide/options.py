@@ -25,6 +25,8 @@ class Options:
     ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps all that
     is younger than the oldest snapshot, as most stores do, and is here to be measured against.
 
+    ``cache_rows``: how many rows of the base, of up to 512 bytes each, are kept in memory for point reads.
+
     ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which takes a helper process for large checkpoints.
     """
 
@@ -37,6 +39,7 @@ class Options:
     checkpoint_bytes: int = 64 * MIB
     checkpoint_versions: int = 500_000
     segment_bytes: int = 16 * MIB
+    cache_rows: int = 100_000
     map_size: int = 256 * GIB
     disk: Disk = field(default_factory=RealDisk)
     clock: Clock = field(default_factory=SystemClock)
@@ -50,6 +53,7 @@ class Options:
         _at_least("checkpoint_bytes", self.checkpoint_bytes, 1)
         _at_least("checkpoint_versions", self.checkpoint_versions, 1)
         _at_least("segment_bytes", self.segment_bytes, 4 * KIB)
+        _at_least("cache_rows", self.cache_rows, 1)
         _at_least("map_size", self.map_size, 128 * KIB)
 
 
@@ -65,6 +69,7 @@ class OpenOptions(TypedDict, total=False):
     checkpoint_bytes: int
     checkpoint_versions: int
     segment_bytes: int
+    cache_rows: int
     map_size: int
     disk: Disk
     clock: Clock

@@ -179,7 +179,7 @@ class Parts:
         self.log, self.base = opened.log, opened.base
         self.versions = VersionStore(opened.last_ts)
         self.registry = Registry(opened.last_ts)
-        self.reader = Reader(self.versions, self.base, self.registry.last_published)
+        self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
         catalog = Catalog(self.base.saved_keyspaces())
         validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
         self.committer = Committer(
@@ -237,12 +237,7 @@ class Parts:
         if wait:
             with self.committer.exclusive():
                 return self.committer.collect(budget)
-        if not self.committer.try_exclusive():
-            return None
-        try:
-            return self.committer.collect(budget)
-        finally:
-            self.committer.leave()
+        return self.committer.try_exclusive(lambda: self.committer.collect(budget))
 
     def _released(self, ts: int) -> None:
         if not self.engine.closed:
@@ -302,7 +297,7 @@ class Parts:
 
     def check_open(self) -> None:
         if self.engine.closed:
-            raise UsageError("the store is closed")
+            raise UsageError(self.engine.closed)
 
     def close(self) -> None:
         """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way."""
@@ -321,8 +316,7 @@ class Parts:
             ):
                 stack.callback(step)
             with self.committer.exclusive():
-                self.committer.close(UsageError("the store is closed"))
-                self.engine.closed = True
+                self._refuse_everything("the store is closed")
 
     def _last_checkpoint(self) -> None:
         """Leave the base up to date. Not needed for safety: the log has everything."""
@@ -333,11 +327,17 @@ class Parts:
         except (Error, OSError) as error:
             logger.warning("closed without a last checkpoint, the log has everything: %s", error)
 
+    def _refuse_everything(self, reason: str) -> None:
+        self.engine.closed = reason
+        self.committer.closed = UsageError(reason)
+        self.versions.close(reason)
+
     def abandon(self) -> None:
-        """In a forked child: the parent owns the store, and this process must not touch its files."""
-        self.engine.closed = True
-        self.base.closed = True
-        self.committer.closed = UsageError("this store was opened before a fork; open it in the parent only")
+        """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""
+        self._refuse_everything("this store was opened before a fork; use it in the parent, or open it anew there")
+        self.base.abandon()
+        self.checkpointer.abandon()
+        self._ownership.abandon()
 
 
 _open_stores: weakref.WeakSet[Parts] = weakref.WeakSet()

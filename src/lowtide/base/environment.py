@@ -17,12 +17,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 import lmdb
 
 from lowtide.base.chunks import distinct_keys, stretch
-from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, is_tombstone, row_ts
+from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
 from lowtide.base.history import History
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
@@ -50,7 +50,7 @@ class Base:
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
         self._growing = threading.RLock()
-        self._begin = self.env.begin
+        self._begin: Callable[..., lmdb.Transaction[bytes]] = self.env.begin
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
         sees that commit sees this, and an early look into the history costs time only."""
@@ -68,8 +68,8 @@ class Base:
 
     # Reading
 
-    def read(self, full_key: bytes, ts: int) -> bytes | None:
-        """The value of ``full_key`` at ``ts``.
+    def row(self, full_key: bytes) -> bytes | None:
+        """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
 
         Begun after the caller looked into the chains: what those no longer had was in an LMDB commit that
         preceded its dropping, so it is seen here.
@@ -77,67 +77,66 @@ class Base:
         try:
             txn = self._begin(self.rows)
             row = txn.get(full_key)
-            if row is not None and row < (ts + 1).to_bytes(8, "big"):
-                txn.abort()
-                return row[8:]
-            value = self.history.lookup(txn, full_key, ts) if ts < self.history_below else None
             txn.abort()
-            return value
+            return row
         except lmdb.Error as error:
-            return self._again(error, lambda: self.read(full_key, ts), full_key)
+            return self._again(error, lambda: self.row(full_key), full_key)
 
-    def read_latest(self, full_key: bytes) -> bytes | None:
-        """The value of ``full_key`` as of the last checkpoint."""
+    def read_history(self, full_key: bytes, ts: int) -> bytes | None:
+        """The value that ``full_key`` had at ``ts``, if it is superseded. A later LMDB transaction than the one that
+        found the row too new, or absent, will do: what a live snapshot sees stays in the history."""
+        if ts >= self.history_below:
+            return None
         try:
-            txn = self._begin(self.rows)
-            row = txn.get(full_key)
-            txn.abort()
+            with self._begin() as txn:
+                return self.history.lookup(txn, full_key, ts)
         except lmdb.Error as error:
-            return self._again(error, lambda: self.read_latest(full_key), full_key)
-        return row[8:] if row is not None and not is_tombstone(row) else None
+            return self._again(error, lambda: self.read_history(full_key, ts), full_key)
 
     def changed_at(self, full_key: bytes) -> int:
         """The timestamp of the last change of ``full_key`` that the base knows of; 0 if none."""
-        try:
-            with self._begin(self.rows) as txn:
-                row = txn.get(full_key)
-        except lmdb.Error as error:
-            return self._again(error, lambda: self.changed_at(full_key), full_key)
+        row = self.row(full_key)
         return row_ts(row) if row is not None else 0
 
     def chunk(
-        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool
+        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """What is visible at ``ts`` of a stretch of keys: entries in scan order, and the last key that was looked at.
 
-        That key is None when the range is exhausted.
+        That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
         try:
             with self._begin(self.rows) as txn:
-                return self._chunk(txn, low, high, ts, limit, reverse)
+                return self._chunk(txn, low, high, ts, limit, reverse, strip)
         except lmdb.Error as error:
-            return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse), low)
+            return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
 
     def _chunk(
-        self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool
+        self,
+        txn: lmdb.Transaction[bytes],
+        low: bytes,
+        high: bytes | None,
+        ts: int,
+        limit: int,
+        reverse: bool,
+        strip: int,
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         newer = horizon(ts)
         entries, more = stretch(txn, self.rows, low, high, limit, reverse)
         last = entries[-1][0] if more else None
-        visible = [(key, row[8:]) for key, row in entries if row < newer]
         if ts >= self.history_below:
-            return visible, last
+            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
+        found = {key: row[8:] for key, row in entries if row < newer}
         if last is not None:
             low, high = (last, high) if reverse else (low, last + b"\x00")
         keys, more = distinct_keys(txn, self.history.index, low, high, limit, reverse)
         if more:
             last = keys[-1]
-            visible = [entry for entry in visible if (entry[0] >= last if reverse else entry[0] <= last)]
-        found = dict(visible)
+            found = {key: value for key, value in found.items() if (key >= last if reverse else key <= last)}
         for key in keys:
             if key not in found and (value := self.history.lookup(txn, key, ts)) is not None:
                 found[key] = value
-        return sorted(found.items(), reverse=reverse), last
+        return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""
@@ -242,6 +241,14 @@ class Base:
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died."""
         return int(self.env.reader_check())
+
+    def abandon(self) -> None:
+        """In a forked child: never touch the environment, which belongs to the parent."""
+        self.closed = True
+        self._begin = self._refuse
+
+    def _refuse(self, *arguments: object) -> NoReturn:
+        raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:
         self.closed = True

@@ -134,3 +134,6 @@ class Checkpointer:
 
     def close(self) -> None:
         self._helper.close()
+
+    def abandon(self) -> None:
+        self._helper.abandon()

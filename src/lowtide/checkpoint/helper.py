@@ -122,6 +122,14 @@ class Helper:
                 with contextlib.suppress(OSError):
                     stream.close()
 
+    def abandon(self) -> None:
+        """In a forked child: give up the copies of the pipes, so that the helper sees when its owner ends."""
+        process, self._process = self._process, None
+        if process is not None:
+            for stream in (process.stdin, process.stdout):
+                if stream is not None:
+                    os.close(stream.fileno())
+
     def close(self) -> None:
         """End the helper, after the checkpoint that it may be making."""
         with self._lock:

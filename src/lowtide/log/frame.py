@@ -20,6 +20,7 @@ MAGIC = b"LtC1"
 _HEAD = Struct("<4sI")
 _BODY = Struct("<IIQQ")
 FRAME_HEADER = _HEAD.size + _BODY.size
+_PREVIOUS = _HEAD.size + 4
 
 Writes = dict[bytes, bytes | None]
 """What a commit changes: full key to value, or None for a deletion."""
@@ -87,15 +88,24 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
 def begins_frame(data: bytes, previous: int) -> bool:
     """Whether ``data`` starts like a frame that follows the one with checksum ``previous``, however little is there."""
     head = data[:FRAME_HEADER].rstrip(b"\x00")
-    if len(head) <= _HEAD.size + 4:
-        return head != b"" and MAGIC.startswith(head[: len(MAGIC)])
-    return head.startswith(MAGIC) and _BODY.unpack_from(data.ljust(FRAME_HEADER, b"\x00"), _HEAD.size)[1] == previous
+    chained = head[_PREVIOUS : _PREVIOUS + 4].ljust(4, b"\x00")
+    expected = previous.to_bytes(4, "little")[: max(0, len(head) - _PREVIOUS)].ljust(4, b"\x00")
+    return head != b"" and MAGIC.startswith(head[: len(MAGIC)]) and chained == expected
 
 
-def frames_from(data: bytes, offset: int, salt: int) -> Iterator[Frame]:
-    """Every frame at or after ``offset`` whose own checksum is right, whatever lies between them."""
-    while (offset := data.find(MAGIC, offset)) >= 0:
-        frame = frame_at(data, offset, salt)
-        if frame is not None:
-            yield frame
+def frames_from(data: bytes, offset: int, salt: int, after: int = 0) -> Iterator[Frame]:
+    """Every frame at or after ``offset`` whose own checksum is right, whatever lies between them.
+
+    Only such as could follow commit ``after`` are looked at, and no more bytes are checksummed than a few times those
+    there are: content that was crafted to look like frames does not make opening slow.
+    """
+    budget = 8 * len(data)
+    while (offset := data.find(MAGIC, offset)) >= 0 and budget > 0:
+        if offset + FRAME_HEADER <= len(data):
+            length, _, ts, durable = _BODY.unpack_from(data, offset + _HEAD.size)
+            if durable <= ts and ts >= after and offset + length <= len(data):
+                budget -= length
+                frame = frame_at(data, offset, salt)
+                if frame is not None:
+                    yield frame
         offset += len(MAGIC)

@@ -39,7 +39,7 @@ class Scan:
 
     ``dirty`` means that bytes other than zero follow: what a recycled segment held before, or a commit that was cut
     short; ``torn``, that the latter is seen. ``durable`` is the last commit that some frame of this segment, before or
-    beyond the end, knew to be on disk.
+    beyond the end, knew to be on disk; ``beyond`` the last commit that stands beyond the end.
     """
 
     path: Path
@@ -52,6 +52,7 @@ class Scan:
     dirty: bool = False
     torn: bool = False
     durable: int = 0
+    beyond: int = 0
 
 
 def segment_path(directory: Path, sequence: int) -> Path:
@@ -111,6 +112,7 @@ def scan_segment(path: Path, data: bytes) -> Scan:
     scan.dirty = rest.count(0) != len(rest)
     scan.torn = begins_frame(rest, scan.crc)
     if scan.dirty:
-        for frame in frames_from(data, scan.end, header.salt):
+        for frame in frames_from(data, scan.end, header.salt, scan.last_ts):
             scan.durable = max(scan.durable, frame.durable)
+            scan.beyond = max(scan.beyond, frame.ts)
     return scan

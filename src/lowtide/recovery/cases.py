@@ -56,6 +56,9 @@ def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) ->
     durable = max(scan.durable for scan in needed)
     if durable > max(last.last_ts, boundary):
         raise CorruptionError(last.path, _damage(last, durable))
+    if last.last_ts < boundary < last.beyond:
+        # The log was on disk up to the boundary: this is no torn tail, and what lies beyond may have been acknowledged.
+        raise CorruptionError(last.path, _damage(last, boundary))
     if last.last_ts < boundary:
         return Verdict("boundary ahead of log", needed, obsolete, last.dirty)
     return Verdict("torn tail" if last.torn else "clean", needed, obsolete, last.dirty)

@@ -19,9 +19,10 @@ from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.log.disk import Disk
+from lowtide.log.files import ClosedSegment
 from lowtide.log.reader import decode
 from lowtide.log.segment import scan_segment, segment_paths, sequence_of
-from lowtide.log.writer import ClosedSegment, LogWriter
+from lowtide.log.writer import LogWriter
 from lowtide.options import Options
 from lowtide.recovery.cases import Verdict, judge
 

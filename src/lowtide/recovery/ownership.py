@@ -33,6 +33,10 @@ class Ownership:
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, json.dumps(identity).encode(), 0)
 
+    def abandon(self) -> None:
+        """In a forked child: give up this copy of the descriptor; the parent's lock stays."""
+        os.close(self._descriptor)
+
     def release(self) -> None:
         os.ftruncate(self._descriptor, 0)
         os.close(self._descriptor)

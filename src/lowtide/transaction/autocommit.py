@@ -25,12 +25,16 @@ class Autocommit:
     def write(self, full_key: bytes, value: bytes | None) -> None:
         engine = self._engine
         if engine.closed or engine.read_only:
-            raise UsageError("the store is closed" if engine.closed else "the store was opened read-only")
+            raise UsageError(engine.closed or "the store was opened read-only")
         writes = {full_key: value}
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         payload = encode_payload((engine.clock.time(), writes, names))
         engine.committer.submit(Request(writes, payload, engine.durable, names=names))
 
+    def _check_open(self) -> None:
+        if self._engine.closed:
+            raise UsageError(self._engine.closed)
+
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         frame = sys._getframe(2)
-        return scan_latest(self._engine, wanted, None, True, frame.f_code, frame.f_lasti)
+        return scan_latest(self._engine, wanted, None, True, frame.f_code, frame.f_lasti, self._check_open)

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from lowtide.errors import ConflictError, UsageError
+from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Names, Writes
@@ -102,57 +102,69 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         self._queue.append(request)
-        while not self._lock.acquire(blocking=False):
-            if request.gate is None:
-                request.gate = threading.Lock()
-                request.gate.acquire()
-                if request.done:
-                    break
-                continue  # look at the lock once more: its holder may have left without seeing the gate
-            request.gate.acquire()
-            if request.done:
-                break
-        else:
-            try:
-                if not request.done:
-                    self._lead()
-            finally:
-                self._leave()
+        try:
+            while not request.done:
+                if not self._lock.locked():
+                    with self._lock:
+                        self._lead()
+                    if self._queue:
+                        self._pass_on()
+                elif request.gate is None:
+                    gate = threading.Lock()
+                    gate.acquire()
+                    request.gate = gate
+                else:
+                    request.gate.acquire()
+        except BaseException:
+            self._withdraw(request)
+            raise
         if self._callbacks:
             self._run_callbacks()
         if request.error is not None:
             raise request.error
         return request.ts
 
+    def _withdraw(self, request: Request) -> None:
+        """After an interrupt: a request that no leader has taken is taken back, and whoever waits for it to lead is
+        woken. One that was taken is committed or not without its thread."""
+        with contextlib.suppress(ValueError):
+            self._queue.remove(request)
+        self._pass_on()
+
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
         """Hold the commit lock for a moment; commits that come meanwhile wait."""
-        self._lock.acquire()
         try:
-            yield
+            with self._lock:
+                yield
         finally:
-            self._leave()
+            self._pass_on()
 
-    def try_exclusive(self) -> bool:
-        """Take the commit lock if it is free; give it back with ``leave``."""
-        return self._lock.acquire(blocking=False)
+    def try_exclusive(self, work: Callable[[], int]) -> int | None:
+        """Do ``work`` under the commit lock if nobody holds it; None if somebody does."""
+        if not self._lock.acquire(blocking=False):
+            return None
+        try:
+            return work()
+        finally:
+            self._lock.release()
+            self._pass_on()
 
-    def _leave(self) -> None:
-        """Give up the lock and wake one of those who wait for it."""
-        self._lock.release()
-        if self._queue:
-            with contextlib.suppress(IndexError):
-                _open(self._queue[0].gate)
-
-    leave = _leave
+    def _pass_on(self) -> None:
+        """Wake one of those who wait for the lock, after it was given up."""
+        with contextlib.suppress(IndexError):
+            _open(self._queue[0].gate)
 
     def _lead(self) -> None:
+        """Commit everything in the queue. The caller holds the lock."""
         queue = self._queue
-        group = [queue.popleft()]
-        while queue:
-            group.append(queue.popleft())
+        group: list[Request] = []
         accepted: list[Request] = []
         try:
+            while queue:
+                # Into the group before out of the queue: an interrupt in between must not lose it.
+                group.append(queue[0])
+                queue.popleft()
             if self.closed is not None:
                 raise self.closed
             self._validate(group, accepted)
@@ -171,20 +183,32 @@ class Committer:
         self._after_commit()
 
     def _abort(self, group: list[Request], accepted: list[Request], error: BaseException) -> None:
-        """Fail what did not reach the log. What did is published: an interrupt must not leave it there unseen."""
-        published = self._registry.published
-        if accepted and published < accepted[-1].ts <= self._log.last_ts:
-            self._publish(accepted)
-            self._versions.active.recount()
-            published = accepted[-1].ts
+        """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
+        if accepted and accepted[-1].ts <= self._log.last_ts:
+            self._publish_again(accepted)
+        if not isinstance(error, Exception):
+            error = TransientError(f"the commit was interrupted ({error!r}); nothing was written, begin anew")
         for request in group:
-            if request.error is None and not 0 < request.ts <= published:
+            self._registry.release(request.token)
+            if request.error is None and not 0 < request.ts <= self._registry.published:
                 request.error = error
+
+    def _publish_again(self, accepted: list[Request]) -> None:
+        """Finish a publication that was cut short. If that fails too, no further commit may be accepted."""
+        try:
+            if self._registry.published < accepted[-1].ts:
+                self._publish(accepted)
+            self._versions.active.recount()
+            self._validator.recent.forget_all(accepted[-1].ts)
+        except BaseException as error:
+            self._log.failure = error
 
     def _validate(self, group: list[Request], accepted: list[Request]) -> None:
         """Refuse those that conflict with what is committed or with an earlier member of the group; stamp the rest."""
         ts = self._registry.published
         for request in group:
+            if request.done:
+                continue  # an interrupted leader left it in the queue
             since = request.since
             if since is not None:
                 clash = self._validator.write_clash(request.writes, since)
@@ -248,6 +272,7 @@ class Committer:
                 self.collected += self._versions.keep_newest(keys)
         except Exception as error:
             self.collect_failures += 1
+            self._versions.active.held.update(dict.fromkeys(keys))
             logger.warning("collecting versions failed, the commit stands: %s", error)
 
     def _horizon(self) -> Exact:
@@ -256,11 +281,8 @@ class Committer:
 
     def collect(self, budget: int) -> int:
         """Prune up to ``budget`` chains that had more than one version. The caller holds the commit lock."""
-        held = self._versions.active.held
-        keys = list(islice(held, budget))
-        for key in keys:
-            del held[key]  # what is still needed goes to the back of the line
         horizon = self._horizon()
+        keys = list(islice(self._versions.active.held, budget))
         dropped = self._versions.prune(keys, lambda chain: prune(chain, horizon))
         self.collected += dropped
         return dropped
@@ -282,10 +304,6 @@ class Committer:
                         logger.exception("a callback of commit %d failed; the commit stands", ts)
             finally:
                 self._calling.release()
-
-    def close(self, error: UsageError) -> None:
-        """Refuse all further commits. The caller holds the commit lock."""
-        self.closed = error
 
 
 def _payloads(requests: list[Request]) -> list[bytes]:

@@ -30,4 +30,5 @@ class Engine:
     released: Callable[[int], None]
     dropped: Callable[[int], object]
     read_only: bool
-    closed: bool = False
+    closed: str = ""
+    """Why nothing can be begun any more; empty while the store is open."""

@@ -27,7 +27,7 @@ class Snapshot:
 
     def __init__(self, engine: Engine, at: int | None, depth: int = 1) -> None:
         if engine.closed:
-            raise UsageError("the store is closed")
+            raise UsageError(engine.closed)
         self._engine = engine
         self._token = 0
         frame = sys._getframe(depth)
@@ -51,8 +51,8 @@ class Snapshot:
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""
         for chunk in self._engine.reader.scan(wanted, self._open_ts, None):
-            for key, value in chunk:
-                yield key[4:], value
+            yield from chunk
+        self._open_ts()
 
     def _open_ts(self) -> int:
         if not self._token:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Final
 
@@ -44,7 +44,7 @@ class Transaction:
 
     def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
         if engine.closed:
-            raise UsageError("the store is closed")
+            raise UsageError(engine.closed)
         self._engine = engine
         self._policy = policy
         self._writes: Writes = {}
@@ -69,7 +69,8 @@ class Transaction:
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
-        return Keyspace(self, name, self._engine.catalog.prefix_of(name))
+        catalog = self._engine.catalog
+        return Keyspace(self, name, catalog.prefixes.get(name) or catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: own writes first, then what is committed."""
@@ -105,24 +106,23 @@ class Transaction:
         if self._state:
             raise self._finished()
         own = {key: value for key, value in self._writes.items() if _within(wanted, key)} if self._writes else None
-        if not self._policy.fixed:
-            frame = sys._getframe(2)
-            entries = scan_latest(self._engine, wanted, own, self._policy.scan_snapshot, frame.f_code, frame.f_lasti)
-            return self._while_open(entries)
-        chunks = self._engine.reader.scan(wanted, lambda: self.ts, own)
-        entries = ((key[4:], value) for chunk in chunks for key, value in chunk)
-        if self._reads is not None:
-            entries = _tracked(entries, wanted, self._reads)
-        return self._while_open(entries)
+        if self._policy.fixed:
+            entries = self._scan_snapshot(wanted, own)
+            return entries if self._reads is None else _tracked(entries, wanted, self._reads)
+        frame = sys._getframe(2)
+        one_snapshot = self._policy.scan_snapshot
+        return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
 
-    def _while_open(self, entries: Iterator[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
-        """Stop a scan that goes on after its transaction has ended: its snapshot is no longer kept."""
-        for entry in entries:
-            if self._state:
-                raise self._finished()
-            yield entry
+    def _scan_snapshot(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
+        for chunk in self._engine.reader.scan(wanted, self._open_ts, own):
+            yield from chunk
+        self._open_ts()
+
+    def _open_ts(self) -> int:
+        """The timestamp, for a scan that goes on: once the transaction has ended, its snapshot is no longer kept."""
         if self._state:
             raise self._finished()
+        return self.ts
 
     # Ending
 
@@ -241,18 +241,24 @@ def _tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadS
 
 
 def scan_latest(
-    engine: Engine, wanted: Range, own: Writes | None, one_snapshot: bool, code: CodeType, instruction: int
+    engine: Engine,
+    wanted: Range,
+    own: Writes | None,
+    one_snapshot: bool,
+    code: CodeType,
+    instruction: int,
+    check: Callable[[], object],
 ) -> Iterator[tuple[bytes, bytes]]:
     """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
 
     The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
+    ``check`` is called before each chunk and raises if the scan may not go on.
     """
     registry, token, ts = engine.registry, 0, 0
 
     def draw() -> int:
         nonlocal token, ts
-        if engine.closed:
-            raise UsageError("the store is closed")
+        check()
         if not (one_snapshot and token):
             registry.release(token)
             token, ts = registry.register(False, False, engine.clock.monotonic(), code, instruction)
@@ -260,8 +266,8 @@ def scan_latest(
 
     try:
         for chunk in engine.reader.scan(wanted, draw, own):
-            for key, value in chunk:
-                yield key[4:], value
+            yield from chunk
+        check()
     finally:
         registry.release(token)
         engine.released(ts)

@@ -52,6 +52,12 @@ class RecentCommits:
         self._keys -= len(keys)
         self.complete_after = ts
 
+    def forget_all(self, upto: int) -> None:
+        """Forget everything up to ``upto``: whoever is older is validated the slower way."""
+        self.commits.clear()
+        self._keys = 0
+        self.complete_after = upto
+
     def since(self, ts: int) -> Iterable[tuple[int, frozenset[bytes]]]:
         """The remembered commits after ``ts``, newest first."""
         for commit in reversed(self.commits):
@@ -71,7 +77,7 @@ class Validator:
 
     def write_clash(self, writes: Writes, since: int) -> Clash | None:
         """The first of the written keys that was committed after ``since``."""
-        active, frozen = self._versions.view
+        active, frozen, _ = self._versions.view
         chains = active.chains
         below = since < self._versions.boundary
         for key in writes:

@@ -8,19 +8,26 @@ Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``d
 that froze. A lock-free reader takes ``view`` once, a pair that is replaced whole, and may then see: versions newer than
 its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and a frozen
 layer that the base already has (the same versions, harmless). It looks into the base only after it took ``view``.
+
+The view's third part caches rows of the base, as (timestamp, value). Readers fill it with what they found in LMDB,
+and it is replaced by an empty one together with the drop of a layer. So a cache is filled and used only by readers
+whose view has, in its layers, whatever the base may have received since the cache was begun: a row that is out of
+date there is hidden by a layer, and one that is newer than a snapshot says so.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeAlias
+from typing import NoReturn, TypeAlias
 
+from lowtide.errors import UsageError
 from lowtide.log.frame import Names, Writes
 from lowtide.versions.chain import Chain, versions_of
 from lowtide.versions.ordered import OrderedKeys
 
 Chains: TypeAlias = dict[bytes, Chain]
-View: TypeAlias = "tuple[Layer, Layer | None]"
+RowCache: TypeAlias = dict[bytes, tuple[int, bytes]]
+View: TypeAlias = "tuple[Layer, Layer | None, RowCache]"
 
 
 class Layer:
@@ -42,6 +49,7 @@ class Layer:
         """Count anew, after an interrupt in the middle of a change. O(n)."""
         counted = [_size(key, value) for key, chain in self.chains.items() for _, value in versions_of(chain)]
         self.versions, self.bytes = len(counted), sum(counted)
+        self.held.update({key: None for key, chain in self.chains.items() if chain[2] is not None})
 
     def check(self) -> None:
         """Assert what must hold of a layer at rest; for tests and ``verify``."""
@@ -54,6 +62,17 @@ class Layer:
             assert stamps == sorted(set(stamps), reverse=True), (key, stamps)
 
 
+class ClosedChains(Chains):
+    """The chains of a store that is closed."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__()
+        self._reason = reason
+
+    def get(self, full_key: bytes, default: object = None) -> NoReturn:
+        raise UsageError(self._reason)
+
+
 class VersionStore:
     """All versions in memory; see the module for who may do what."""
 
@@ -63,7 +82,7 @@ class VersionStore:
         self.frozen_upto = boundary
         self.boundary = boundary
         """The commit up to which the base holds everything."""
-        self.view: View = (self.active, None)
+        self.view: View = (self.active, None, {})
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until
@@ -94,17 +113,15 @@ class VersionStore:
         chains, held = layer.chains, layer.held
         dropped = 0
         for key in keys:
+            held.pop(key, None)  # what is still needed goes to the back of the line
             chain = chains.get(key)
             if chain is None or chain[2] is None:
-                held.pop(key, None)
                 continue
             kept = pruned(chain)
             if kept is not chain:
                 chains[key] = kept
                 dropped += self._account(key, chain, kept)
-            if kept[2] is None:
-                held.pop(key, None)
-            else:
+            if kept[2] is not None:
                 held[key] = None
         return dropped
 
@@ -155,18 +172,24 @@ class VersionStore:
         assert self.frozen is None
         self.frozen, self.frozen_upto = self.active, upto
         self.active = Layer()
-        self.view = (self.active, self.frozen)
+        self.view = (self.active, self.frozen, self.view[2])
         return self.frozen
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         self.boundary = self.frozen_upto
-        self.view = (self.active, None)
+        self.view = (self.active, None, {})
         self.frozen = None
+
+    def close(self, reason: str) -> None:
+        """Let every further read fail with ``reason``, also one that would need neither LMDB nor a new snapshot."""
+        closed = Layer()
+        closed.chains = ClosedChains(reason)
+        self.view = (closed, None, {})
 
     def changed_at(self, full_key: bytes) -> int | None:
         """The timestamp of the newest version in memory of ``full_key``; None if there is none."""
-        active, frozen = self.view
+        active, frozen, _ = self.view
         chain = active.chains.get(full_key)
         if chain is None and frozen is not None:
             chain = frozen.chains.get(full_key)
@@ -175,7 +198,7 @@ class VersionStore:
     @property
     def layers(self) -> list[Layer]:
         """The layers, newest first."""
-        return [layer for layer in self.view if layer is not None]
+        return [layer for layer in self.view[:2] if layer is not None]
 
 
 def _size(key: bytes, value: bytes | None) -> int:

@@ -12,11 +12,16 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
+from lowtide.base.codec import KEYSPACE_PREFIX, LATEST
 from lowtide.base.environment import Base
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import Chain, visible
-from lowtide.versions.layers import Layer, VersionStore
+from lowtide.versions.layers import Layer, RowCache, VersionStore
+
+_LARGEST_CACHED = 512
+"""Rows that are larger are not kept in the cache, so that its size is bounded by their number."""
 
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
@@ -39,19 +44,26 @@ class Range:
         return Range(key, self.high, True) if self.reverse else Range(self.low, key + b"\x00")
 
 
+class Published(Protocol):
+    """Who knows the last published timestamp."""
+
+    published: int
+
+
 class Reader:
     """Reads of the committed state at a timestamp. Lock-free; any number of threads."""
 
-    __slots__ = ("_base", "_versions", "published")
+    __slots__ = ("_base", "_cache_rows", "_registry", "_versions")
 
-    def __init__(self, versions: VersionStore, base: Base, published: Callable[[], int]) -> None:
+    def __init__(self, versions: VersionStore, base: Base, registry: Published, cache_rows: int) -> None:
         self._versions = versions
         self._base = base
-        self.published = published
+        self._registry = registry
+        self._cache_rows = cache_rows
 
     def get(self, full_key: bytes, ts: int) -> bytes | None:
         """The value at ``ts``, a registered snapshot."""
-        active, frozen = self._versions.view
+        active, frozen, cache = self._versions.view
         chain = active.chains.get(full_key)
         while chain is not None:
             if chain[0] <= ts:
@@ -63,24 +75,42 @@ class Reader:
                 if chain[0] <= ts:
                     return chain[1]
                 chain = chain[2]
-        return self._base.read(full_key, ts)  # point: read.base
+        row = cache.get(full_key)  # point: read.base
+        if row is None:
+            row = self._row(full_key, cache)
+        if row is not None and row[0] <= ts:
+            return row[1]
+        return self._base.read_history(full_key, ts)
 
     def get_latest(self, full_key: bytes) -> bytes | None:
         """The newest published value. Needs no registered snapshot: the chain is taken before the published timestamp
         is, so a version newer than that was not yet published, and its predecessor not yet pruned."""
-        active, frozen = self._versions.view
+        active, frozen, cache = self._versions.view
         chain = active.chains.get(full_key)
         if chain is not None:
-            published = self.published()  # point: read.latest
+            published = self._registry.published  # point: read.latest
             while chain is not None:
                 if chain[0] <= published:
                     return chain[1]
                 chain = chain[2]
-        if frozen is not None:
-            chain = frozen.chains.get(full_key)
-            if chain is not None:
-                return chain[1]
-        return self._base.read_latest(full_key)
+        if frozen is not None and (chain := frozen.chains.get(full_key)) is not None:
+            return chain[1]
+        row = cache.get(full_key)
+        if row is None:
+            row = self._row(full_key, cache)
+        return row[1] if row is not None else None
+
+    def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes] | None:
+        """The base's row of a key, as timestamp and value; kept in ``cache``, which belongs to the caller's view."""
+        row = self._base.row(full_key)
+        if row is None or row >= LATEST:
+            return None
+        found = (int.from_bytes(row[:8], "big"), row[8:])
+        if len(row) <= _LARGEST_CACHED:
+            if len(cache) >= self._cache_rows:
+                cache.clear()
+            cache[full_key] = found
+        return found
 
     def changed_since(self, wanted: Range, since: int) -> tuple[bytes, int] | None:
         """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
@@ -98,33 +128,32 @@ class Reader:
         return None
 
     def scan(self, wanted: Range, ts: Callable[[], int], own: Writes | None) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The entries of the range in scan order, a chunk at a time. ``ts`` is asked before each chunk, and answers
-        always the same for a scan of one snapshot. ``own`` are the transaction's own writes in the range, as they were
-        when the scan began."""
+        """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
+        each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
+        in the range, as they were when the scan began."""
         size = _FIRST_CHUNK
         own_keys = sorted(own) if own else []
         rest: Range | None = wanted
         while rest is not None:
-            at = ts()
-            entries, last = self._chunk(rest, at, size)
+            entries, last = self._chunk(rest, ts(), size, 0 if own else KEYSPACE_PREFIX)
             if own:
                 entries = _overlay(entries, own, own_keys, rest if last is None else rest.upto(last))
             yield entries
             rest = rest.beyond(last) if last is not None else None
             size = min(size * 2, _LARGEST_CHUNK)
 
-    def _chunk(self, wanted: Range, ts: int, size: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end."""
+    def _chunk(self, wanted: Range, ts: int, size: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end.
+        ``strip`` bytes are taken off the entries' keys."""
         low, high, reverse = wanted.low, wanted.high, wanted.reverse
-        layers = self._versions.layers
         touched: list[tuple[Layer, list[bytes]]] = []
-        for layer in layers:
+        for layer in self._versions.layers:
             keys = layer.keys.between(low, high, size, reverse)
             if len(keys) == size:
                 low, high = (keys[-1], high) if reverse else (low, keys[-1] + b"\x00")
             if keys:
                 touched.append((layer, keys))
-        entries, last = self._base.chunk(low, high, ts, size, reverse)  # point: scan.base
+        entries, last = self._base.chunk(low, high, ts, size, reverse, 0 if touched else strip)  # point: scan.base
         if last is not None:
             low, high = (last, high) if reverse else (low, last + b"\x00")
         elif (low, high) != (wanted.low, wanted.high):
@@ -139,7 +168,7 @@ class Reader:
                 version = visible(layer.chains.get(key), ts)
                 if version is not None:
                     _put(found, key, version)
-        return sorted(found.items(), reverse=reverse), last
+        return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last
 
 
 def _put(found: dict[bytes, bytes], key: bytes, version: Chain) -> None:
@@ -153,11 +182,9 @@ def _put(found: dict[bytes, bytes], key: bytes, version: Chain) -> None:
 def _overlay(
     entries: list[tuple[bytes, bytes]], own: Writes, own_keys: list[bytes], part: Range
 ) -> list[tuple[bytes, bytes]]:
-    """The committed ``entries`` of ``part`` with the transaction's own writes laid over them."""
+    """The committed ``entries`` of ``part`` with the transaction's own writes laid over them, and the user's keys."""
     first = bisect_left(own_keys, part.low)
     end = bisect_left(own_keys, part.high) if part.high is not None else len(own_keys)
-    if first == end:
-        return entries
     found = dict(entries)
     for key in own_keys[first:end]:
         value = own[key]
@@ -165,4 +192,4 @@ def _overlay(
             found.pop(key, None)
         else:
             found[key] = value
-    return sorted(found.items(), reverse=part.reverse)
+    return [(key[KEYSPACE_PREFIX:], found[key]) for key in sorted(found, reverse=part.reverse)]

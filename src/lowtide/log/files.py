@@ -1,0 +1,114 @@
+"""The files of the log beside the one that is written: full segments that are still needed, and spares.
+
+A segment that nobody needs is renamed to a spare, and a spare gets a new header and a new name when the log goes on
+in it: its blocks are on disk already, so a commit into it changes no metadata.
+
+Who writes: ``take`` and ``retire`` are called by the writer under the commit lock, ``release`` and ``prepare`` by the
+background; ``_lock`` guards the lists and is never held over a file operation.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.log.disk import Disk, LogFile
+
+logger = logging.getLogger("lowtide")
+
+_SPARES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSegment:
+    """A segment that is full: ``last_ts`` is its last commit, ``used`` its bytes, ``size`` its file's."""
+
+    path: Path
+    last_ts: int
+    used: int
+    size: int
+
+
+class SegmentFiles:
+    """Full segments and spares of one log directory."""
+
+    def __init__(self, disk: Disk, directory: Path, segment_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._lock = threading.Lock()
+        self._closed: list[ClosedSegment] = []
+        self._spares: list[tuple[Path, int]] = []
+        self._unsynced: list[tuple[Path, int]] = []
+        """Spares whose new name may not be on disk yet."""
+        self._spare_number = 0
+
+    @property
+    def bytes_used(self) -> int:
+        """The bytes of the full segments that are still kept."""
+        with self._lock:
+            return sum(segment.used for segment in self._closed)
+
+    def retire(self, segment: ClosedSegment) -> None:
+        """Keep a full segment until it is released."""
+        with self._lock:
+            self._closed.append(segment)
+
+    def take(self, length: int, size: int) -> tuple[Path, LogFile]:
+        """A spare of at least ``length`` bytes, or a new one, of ``size`` bytes if that is enough."""
+        with self._lock:
+            fitting = [spare for spare in self._spares if spare[1] >= length]
+            if fitting:
+                self._spares.remove(fitting[0])
+        if fitting:
+            return fitting[0][0], self._disk.open(fitting[0][0])
+        path = self._spare_path()
+        return path, self._disk.create(path, max(length, size))
+
+    def prepare(self, size: int) -> None:
+        """Have a spare ready before it is needed, so that no commit waits for it. Failure is not an error yet."""
+        with self._lock:
+            if self._spares:
+                return
+        path = self._spare_path()
+        try:
+            self._disk.create(path, size).close()
+        except OSError as error:
+            logger.info("no spare log segment could be prepared: %s", error)
+            return
+        with self._lock:
+            self._spares.append((path, size))
+
+    def release(self, boundary: int) -> None:
+        """Recycle or remove every full segment whose commits all lie at or below ``boundary``. What fails is left for
+        the next time."""
+        with self._lock:
+            done = [segment for segment in self._closed if segment.last_ts <= boundary]
+            room = _SPARES - len(self._spares)
+        unsynced = self._unsynced
+        try:
+            for segment in done:
+                if len(unsynced) < room and segment.size == self._segment_bytes:
+                    spare = self._spare_path()
+                    self._disk.rename(segment.path, spare)
+                    unsynced.append((spare, segment.size))
+                else:
+                    self._disk.remove(segment.path)
+                with self._lock:
+                    self._closed.remove(segment)
+            if done or unsynced:
+                # Before a spare gets a new header: else a power loss could bring that header back under the old name.
+                self._disk.sync_directory(self._directory)
+        except OSError as error:
+            logger.warning("log segments could not be released, the next checkpoint tries again: %s", error)
+            return
+        with self._lock:
+            self._spares += unsynced
+            self._unsynced = []
+
+    def _spare_path(self) -> Path:
+        with self._lock:
+            self._spare_number += 1
+            return self._directory / f"spare-{self._spare_number}.tmp"
