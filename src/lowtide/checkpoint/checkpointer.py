@@ -81,7 +81,7 @@ class Checkpointer:
             return True
         except Exception as error:
             self.failures += 1
-            self.last_failure = str(error)
+            self.last_failure = str(error) or type(error).__name__
             logger.warning("checkpoint failed, commits and reads go on, the next one tries again: %s", error)
             raise
         finally:

@@ -101,8 +101,8 @@ class Committer:
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
-        self._queue.append(request)
         try:
+            self._queue.append(request)
             while not request.done:
                 if not self._lock.locked():
                     with self._lock:
@@ -160,6 +160,7 @@ class Committer:
         queue = self._queue
         group: list[Request] = []
         accepted: list[Request] = []
+        logged_before = self._log.last_ts
         try:
             while queue:
                 # Into the group before out of the queue: an interrupt in between must not lose it.
@@ -172,7 +173,7 @@ class Committer:
                 self._log.append(accepted[0].ts, _payloads(accepted), durably=_durably(accepted))  # point: commit.log
                 self._publish(accepted)  # point: commit.publish
         except BaseException as error:
-            self._abort(group, accepted, error)
+            self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
                 raise
         finally:
@@ -182,10 +183,10 @@ class Committer:
                     _open(request.gate)
         self._after_commit()
 
-    def _abort(self, group: list[Request], accepted: list[Request], error: BaseException) -> None:
+    def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
         """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
-        if accepted and accepted[-1].ts <= self._log.last_ts:
-            self._publish_again(accepted)
+        if logged:
+            self._publish_again(logged)
         if not isinstance(error, Exception):
             error = TransientError(f"the commit was interrupted ({error!r}); nothing was written, begin anew")
         for request in group:
