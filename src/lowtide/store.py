@@ -26,7 +26,7 @@ from lowtide.transaction.autocommit import Autocommit
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
-from lowtide.transaction.isolation import Isolation, policy_of
+from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.snapshot import Snapshot
@@ -61,7 +61,7 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(self._engine, policy_of(isolation), read_only, 2)
+        return Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2)
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -69,7 +69,7 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(self._engine, policy_of(isolation), read_only, 2)
+        return Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2)
 
     def run(
         self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
@@ -88,7 +88,7 @@ class Store:
         pause = _FIRST_PAUSE
         while True:
             attempts -= 1
-            tx = Transaction(self._engine, policy_of(isolation), False, 2)
+            tx = Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), False, 2)
             try:
                 with tx:
                     return fn(tx)
@@ -185,7 +185,6 @@ class Parts:
         self.committer = Committer(
             self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
         )
-        self._checkpoint_bytes = options.checkpoint_bytes
         self._checkpoint_versions = options.checkpoint_versions
         self.maintenance = Maintenance(self._maintain)
         self.checkpointer = Checkpointer(
@@ -211,7 +210,8 @@ class Parts:
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
         self.engine = Engine(
-            options.clock,
+            options.clock.monotonic,
+            options.clock.time,
             catalog,
             self.registry,
             self.reader,
@@ -249,13 +249,16 @@ class Parts:
         log = self.log
         if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
             self.syncer.dirty.set()
-        if log.position > log.spare_mark or self._checkpoint_due():
+        if (
+            log.position > log.spare_mark
+            or log.appended >= self.checkpointer.due_at
+            or self.versions.active.versions >= self._checkpoint_versions
+        ):
             self.maintenance.wake()
 
     def _checkpoint_due(self) -> bool:
         return (
-            self.log.appended - self.checkpointer.appended_at_last >= self._checkpoint_bytes
-            or self.versions.active.versions >= self._checkpoint_versions
+            self.log.appended >= self.checkpointer.due_at or self.versions.active.versions >= self._checkpoint_versions
         )
 
     def _maintain(self) -> None:

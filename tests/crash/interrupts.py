@@ -1,7 +1,7 @@
 """Exceptions out of the blue: at a named point, or at every place where the interpreter may deliver a signal.
 
-CPython runs signal handlers, and so raises KeyboardInterrupt, at three kinds of places: where a function begins, after a
-call, and where a loop jumps back. :func:`interrupted` visits exactly these, inside the package, for the current thread.
+CPython runs signal handlers, and so raises KeyboardInterrupt, at three kinds of places: where a function begins, after
+a call, and where a loop jumps back. :func:`interrupted` visits these, inside the package, for the current thread.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import contextlib
 import dis
 import functools
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -62,7 +64,7 @@ def raising_at(point: str, error: BaseException, *, times: int = 1) -> Iterator[
 
 
 @contextlib.contextmanager
-def calling_at(point: str, action: Callable[[], None]) -> Iterator[None]:
+def calling_at(point: str, action: Callable[[], object]) -> Iterator[None]:
     """Run ``action`` before the line at ``point``, each time that this thread comes there."""
     assert point in POINTS.values(), point
 
@@ -79,39 +81,70 @@ def calling_at(point: str, action: Callable[[], None]) -> Iterator[None]:
 
 @functools.cache
 def _interruptible(code: CodeType) -> frozenset[int]:
-    """The offsets of the instructions before which a signal may be delivered."""
+    """The offsets of the instructions before which an interrupt may be raised as the interpreter would raise it.
+
+    It does so at the end of a call, under the handlers of the call. A trace function can only raise at the beginning of
+    the next instruction; where other handlers apply to that, as at the end of a ``with`` block, the place is left out.
+    """
     places = set()
-    previous = ""
-    for instruction in dis.get_instructions(code):
-        name = instruction.opname
-        if previous.startswith("CALL") or previous == "RESUME" or name.startswith("JUMP_BACKWARD"):
+    handler = _handlers(code)
+    instructions = list(dis.get_instructions(code))
+    for before, instruction in pairwise(instructions):
+        called = before.opname.startswith(("CALL", "RESUME"))
+        same_handlers = handler(before.offset) == handler(instruction.offset)
+        if (called and same_handlers) or instruction.opname.startswith("JUMP_BACKWARD"):
             places.add(instruction.offset)
-        previous = name
     return frozenset(places)
 
 
-@contextlib.contextmanager
-def interrupted(nth: int, error: BaseException) -> Iterator[list[str]]:
-    """Raise ``error`` at the ``nth`` place inside the package where a signal could be delivered.
+def _handlers(code: CodeType) -> Callable[[int], int | None]:
+    """The exception handler that applies to an instruction of ``code``."""
+    entries: list[Any] = dis._parse_exception_table(code)  # type: ignore[attr-defined]
 
-    Yields a list that holds the place once it was reached; it stays empty when there were fewer places.
+    def handler(offset: int) -> int | None:
+        return next((entry.target for entry in entries if entry.start <= offset < entry.end), None)
+
+    return handler
+
+
+Place = tuple[str, str, int, int]
+"""File, function, offset of an instruction, and how often this run came by it before (which counts up to once)."""
+
+
+@contextlib.contextmanager
+def interrupted(tried: set[Place], error: BaseException) -> Iterator[list[str]]:
+    """Raise ``error`` at the first place inside the package where a signal could be delivered and that is not in
+    ``tried``, and put it there. Repeated until nothing is raised, the same work is interrupted everywhere.
+
+    Yields a list that tells the place once it was reached; it stays empty when all places were tried. Destructors are
+    left out: the interpreter swallows what they raise.
     """
     reached: list[str] = []
-    seen = 0
+    visits: Counter[tuple[str, str, int]] = Counter()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
-        nonlocal seen
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(_PACKAGE) or code.co_name == "__del__":
             return None
         if event == "call":
             frame.f_trace_opcodes = True
-        elif event == "opcode" and frame.f_lasti in _interruptible(code):
-            seen += 1
-            if seen == nth and not reached:
-                reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_name}")
+        elif event == "opcode" and not reached and frame.f_lasti in _interruptible(code):
+            where = (code.co_filename, code.co_qualname, frame.f_lasti)
+            place = (*where, min(visits[where], 1))
+            visits[where] += 1
+            if place not in tried and not _in_destructor(frame):
+                tried.add(place)
+                reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_qualname}")
                 raise error
         return trace
 
     with _tracing(trace):
         yield reached
+
+
+def _in_destructor(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_name == "__del__":
+            return True
+        frame = frame.f_back
+    return False

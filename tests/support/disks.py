@@ -1,10 +1,7 @@
 """Disks that fail, and disks that remember: the other sides of the seam in ``lowtide.log.disk``.
 
-:class:`FaultyDisk` refuses operations. :class:`RecordingDisk` writes real files and keeps the trace of what it was asked
-to do; :func:`crashes` turns a trace into the states that a power loss could leave behind. What is modelled: a
-disk keeps sectors of 512 bytes; a sector that was written and not synced may hold any content it had since it last was;
-names that were created, changed or removed since the directory was synced may be there or not. The base (LMDB) is
-taken as atomic and durable: it changes whole, from one commit to the next.
+:class:`FaultyDisk` refuses operations. :class:`RecordingDisk` writes real files and keeps the trace of what it was
+asked to do, from which tests.crash.power makes the states that a power loss could leave behind.
 """
 
 from __future__ import annotations
@@ -13,13 +10,12 @@ import errno
 import os
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.log.disk import LogFile, RealDisk
+from lowtide.log.disk import Disk, LogFile, RealDisk
 
-SECTOR = 512
+_PATIENCE = 30.0
 
 WRITES = ("write", "write_durably")
 FILE_OPERATIONS = (*WRITES, "sync")
@@ -43,11 +39,11 @@ class Fault:
 
 
 class FaultyDisk:
-    """The real disk, until it is told to ``fail``; then, until it is told to ``heal``, one with that fault."""
+    """The inner disk, the real one by default, which can be told to ``fail`` and to ``heal``."""
 
-    def __init__(self) -> None:
-        self._real = RealDisk()
-        self._lock = threading.Lock()
+    def __init__(self, inner: Disk | None = None) -> None:
+        self._inner = inner or RealDisk()
+        self._lock = threading.Condition()
         self._fault: Fault | None = None
         self._seen = 0
         self.fired = 0
@@ -71,10 +67,16 @@ class FaultyDisk:
         with self._lock:
             self._fault = None
 
+    def wait_for(self, operation: str, count: int) -> None:
+        """Wait until ``operation`` was asked for ``count`` times in all."""
+        with self._lock:
+            assert self._lock.wait_for(lambda: self.counts[operation] >= count, _PATIENCE), self.counts
+
     def check(self, operation: str) -> Fault | None:
         """The fault that ``operation`` meets now; the caller raises it."""
         with self._lock:
             self.counts[operation] += 1
+            self._lock.notify_all()
             fault = self._fault
             if fault is None or operation not in fault.operations:
                 return None
@@ -90,22 +92,22 @@ class FaultyDisk:
 
     def create(self, path: Path, size: int) -> LogFile:
         self._pass("create")
-        return FaultyFile(self, self._real.create(path, size))
+        return FaultyFile(self, self._inner.create(path, size))
 
     def open(self, path: Path) -> LogFile:
-        return FaultyFile(self, self._real.open(path))
+        return FaultyFile(self, self._inner.open(path))
 
     def rename(self, source: Path, target: Path) -> None:
         self._pass("rename")
-        self._real.rename(source, target)
+        self._inner.rename(source, target)
 
     def remove(self, path: Path) -> None:
         self._pass("remove")
-        self._real.remove(path)
+        self._inner.remove(path)
 
     def sync_directory(self, path: Path) -> None:
         self._pass("sync_directory")
-        self._real.sync_directory(path)
+        self._inner.sync_directory(path)
 
 
 def raise_fault(fault: Fault, operation: str) -> None:
@@ -298,165 +300,3 @@ class RecordingFile:
 
     def close(self) -> None:
         self._inner.close()
-
-
-@dataclass(slots=True)
-class _Sectors:
-    """One file: what is on disk, what the system holds, and for each unsynced sector the contents since it was synced,
-    each with the number of the write that made it."""
-
-    durable: bytearray
-    current: bytearray
-    unsynced: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
-
-    def write(self, number: int, offset: int, data: bytes) -> None:
-        self.current[offset : offset + len(data)] = data
-        for sector in _touched(offset, len(data)):
-            self.unsynced.setdefault(sector, []).append((number, bytes(self.current[_span(sector)])))
-
-    def sync(self, offset: int, length: int | None) -> None:
-        for sector in _touched(offset, len(self.current) if length is None else length):
-            self.durable[_span(sector)] = self.current[_span(sector)]
-            self.unsynced.pop(sector, None)
-
-    def crashed(self, kept: Collection[int], torn: int, lost: Collection[int], zeroed: Collection[int]) -> bytes:
-        """The content if of the unsynced writes those in ``kept`` arrived; but of the write ``torn`` the sectors ``lost``
-        did not, and the sectors ``zeroed`` arrived as zeros."""
-        content = bytearray(self.durable)
-        for sector, versions in self.unsynced.items():
-            arrived = [(number, data) for number, data in versions if number in kept]
-            if not arrived:
-                continue
-            number, data = arrived[-1]
-            if number == torn and sector in zeroed:
-                data = bytes(len(data))
-            elif number == torn and sector in lost:
-                data = arrived[-2][1] if len(arrived) > 1 else bytes(self.durable[_span(sector)])
-            content[_span(sector)] = data
-        return bytes(content)
-
-
-def _span(sector: int) -> slice:
-    return slice(sector * SECTOR, (sector + 1) * SECTOR)
-
-
-def _touched(offset: int, length: int) -> range:
-    return range(offset // SECTOR, (offset + length + SECTOR - 1) // SECTOR) if length else range(0)
-
-
-@dataclass(frozen=True)
-class Crash:
-    """The files of a store after a power loss. ``notes`` were made before it."""
-
-    log: dict[str, bytes]
-    base: bytes
-    notes: tuple[object, ...]
-    how: str
-
-    def materialise(self, store: Path, manifest: bytes) -> None:
-        """Make these files in the directory ``store``, which must not exist."""
-        (store / "log").mkdir(parents=True)
-        (store / "base").mkdir()
-        (store / "store.json").write_bytes(manifest)
-        (store / "base" / "data.mdb").write_bytes(self.base)
-        for name, content in self.log.items():
-            (store / "log" / name).write_bytes(content)
-
-
-class _Medium:
-    """The disk as a trace left it."""
-
-    def __init__(self) -> None:
-        self.files: dict[int, _Sectors] = {}
-        self.names: dict[str, int] = {}
-        self.unsynced_names: list[NameChange] = []
-        self.base = b""
-        self.notes: list[object] = []
-
-    def play(self, number: int, event: Event) -> None:
-        match event:
-            case Created(file, _, size):
-                self.files[file] = _Sectors(bytearray(size), bytearray(size))
-                self.unsynced_names.append(event)
-            case Renamed() | Removed():
-                self.unsynced_names.append(event)
-            case Wrote(file, offset, data):
-                self.files[file].write(number, offset, data)
-            case Synced(file, offset, length):
-                self.files[file].sync(offset, length)
-            case DirectorySynced():
-                self.names = self._named(self.unsynced_names)
-                self.unsynced_names = []
-            case BaseChanged(content):
-                self.base = content
-            case Noted(what):
-                self.notes.append(what)
-
-    def _named(self, changes: list[NameChange]) -> dict[str, int]:
-        """The names if only these of the unsynced changes arrived."""
-        names = dict(self.names)
-        for change in changes:
-            match change:
-                case Created(file, name, _):
-                    names[name] = file
-                case Renamed(source, target) if source in names:
-                    names[target] = names.pop(source)
-                case Removed(name):
-                    names.pop(name, None)
-                case _:  # a rename of a name that never arrived
-                    pass
-        return names
-
-    def crashes(self) -> Iterator[Crash]:
-        for how, contents in self._contents():
-            yield self._crash(self._named(self.unsynced_names), contents, f"{how}, all names")
-        everything = {file: bytes(sectors.current) for file, sectors in self.files.items()}
-        synced_only = {file: bytes(sectors.durable) for file, sectors in self.files.items()}
-        for how, names in self._namings():
-            yield self._crash(names, everything, f"{how}, all writes")
-            yield self._crash(names, synced_only, f"{how}, synced writes only")
-
-    def _crash(self, names: dict[str, int], contents: dict[int, bytes], how: str) -> Crash:
-        return Crash({name: contents[file] for name, file in names.items()}, self.base, tuple(self.notes), how)
-
-    def _contents(self) -> Iterator[tuple[str, dict[int, bytes]]]:
-        unsynced = [(sector, versions) for each in self.files.values() for sector, versions in each.unsynced.items()]
-        writes = sorted({number for _, versions in unsynced for number, _ in versions})
-        last = writes[-1] if writes else -1
-
-        def arrived(
-            kept: Collection[int], lost: Collection[int] = (), zeroed: Collection[int] = ()
-        ) -> dict[int, bytes]:
-            return {file: each.crashed(kept, last, lost, zeroed) for file, each in self.files.items()}
-
-        for count in range(len(writes) + 1):
-            yield f"{count} of {len(writes)} unsynced writes", arrived(writes[:count])
-        for number in writes:
-            yield f"all unsynced writes but {number}", arrived(set(writes) - {number})
-            yield f"of the unsynced writes only {number}", arrived({number})
-        sectors = sorted(sector for sector, versions in unsynced if versions[-1][0] == last)
-        for cut in range(1, len(sectors)):
-            head, tail = sectors[:cut], sectors[cut:]
-            yield f"the last write torn after sector {cut}", arrived(writes, lost=tail)
-            yield f"the last write torn before sector {cut}", arrived(writes, lost=head)
-            yield f"the last write zeroed after sector {cut}", arrived(writes, zeroed=tail)
-
-    def _namings(self) -> Iterator[tuple[str, dict[str, int]]]:
-        changes = self.unsynced_names
-        for count in range(len(changes) + 1):
-            yield f"{count} of {len(changes)} unsynced names", self._named(changes[:count])
-        for index in range(len(changes)):
-            yield f"all unsynced names but {index}", self._named(changes[:index] + changes[index + 1 :])
-
-
-def crashes(trace: list[Event]) -> Iterator[Crash]:
-    """Every modelled state after a power loss between two events of ``trace``, each only once."""
-    medium = _Medium()
-    seen: set[int] = set()
-    for number, event in enumerate(trace):
-        medium.play(number, event)
-        for crash in medium.crashes():
-            key = hash((tuple(sorted(crash.log.items())), crash.base, crash.notes))
-            if key not in seen:
-                seen.add(key)
-                yield crash

@@ -66,8 +66,8 @@ class Checkpointer:
         self.count = 0
         self.failures = 0
         self.last_failure: str | None = None
-        self.appended_at_last = log.appended
-        """How much had been logged when the last checkpoint began."""
+        self.due_at = log.appended + options.checkpoint_bytes
+        """How much must have been logged for the next checkpoint to be due."""
 
     def run(self, *, wait: bool = True) -> bool:
         """Bring everything that was published before this call to the base. False if one was running and ``wait`` is
@@ -91,7 +91,7 @@ class Checkpointer:
         layer = self._versions.frozen
         if layer is None:
             with self._exclusive():
-                self.appended_at_last = self._log.appended
+                self.due_at = self._log.appended + self._options.checkpoint_bytes
                 layer = self._versions.freeze(self._published())
         upto = self._versions.frozen_upto
         self._log.sync()

@@ -102,15 +102,17 @@ class RealLogFile:
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
         self.size = size
-        self._map = mmap.mmap(descriptor, size) if size else None
+        # A file of no bytes cannot be mapped; nothing can be written to it either.
+        self._map = mmap.mmap(descriptor, size) if size else mmap.mmap(-1, 1)
 
     def read(self, offset: int, length: int) -> bytes:
-        return self._map[offset : offset + length] if self._map else b""
+        return self._map[offset : min(offset + length, self.size)]
 
     def write(self, offset: int, data: bytes) -> None:
-        if self._map is None or offset + len(data) > self.size:
+        end = offset + len(data)
+        if end > self.size:
             raise OSError(errno.EFBIG, "write beyond the preallocated end of a log file")
-        self._map[offset : offset + len(data)] = data
+        self._map[offset:end] = data
 
     def write_durably(self, offset: int, data: bytes) -> None:
         written = os.pwritev(self._descriptor, [data], offset, os.RWF_DSYNC)
@@ -121,6 +123,5 @@ class RealLogFile:
         os.fdatasync(self._descriptor)
 
     def close(self) -> None:
-        if self._map is not None:
-            self._map.close()
+        self._map.close()
         os.close(self._descriptor)

@@ -70,19 +70,32 @@ class LogWriter:
         """The bytes of log that are still kept, spare files aside."""
         return self._files.bytes_used + self.position
 
-    def append(self, first_ts: int, payloads: list[bytes], *, durably: bool) -> None:
-        """Write one commit per payload, the first with timestamp ``first_ts``; all of them or, on any error, none."""
-        last_ts, crc, salt = self.last_ts, self._crc, self._salt
-        if self.failure is not None or first_ts != last_ts + 1:
+    def append(self, ts: int, payload: bytes, durably: bool) -> None:
+        """Write one commit with timestamp ``ts``; all of it or, on any error, nothing."""
+        if self.failure is not None or ts != self.last_ts + 1:
+            raise self._refusal(ts)
+        if self.position + FRAME_HEADER + len(payload) > self._size:
+            self._rotate(FRAME_HEADER + len(payload))
+        data, crc = encode_frame(ts, self.durable_ts, self._crc, self._salt, payload)
+        self._write(data, crc, ts, durably)
+
+    def append_group(self, first_ts: int, payloads: list[bytes], durably: bool) -> None:
+        """Write one commit per payload, the first with timestamp ``first_ts``, with one system call: all or none."""
+        if self.failure is not None or first_ts != self.last_ts + 1:
             raise self._refusal(first_ts)
-        data, crc = encode_frame(first_ts, self.durable_ts, crc, salt, payloads[0])
-        if len(payloads) > 1:
-            data, crc = self._encode(first_ts, payloads)
-        if self.position + len(data) > self._size:
-            self._rotate(len(data))
-            data, crc = self._encode(first_ts, payloads)
-        ts = last_ts + len(payloads)
-        file, position = self._file, self.position
+        length = sum(map(len, payloads)) + FRAME_HEADER * len(payloads)
+        if self.position + length > self._size:
+            self._rotate(length)
+        frames, crc, ts = [], self._crc, self.last_ts
+        for payload in payloads:
+            ts += 1
+            frame, crc = encode_frame(ts, self.durable_ts, crc, self._salt, payload)
+            frames.append(frame)
+        self._write(b"".join(frames), crc, ts, durably)
+
+    def _write(self, data: bytes, crc: int, ts: int, durably: bool) -> None:
+        """Write the frames ``data``, which end with commit ``ts`` and checksum ``crc``."""
+        file, position, last_ts = self._file, self.position, self.last_ts
         assert file is not None
         try:
             if not durably:
@@ -106,14 +119,6 @@ class LogWriter:
                 self.failure = error
                 raise failed(error) from error
             raise
-
-    def _encode(self, first_ts: int, payloads: list[bytes]) -> tuple[bytes, int]:
-        """The frames of a group and the last one's checksum."""
-        frames, crc = [], self._crc
-        for ts, payload in enumerate(payloads, first_ts):
-            frame, crc = encode_frame(ts, self.durable_ts, crc, self._salt, payload)
-            frames.append(frame)
-        return b"".join(frames), crc
 
     def _refusal(self, first_ts: int) -> StoreFailed:
         """The error for a log that cannot be appended to. A gap in the timestamps poisons it: the log has a commit that

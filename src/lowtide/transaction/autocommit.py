@@ -28,8 +28,10 @@ class Autocommit:
             raise UsageError(engine.closed or "the store was opened read-only")
         writes = {full_key: value}
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
-        payload = encode_payload((engine.clock.time(), writes, names))
-        engine.committer.submit(Request(writes, payload, engine.durable, names=names))
+        request = Request(writes, encode_payload((engine.time(), writes, names)), engine.durable)
+        if names is not None:
+            request.names = names
+        engine.committer.submit(request)
 
     def _check_open(self) -> None:
         if self._engine.closed:

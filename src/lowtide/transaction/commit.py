@@ -42,32 +42,23 @@ Callback = Callable[[int], None]
 class Request:
     """One commit on its way. Filled by its thread, then owned by the leader until ``done``."""
 
+    # Defaults live on the class: most commits set none of them.
+    token = 0
+    since: int | None = None
+    """The snapshot against which the first committer wins; None lets the last one win."""
+    reads: ReadSet | None = None
+    names: Names | None = None
+    """The keyspaces that the log does not know yet."""
+    callbacks: list[Callback] | None = None
     gate: threading.Lock | None = None
     done = False
     error: BaseException | None = None
     ts = 0
 
-    def __init__(
-        self,
-        writes: Writes,
-        payload: bytes,
-        durably: bool,
-        token: int = 0,
-        since: int | None = None,
-        reads: ReadSet | None = None,
-        callbacks: list[Callback] | None = None,
-        names: Names | None = None,
-    ) -> None:
+    def __init__(self, writes: Writes, payload: bytes, durably: bool) -> None:
         self.writes = writes
         self.payload = payload
         self.durably = durably
-        self.token = token
-        self.since = since
-        """The snapshot against which the first committer wins; None lets the last one win."""
-        self.reads = reads
-        self.callbacks = callbacks
-        self.names = names
-        """The keyspaces that the log does not know yet."""
 
 
 class Committer:
@@ -102,13 +93,15 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            self._queue.append(request)
+            if not self._queue and not self._lock.locked():
+                with self._lock:
+                    self._commit_alone(request)
+            else:
+                self._queue.append(request)
             while not request.done:
                 if not self._lock.locked():
                     with self._lock:
                         self._lead()
-                    if self._queue:
-                        self._pass_on()
                 elif request.gate is None:
                     gate = threading.Lock()
                     gate.acquire()
@@ -118,6 +111,8 @@ class Committer:
         except BaseException:
             self._withdraw(request)
             raise
+        if self._queue:
+            self._pass_on()
         if self._callbacks:
             self._run_callbacks()
         if request.error is not None:
@@ -129,6 +124,7 @@ class Committer:
         woken. One that was taken is committed or not without its thread."""
         with contextlib.suppress(ValueError):
             self._queue.remove(request)
+            self._registry.release(request.token)
         self._pass_on()
 
     @contextlib.contextmanager
@@ -159,19 +155,31 @@ class Committer:
         """Commit everything in the queue. The caller holds the lock."""
         queue = self._queue
         group: list[Request] = []
-        accepted: list[Request] = []
-        logged_before = self._log.last_ts
         try:
             while queue:
                 # Into the group before out of the queue: an interrupt in between must not lose it.
                 group.append(queue[0])
                 queue.popleft()
+        finally:
+            if group:
+                self._commit(group)
+
+    def _commit(self, group: list[Request]) -> None:
+        """Validate, stamp, log and publish a group. The caller holds the lock."""
+        accepted: list[Request] = []
+        logged_before = self._log.last_ts
+        try:
             if self.closed is not None:
                 raise self.closed
             self._validate(group, accepted)
-            if accepted:
-                self._log.append(accepted[0].ts, _payloads(accepted), durably=_durably(accepted))  # point: commit.log
+            if len(accepted) == 1:
+                request = accepted[0]
+                self._log.append(request.ts, request.payload, request.durably)  # point: commit.log
                 self._publish(accepted)  # point: commit.publish
+            elif accepted:
+                durably = any(request.durably for request in accepted)
+                self._log.append_group(accepted[0].ts, [request.payload for request in accepted], durably)
+                self._publish(accepted)
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
@@ -181,6 +189,40 @@ class Committer:
                 request.done = True
                 if request.gate is not None:
                     _open(request.gate)
+        self._after_commit()
+
+    def _commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case, with nothing built for a group."""
+        log, registry, versions = self._log, self._registry, self._versions
+        logged_before = log.last_ts
+        try:
+            if self.closed is not None:
+                raise self.closed
+            since = request.since
+            if since is not None:
+                clash = self._validator.write_clash(request.writes, since)
+                if clash is None and request.reads is not None:
+                    clash = self._validator.read_clash(request.reads, since)
+                registry.release(request.token)
+                if clash is not None:
+                    request.error = self._conflict(request, since, clash)
+                    return
+            request.ts = ts = registry.published + 1
+            log.append(ts, request.payload, request.durably)  # point: commit.log
+            grown = versions.publish(ts, request.writes)  # point: commit.publish
+            registry.published = ts  # point: commit.visible
+            if registry.serializable or self._validator.recent.commits:
+                self._remember([request])
+            if request.names is not None or request.callbacks is not None:
+                self._note([request])
+            if grown:
+                self._collect_safely(grown)
+        except BaseException as error:
+            self._abort([request], [request] if log.last_ts > logged_before else [], error)
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            request.done = True
         self._after_commit()
 
     def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
@@ -217,13 +259,15 @@ class Committer:
                     clash = self._clash(request, since, accepted)
                 self._registry.release(request.token)
                 if clash is not None:
-                    keyspace, key = self._catalog.describe(clash[0])
-                    read = clash[0] not in request.writes
-                    request.error = ConflictError(keyspace, key, since, clash[1], read=read)
+                    request.error = self._conflict(request, since, clash)
                     continue
             ts += 1
             request.ts = ts
             accepted.append(request)
+
+    def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
+        keyspace, key = self._catalog.describe(clash[0])
+        return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
 
     def _clash(self, request: Request, since: int, accepted: list[Request]) -> Clash | None:
         """A clash of what was read with later commits, or of anything with an earlier member of the group."""
@@ -245,24 +289,36 @@ class Committer:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
+        special = False
         for request in accepted:
             grown += versions.publish(request.ts, request.writes)
-            if request.names is not None:
-                versions.active.names.update(request.names)
-                self._catalog.logged(request.names)
+            if request.names is not None or request.callbacks is not None:
+                special = True
         registry.published = accepted[-1].ts  # point: commit.visible
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
-        if registry.serializable:
-            for request in accepted:
-                self._validator.recent.remember(request.ts, request.writes)
-            self._validator.recent.trim(registry.oldest_serializable())
-        elif self._validator.recent.commits:
-            self._validator.recent.trim(None)
-        for request in accepted:
-            if request.callbacks:
-                self._callbacks.extend((request.ts, callback) for callback in request.callbacks)
+        if registry.serializable or self._validator.recent.commits:
+            self._remember(accepted)
+        if special:
+            self._note(accepted)
         if grown:
             self._collect_safely(grown)
+
+    def _remember(self, accepted: list[Request]) -> None:
+        """Keep the keys for the live serializable transactions, and no others."""
+        recent = self._validator.recent
+        if self._registry.serializable:
+            for request in accepted:
+                recent.remember(request.ts, request.writes)
+        recent.trim(self._registry.oldest_serializable())
+
+    def _note(self, accepted: list[Request]) -> None:
+        """Note the new keyspaces and the callbacks, which come after publication."""
+        for request in accepted:
+            if request.names is not None:
+                self._versions.active.names.update(request.names)
+                self._catalog.logged(request.names)
+            for callback in request.callbacks or ():
+                self._callbacks.append((request.ts, callback))
 
     def _collect_safely(self, keys: list[bytes]) -> None:
         """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
@@ -305,14 +361,6 @@ class Committer:
                         logger.exception("a callback of commit %d failed; the commit stands", ts)
             finally:
                 self._calling.release()
-
-
-def _payloads(requests: list[Request]) -> list[bytes]:
-    return [requests[0].payload] if len(requests) == 1 else [request.payload for request in requests]
-
-
-def _durably(requests: list[Request]) -> bool:
-    return requests[0].durably if len(requests) == 1 else any(request.durably for request in requests)
 
 
 def _open(gate: threading.Lock | None) -> None:

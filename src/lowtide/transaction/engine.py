@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lowtide.clock import Clock
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.registry import Registry
@@ -16,11 +15,13 @@ from lowtide.versions.visibility import Reader
 class Engine:
     """The shared parts that transactions work with; wired once by the store.
 
-    ``durable`` is whether a commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a
-    snapshot has gone that may have held something back, ``dropped`` when that happens in a destructor.
+    ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
+    commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
+    have held something back, ``dropped`` when that happens in a destructor.
     """
 
-    clock: Clock
+    now: Callable[[], float]
+    time: Callable[[], float]
     catalog: Catalog
     registry: Registry
     reader: Reader

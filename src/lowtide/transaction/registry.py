@@ -71,9 +71,7 @@ class Registry:
     def last_published(self) -> int:
         return self.published
 
-    def register(
-        self, writer: bool, tracks_reads: bool, begun: float, code: CodeType, instruction: int
-    ) -> tuple[int, int]:
+    def register(self, details: Details, tracks_reads: bool = False) -> tuple[int, int]:
         """Draw a timestamp and register it; returns the token and the timestamp."""
         token = self._next_token()
         live = self.live
@@ -84,10 +82,10 @@ class Registry:
             live[token] = ts  # point: begin.drawn
             if self.published == ts:
                 break
-        self.details[token] = (writer, begun, code, instruction)
+        self.details[token] = details
         return token, ts
 
-    def register_at(self, at: int, begun: float, code: CodeType, instruction: int) -> int:
+    def register_at(self, at: int, details: Details) -> int:
         """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds.
 
         The other one is looked for after this one was registered, so at every moment at least one of them is there.
@@ -99,7 +97,7 @@ class Registry:
         if self.published != at and not self._is_held(at):
             self.release(token)
             raise SnapshotExpired(f"the state as of commit {at} is no longer kept: no live snapshot or pin holds it")
-        self.details[token] = (False, begun, code, instruction)
+        self.details[token] = details
         return token
 
     def _is_held(self, ts: int) -> bool:

@@ -31,11 +31,11 @@ class Snapshot:
         self._engine = engine
         self._token = 0
         frame = sys._getframe(depth)
-        begun = engine.clock.monotonic()
+        details = (False, engine.now(), frame.f_code, frame.f_lasti)
         if at is None:
-            self._token, at = engine.registry.register(False, False, begun, frame.f_code, frame.f_lasti)
+            self._token, at = engine.registry.register(details)
         else:
-            self._token = engine.registry.register_at(at, begun, frame.f_code, frame.f_lasti)
+            self._token = engine.registry.register_at(at, details)
         self.ts = at
 
     def keyspace(self, name: str) -> ReadKeyspace:

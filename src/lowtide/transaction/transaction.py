@@ -57,9 +57,8 @@ class Transaction:
         if tracks:
             self._reads = ReadSet()
         frame = sys._getframe(depth)
-        self._token, self.ts = engine.registry.register(
-            not read_only, tracks, engine.clock.monotonic(), frame.f_code, frame.f_lasti
-        )
+        details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
+        self._token, self.ts = engine.registry.register(details, tracks)
 
     @property
     def isolation(self) -> Isolation:
@@ -98,7 +97,7 @@ class Transaction:
 
     def _write_at_once(self, full_key: bytes, value: bytes | None) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
-        self.ts = self._submit({full_key: value}, None, durably=False)
+        self.ts = self._submit({full_key: value}, False)
         self._wrote_at_once = True
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
@@ -134,45 +133,64 @@ class Transaction:
         """
         if self._state:
             raise self._finished()
-        ts, how = self.ts, "refused"
-        try:
-            if self._writes:
-                ts = self._submit(self._writes, self._callbacks, durably=self._engine.durable)
-            elif self._wrote_at_once and self._engine.durable:
-                self._engine.sync()
-            if self._callbacks and not self._writes:
-                self._engine.committer.call_back(ts, self._callbacks)
-            how = "committed"
-            return ts
-        finally:
-            self._end(how, ts)
+        writes = self._writes
+        if not writes:
+            return self._commit_nothing()
+        self._state = "refused"
+        ts = self._submit(writes, self._engine.durable)
+        self._state = "committed"
+        return ts
 
-    def _submit(self, writes: Writes, callbacks: list[Callback] | None, durably: bool) -> int:
+    def _commit_nothing(self) -> int:
+        """The end of a transaction that has nothing to publish; at NONE, what it wrote is brought to disk."""
+        try:
+            if self._wrote_at_once and self._engine.durable:
+                self._engine.sync()
+        finally:
+            self._end("committed")
+        if self._callbacks is not None:
+            self._engine.committer.call_back(self.ts, self._callbacks)
+        return self.ts
+
+    def _submit(self, writes: Writes, durably: bool) -> int:
         engine = self._engine
-        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
-        since = self.ts if self._policy.first_committer_wins else None
-        payload = encode_payload((engine.clock.time(), writes, names))
-        request = Request(writes, payload, durably, self._token, since, self._reads, callbacks, names)
-        return engine.committer.submit(request)
+        catalog = engine.catalog
+        names = catalog.names_to_log(writes) if catalog.unlogged else None
+        request = Request(writes, encode_payload((engine.time(), writes, names)), durably)
+        if names is not None:
+            request.names = names
+        if self._callbacks is not None and self._policy.buffered:
+            request.callbacks = self._callbacks
+        if not self._token:
+            return engine.committer.submit(request)
+        since = self.ts
+        request.token, request.since, request.reads = self._token, since, self._reads
+        self._token = 0  # whatever comes of the commit, it gives the snapshot back
+        ts = 0
+        try:
+            ts = engine.committer.submit(request)
+        finally:
+            if ts != since + 1:  # others committed meanwhile, so it may have held something back
+                engine.released(since)
+        return ts
 
     def rollback(self) -> None:
         """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
         if self._state:
             raise self._finished()
-        self._end("rolled back", self.ts)
+        self._end("rolled back")
         if self._wrote_at_once:
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
 
-    def _end(self, how: str, committed: int) -> None:
-        """Give the snapshot back. It held something back only if others committed since: the last commit is then
-        neither the one it read from nor its own right after that."""
+    def _end(self, how: str) -> None:
+        """Give the snapshot back. It held something back only if somebody committed since."""
         self._state = how
         token = self._token
         if token:
             self._token = 0
             registry = self._engine.registry
             registry.release(token)
-            if registry.published > max(self.ts, committed if committed == self.ts + 1 else 0):
+            if registry.published != self.ts:
                 self._engine.released(self.ts)
 
     def _finished(self) -> UsageError:
@@ -261,7 +279,7 @@ def scan_latest(
         check()
         if not (one_snapshot and token):
             registry.release(token)
-            token, ts = registry.register(False, False, engine.clock.monotonic(), code, instruction)
+            token, ts = registry.register((False, engine.now(), code, instruction))
         return ts
 
     try:

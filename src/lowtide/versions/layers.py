@@ -85,24 +85,24 @@ class VersionStore:
         self.view: View = (self.active, None, {})
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
-        """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until
-        the timestamp is published. May be repeated after an interrupt, with a ``recount`` behind it."""
+        """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until the
+        timestamp is published. May be repeated after an interrupt, with a ``recount`` behind it."""
         layer = self.active
-        chains, add = layer.chains, layer.keys.add
-        grown = []
+        chains = layer.chains
+        grown: list[bytes] = []
         size = 0
         for key, value in writes.items():
             older = chains.get(key)
             if older is None:
-                add(key)
-            elif older[0] == ts:
-                older = older[2]
-                if older is not None:
-                    grown.append(key)
+                layer.keys.add(key)
             else:
+                if older[0] == ts:
+                    older = older[2]
                 grown.append(key)
             chains[key] = (ts, value, older)
-            size += len(key) if value is None else len(key) + len(value)
+            size += len(key)
+            if value is not None:
+                size += len(value)
         layer.versions += len(writes)
         layer.bytes += size
         return grown
@@ -133,7 +133,8 @@ class VersionStore:
         dropped = size = 0
         for key in keys:
             ts, value, superseded = chains[key]
-            assert superseded is not None
+            if superseded is None:
+                continue
             if needs(superseded[0], ts):
                 held[key] = None
                 continue
@@ -146,18 +147,20 @@ class VersionStore:
 
     def keep_newest(self, keys: Iterable[bytes]) -> int:
         """As ``prune`` where no snapshot lives: of each chain only the newest version stays."""
-        chains = self.active.chains
+        layer = self.active
+        chains, held = layer.chains, layer.held
         dropped = size = 0
         for key in keys:
             ts, value, older = chains[key]
+            chains[key] = (ts, value, None)
             while older is not None:
                 dropped += 1
-                size += len(key) if older[1] is None else len(key) + len(older[1])
+                size += _size(key, older[1])
                 older = older[2]
-            chains[key] = (ts, value, None)
-            self.active.held.pop(key, None)
-        self.active.versions -= dropped
-        self.active.bytes -= size
+            if held:
+                held.pop(key, None)
+        layer.versions -= dropped
+        layer.bytes -= size
         return dropped
 
     def _account(self, key: bytes, before: Chain, after: Chain) -> int:

@@ -1,0 +1,167 @@
+"""What the tests of this folder do to stores: fill them, kill them, look at what is left."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import lowtide
+
+SMALL: dict[str, Any] = {"segment_bytes": 4096, "map_size": 1 << 20, "checkpointer": "thread", "sync_interval": 1000}
+"""Segments that fill quickly, a map that must grow, and nothing that happens by itself."""
+
+PATIENCE = 30.0
+
+Content = dict[str, dict[bytes, bytes]]
+Durability = Literal["full", "relaxed"]
+_Result = TypeVar("_Result")
+
+
+def content_of(store: lowtide.Store) -> Content:
+    """Everything that is visible, by keyspace; empty ones are left out."""
+    with store.snapshot() as snapshot:
+        found = {name: dict(snapshot.keyspace(name).scan()) for name in store.keyspaces()}
+    return {name: entries for name, entries in found.items() if entries}
+
+
+def killed(path: Path, copy: Path) -> Path:
+    """The directory as kill -9 would leave it at this moment: what the system was given is in the files."""
+    shutil.copytree(path, copy)
+    return copy
+
+
+def reopened(path: Path, **options: Any) -> Content:
+    """The content after recovery, which must be the same when it is repeated."""
+    settings = {**SMALL, "durability": "relaxed", **options}
+    with lowtide.open(path, **settings) as store:
+        first, last_commit = content_of(store), store.stats().last_commit
+    with lowtide.open(path, **settings) as store:
+        assert content_of(store) == first
+        assert store.stats().last_commit == last_commit
+    return first
+
+
+def files_of(path: Path) -> dict[str, bytes]:
+    """Every file that holds data. The two lock files only say who is there."""
+    return {
+        str(each.relative_to(path)): each.read_bytes()
+        for each in sorted(path.rglob("*"))
+        if each.is_file() and each.name not in ("lock", "lock.mdb")
+    }
+
+
+class Model:
+    """What a store should hold: the content after each commit, by timestamp."""
+
+    def __init__(self) -> None:
+        self.states: list[Content] = [{}]
+
+    @property
+    def content(self) -> Content:
+        return self.states[-1]
+
+    def after(self, changes: dict[str, dict[bytes, bytes | None]]) -> Content:
+        """The content if ``changes`` were committed now."""
+        state = {name: dict(entries) for name, entries in self.content.items()}
+        for name, entries in changes.items():
+            for key, value in entries.items():
+                state.setdefault(name, {}).pop(key, None)
+                if value is not None:
+                    state[name][key] = value
+        return {name: entries for name, entries in state.items() if entries}
+
+    def apply(self, changes: dict[str, dict[bytes, bytes | None]]) -> None:
+        self.states.append(self.after(changes))
+
+
+Changes = dict[str, dict[bytes, bytes | None]]
+
+
+def commit(store: lowtide.Store, changes: Changes) -> int:
+    """Commit ``changes`` in one transaction; returns its timestamp."""
+    tx = store.begin()
+    for name, entries in changes.items():
+        keyspace = tx.keyspace(name)
+        for key, value in entries.items():
+            if value is None:
+                keyspace.delete(key)
+            else:
+                keyspace.put(key, value)
+    return tx.commit()
+
+
+def both(number: int, size: int = 0) -> Changes:
+    """A commit that writes the same to two keyspaces, and now and then deletes."""
+    key = b"key %d" % (number % 7)
+    if number % 5 == 4:
+        return {"left": {key: None}, "right": {key: None}}
+    value = b"%d." % number + b"x" * size
+    return {"left": {key: value}, "right": {key: value}}
+
+
+def in_time(work: Callable[[], _Result], what: str = "") -> _Result:
+    """Run ``work`` in a thread of its own: a lock that nobody gives back then fails the test instead of hanging it."""
+    results: list[_Result] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(PATIENCE)
+    assert not thread.is_alive(), f"nobody gives the lock back {what}"
+    if errors:
+        raise errors[0]
+    return results[0]
+
+
+# Other processes
+
+
+@contextlib.contextmanager
+def child(program: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """A Python process that runs ``program``, with this package to be had; killed at the end if it still lives."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", program, *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[Any]:
+    """What the child prints, a JSON value to a line. A last line that was cut short is left out."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.endswith("\n"):
+            yield json.loads(line)
+
+
+def is_alive(process_id: int) -> bool:
+    """Whether a process that need not be a child still runs."""
+    try:
+        return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

@@ -1,0 +1,215 @@
+"""KeyboardInterrupt wherever the interpreter can deliver one: all or nothing, and nobody is left waiting (P1)."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import subprocess
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from tests.conftest import OpenStore
+from tests.crash.interrupts import Place, interrupted, raising_at
+from tests.crash.stores import (
+    SMALL,
+    Changes,
+    Model,
+    both,
+    child,
+    commit,
+    content_of,
+    in_time,
+    killed,
+    lines_of,
+    reopened,
+)
+
+
+def fits(number: int) -> Changes:
+    return {"left": {b"last": b"%d" % number}, "right": {b"last": b"%d" % number}}
+
+
+def needs_a_segment(number: int) -> Changes:
+    return {"left": {b"last": b"%d" % number + b"x" * 1800}, "right": {b"last": b"%d" % number + b"x" * 1800}}
+
+
+def needs_a_keyspace(number: int) -> Changes:
+    return {f"new {number}": {b"k": b"v"}, **fits(number)}
+
+
+@pytest.mark.parametrize("work", [fits, needs_a_segment, needs_a_keyspace])
+def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
+    work: Callable[[int], Changes], tmp_path: Path
+) -> None:
+    """And what it left stays so: nothing turns up later, the next commit works, and a restart shows the same."""
+    store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
+    model = Model()
+    try:
+        nth, reached, tried = 0, ["somewhere"], set[Place]()
+        while reached:
+            nth += 1
+            changes = work(nth)
+            with interrupted(tried, KeyboardInterrupt("pressed by the test")) as reached:
+                try:
+                    commit(store, changes)
+                    acknowledged = True
+                except KeyboardInterrupt:
+                    acknowledged = False
+            where = f"after an interrupt in {reached}"
+            if content_of(store) == model.after(changes):
+                model.apply(changes)
+            assert content_of(store) == model.content, where
+            assert not acknowledged or model.content["left"][b"last"] == changes["left"][b"last"], where
+            for layer in store._parts.versions.layers:
+                layer.check()
+            later: Changes = {"left": {b"next": b"%d" % nth}}
+            in_time(lambda later=later: commit(store, later), where)  # type: ignore[misc]
+            model.apply(later)
+            assert content_of(store) == model.content, where
+            with lowtide.open(killed(store.path, tmp_path / "killed"), **SMALL) as restarted:
+                assert content_of(restarted) == model.content, where
+            shutil.rmtree(tmp_path / "killed")
+            if nth % 20 == 0:
+                store.checkpoint()
+    except BaseException:
+        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        raise
+    in_time(store.close)
+    assert nth > 50, "the commit was hardly traced"
+    assert reopened(tmp_path / "store") == model.content
+
+
+def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: OpenStore) -> None:
+    store = open_store(**SMALL)
+    commit(store, both(1))
+    with raising_at("checkpoint.sampled", KeyboardInterrupt()) as raised, contextlib.suppress(KeyboardInterrupt):
+        store.close()
+    assert raised
+    store.close()
+    again = open_store(**SMALL)
+    assert content_of(again)["left"] == {b"key 1": b"1."}
+
+
+def test_those_who_share_a_group_with_an_interrupted_leader_are_told_to_begin_anew(store: lowtide.Store) -> None:
+    """Nobody interrupted them, so they must not die of it: the error is one that ``store.run`` retries."""
+    committer = store._parts.committer
+    outcomes: list[BaseException | int] = []
+    pressed = threading.Lock()
+
+    def work(number: int) -> None:
+        try:
+            tx = store.begin()
+            tx.keyspace("k").put(b"%d" % number, b"value")
+            if pressed.acquire(blocking=False):
+                with raising_at("commit.log", KeyboardInterrupt()):
+                    outcomes.append(tx.commit())
+            else:
+                outcomes.append(tx.commit())
+        except BaseException as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
+    with committer.exclusive():
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            _wait_until(lambda count=count: _waiting(store) == count)  # type: ignore[misc]
+    for thread in threads:
+        thread.join(30)
+        assert not thread.is_alive()
+    assert len(outcomes) == 3
+    interrupts = [outcome for outcome in outcomes if isinstance(outcome, KeyboardInterrupt)]
+    assert len(interrupts) == 1, outcomes
+    others = [outcome for outcome in outcomes if outcome not in interrupts]
+    assert all(isinstance(outcome, int | lowtide.TransientError) for outcome in others), outcomes
+    acknowledged = sum(isinstance(outcome, int) for outcome in outcomes)
+    assert len(list(store.keyspace("k").scan())) == acknowledged
+
+
+def _waiting(store: lowtide.Store) -> int:
+    """How many commits stand in the queue behind a gate of their own."""
+    return sum(request.gate is not None and request.gate.locked() for request in list(store._parts.committer._queue))
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(30_000):
+        if condition():
+            return
+        pause.wait(0.001)
+    raise AssertionError("it never came to that")
+
+
+FOLLOWER = """
+import json, sys, threading, lowtide
+
+def say(what):
+    print(json.dumps(what), flush=True)
+
+def wait_until(condition):
+    while not condition():
+        threading.Event().wait(0.001)
+
+store = lowtide.open(sys.argv[1], durability="relaxed")
+committer = store._parts.committer
+held, release = threading.Event(), threading.Event()
+
+def hold():
+    with committer.exclusive():
+        held.set()
+        release.wait()
+
+def third():
+    wait_until(lambda: len(committer._queue) == 1)
+    store.keyspace("k").put(b"third", b"1")
+    say("third is through")
+
+def watch():
+    wait_until(lambda: sum(r.gate is not None and r.gate.locked() for r in list(committer._queue)) == 2)
+    say("waiting")
+
+for work in (hold, third, watch):
+    threading.Thread(target=work, daemon=True).start()
+held.wait()
+try:
+    store.keyspace("k").put(b"interrupted", b"1")
+    say("acknowledged")
+except KeyboardInterrupt:
+    say("interrupted")
+shown = store.keyspace("k").get(b"interrupted") is not None
+release.set()
+sys.stdin.readline()
+store.keyspace("k").put(b"later", b"1")
+say([shown, sorted(key.decode() for key, _ in store.keyspace("k").scan())])
+store.close()
+"""
+
+
+def test_an_interrupted_follower_leaves_nobody_waiting_and_nothing_behind(tmp_path: Path) -> None:
+    """Ctrl-C in the main thread while it waits for another thread's commit, with a third one behind it."""
+    with child(FOLLOWER, tmp_path / "store") as process:
+        said = lines_of(process)
+        assert next(said) == "waiting"
+        process.send_signal(signal.SIGINT)
+        assert next(said) == "interrupted"
+        assert _next_in_time(process, said) == "third is through", "the third commit was left waiting"
+        assert process.stdin is not None
+        process.stdin.write("go on\n")
+        process.stdin.flush()
+        shown, keys = next(said)
+        assert not shown
+        assert keys == ["later", "third"], "a commit that was given up turned up later"
+
+
+def _next_in_time(process: subprocess.Popen[str], said: Iterator[object]) -> object:
+    """The next line, or a failure if it does not come."""
+    timer = threading.Timer(20, process.kill)
+    timer.start()
+    try:
+        return next(said, None)
+    finally:
+        timer.cancel()

@@ -1,0 +1,113 @@
+"""KeyboardInterrupt wherever it can come in a checkpoint, a close or an opening: nothing is lost or locked (P1, K3)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from tests.crash.interrupts import Place, interrupted
+from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
+
+
+def press(tried: set[Place], work: Callable[[], object]) -> list[str]:
+    """Do ``work``, interrupted at the next place; returns the place, or nothing when all were tried."""
+    with interrupted(tried, KeyboardInterrupt("pressed by the test")) as reached:
+        try:
+            work()
+        except KeyboardInterrupt:
+            assert reached
+    return reached
+
+
+def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_works(tmp_path: Path) -> None:
+    store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
+    model, tried, number = Model(), set[Place](), 0
+    try:
+        reached = ["somewhere"]
+        while reached:
+            reader = store.snapshot()
+            seen = content_of(store)
+            for size in (1500, 100):
+                number += 1
+                commit(store, both(number, size))
+                model.apply(both(number, size))
+            reached = press(tried, store.checkpoint)
+            where = f"after an interrupt in {reached}"
+            assert content_of(store) == model.content, where
+            left = {name: dict(reader.keyspace(name).scan()) for name in ("left", "right")}
+            assert {name: entries for name, entries in left.items() if entries} == seen, where
+            if len(tried) % 3 == 0:
+                with lowtide.open(killed(store.path, tmp_path / "killed"), **SMALL) as restarted:
+                    assert content_of(restarted) == model.content, where
+                shutil.rmtree(tmp_path / "killed")
+            in_time(store.checkpoint, where)
+            reader.close()
+            assert store.stats().boundary == store._parts.base.read_boundary() == number, where
+    except BaseException:
+        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        raise
+    assert len(tried) > 50, "the checkpoint was hardly traced"
+    assert len(list((store.path / "log").iterdir())) <= 6, "segments that an interrupt kept were never released"
+    in_time(store.close)
+    assert reopened(tmp_path / "store") == model.content
+
+
+@pytest.mark.parametrize("durability", ["full", "relaxed"])
+def test_an_interrupt_anywhere_in_a_close_gives_the_store_back_all_the_same(
+    tmp_path: Path, durability: Durability
+) -> None:
+    """At once, or when it is closed once more."""
+    model, tried, number = Model(), set[Place](), 0
+    reached = ["somewhere"]
+    while reached:
+        store = lowtide.open(tmp_path / "store", **SMALL, durability=durability)
+        assert content_of(store) == model.content, f"after an interrupt in {reached}"
+        number += 1
+        commit(store, both(number, 100))
+        model.apply(both(number, 100))
+        reached = press(tried, store.close)
+        try:
+            in_time(store.close, f"after an interrupt in {reached}")
+        except BaseException:
+            store._finalizer.detach()
+            raise
+    assert len(tried) > 50, "the close was hardly traced"
+    assert reopened(tmp_path / "store") == model.content
+
+
+def test_an_interrupt_anywhere_in_an_opening_leaves_a_store_that_can_be_opened(tmp_path: Path) -> None:
+    """Of a killed store with a torn tail and several segments, so that every kind of work is done."""
+    store = lowtide.open(tmp_path / "living", **SMALL, durability="relaxed")
+    model = Model()
+    for number in range(6):
+        commit(store, both(number, 700))
+        model.apply(both(number, 700))
+    commit(store, {"left": {b"torn": b"off"}})
+    path = killed(store.path, tmp_path / "killed")
+    store.close()
+    last = sorted((path / "log").glob("*.log"))[-1]
+    last.write_bytes(last.read_bytes().replace(b"torn", b"t0rn"))
+
+    tried, reached = set[Place](), ["somewhere"]
+    while reached:
+        copy = killed(path, tmp_path / "copy")
+        reached = press(tried, lambda copy=copy: lowtide.open(copy, **SMALL).close())  # type: ignore[misc]
+        assert reopened(copy) == model.content, f"after an interrupt in {reached}"
+        shutil.rmtree(copy)
+    assert len(tried) > 100, "the opening was hardly traced"
+
+
+def test_an_interrupt_anywhere_in_the_making_leaves_a_store_that_can_be_made(tmp_path: Path) -> None:
+    tried, reached = set[Place](), ["somewhere"]
+    while reached:
+        path = tmp_path / "store"
+        reached = press(tried, lambda path=path: lowtide.open(path, **SMALL).close())  # type: ignore[misc]
+        with lowtide.open(path, **SMALL) as store:
+            commit(store, both(1))
+        assert reopened(path)["left"] == {b"key 1": b"1."}, f"after an interrupt in {reached}"
+        shutil.rmtree(path)
+    assert len(tried) > 100, "the making was hardly traced"

@@ -1,0 +1,64 @@
+"""Threads for tests: some that do a fixed amount of work, some that look on until it is done."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+PATIENCE = 60.0
+
+
+class _Worker(threading.Thread):
+    """A thread that keeps the error it ended with."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        super().__init__(daemon=True)
+        self._work = work
+        self.error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+
+    def finish(self) -> None:
+        self.join(PATIENCE)
+        assert not self.is_alive(), "a thread did not end"
+        if self.error is not None:
+            raise self.error
+
+
+def run_together(*works: Callable[[], None]) -> None:
+    """Run all of ``works`` at once, each in a thread of its own; raises the first error."""
+    for worker in [_Worker(work) for work in works]:
+        worker.finish()
+
+
+def run_beside(work: Callable[[], None], onlookers: Sequence[Callable[[], None]]) -> None:
+    """Run ``work``, and repeat each of ``onlookers`` in a thread of its own until it is done, at least twice."""
+    done = threading.Event()
+
+    def look_on(look: Callable[[], None]) -> None:
+        look()
+        while not done.is_set():
+            look()
+        look()
+
+    workers = [_Worker(lambda look=look: look_on(look)) for look in onlookers]  # type: ignore[misc]
+    try:
+        work()
+    finally:
+        done.set()
+    for worker in workers:
+        worker.finish()
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread to make ``condition`` true."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.001)

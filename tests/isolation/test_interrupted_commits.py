@@ -1,0 +1,80 @@
+"""A commit that is interrupted while it is published is validated against all the same (P1, C7).
+
+The log has it, so it is there, whatever happens. Here a KeyboardInterrupt comes at each line of its publication in
+turn; a serializable transaction that read what the commit writes is open meanwhile, and must not get past it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+from typing import Any
+
+import lowtide
+from lowtide.transaction.commit import Committer
+from lowtide.transaction.validate import RecentCommits
+from tests.conftest import OpenStore
+from tests.isolation.world import commits, get, put
+
+_METHODS = (Committer._publish, RecentCommits.remember, RecentCommits.trim)
+_CODES = {method.__code__ for method in _METHODS}
+LINES = sorted({(code.co_name, line) for code in _CODES for _, _, line in code.co_lines() if line is not None})
+
+
+class Interrupt:
+    """Raises KeyboardInterrupt when a thread first comes to a line of the commit."""
+
+    def __init__(self, name: str, line: int) -> None:
+        self._where = (name, line)
+        self.came = False
+
+    def trace(self, frame: FrameType, event: str, argument: Any) -> Any:
+        if frame.f_code not in _CODES:
+            return None
+        if event == "line" and not self.came and (frame.f_code.co_name, frame.f_lineno) == self._where:
+            self.came = True
+            raise KeyboardInterrupt
+        return self.trace
+
+
+def commit_interrupted(store: lowtide.Store, interrupt: Interrupt) -> None:
+    writer = store.begin()
+    put(writer, "a", 2)
+    sys.settrace(interrupt.trace)
+    try:
+        writer.commit()
+    except KeyboardInterrupt:
+        assert interrupt.came
+    finally:
+        sys.settrace(None)
+
+
+def test_a_serializable_reader_never_misses_a_commit_that_was_interrupted(open_store: OpenStore) -> None:
+    came = []
+    for name, line in LINES:
+        store = open_store(f"{name}-{line}")
+        with store.transaction() as tx:
+            put(tx, "a", 1)
+            put(tx, "b", 1)
+        reader = store.begin("serializable")
+        assert get(reader, "a") == 1
+        interrupt = Interrupt(name, line)
+        commit_interrupted(store, interrupt)
+        if interrupt.came:
+            came.append((name, line))
+        with store.snapshot() as snapshot:
+            assert get(snapshot, "a") == 2, f"lost by an interrupt at {name}:{line}"
+        put(reader, "b", 2)
+        assert not commits(reader), f"missed after an interrupt at {name}:{line}"
+        check_that_the_store_goes_on(store)
+    assert {name for name, _ in came} == {name for name, _ in LINES}, "each function was interrupted somewhere"
+
+
+def check_that_the_store_goes_on(store: lowtide.Store) -> None:
+    with store.transaction() as tx:
+        put(tx, "c", 3)
+    with store.snapshot() as snapshot:
+        assert get(snapshot, "c") == 3
+    for layer in store._parts.versions.layers:
+        layer.check()
+    store.checkpoint()

@@ -1,0 +1,190 @@
+"""The registry: what is drawn, what is held, and the horizons that are read from it (G2, I12, design decision 6)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import lowtide
+from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.transaction.registry import Origin, Registry
+
+CODE = (lambda: None).__code__
+
+
+def register(
+    registry: Registry, *, writer: bool = True, tracks_reads: bool = False, begun: float = 0.0
+) -> tuple[int, int]:
+    return registry.register((writer, begun, CODE, 0), tracks_reads)
+
+
+def register_at(registry: Registry, at: int) -> int:
+    return registry.register_at(at, (False, 0.0, CODE, 0))
+
+
+def test_a_registered_snapshot_is_the_last_published_commit() -> None:
+    registry = Registry(7)
+    token, ts = register(registry)
+    assert ts == 7
+    assert registry.timestamps() == [7]
+    registry.published = 9
+    assert register(registry)[1] == 9
+    registry.release(token)
+    assert registry.timestamps() == [9]
+
+
+def test_every_token_is_new() -> None:
+    registry = Registry(0)
+    tokens = {register(registry)[0] for _ in range(100)}
+    assert len(tokens) == 100
+    assert 0 not in tokens, "0 stands for no token"
+
+
+def test_releasing_is_harmless_when_repeated_or_unknown() -> None:
+    registry = Registry(0)
+    token, _ = register(registry, tracks_reads=True)
+    for each in (token, token, 0, 999):
+        registry.release(each)
+    assert (registry.live, registry.details, registry.serializable) == ({}, {}, {})
+
+
+def test_the_horizons_are_those_of_the_ones_they_concern() -> None:
+    """All hold versions; writers also what write conflicts need; who tracks reads also what validation needs."""
+    registry = Registry(1)
+    assert (registry.oldest_writer(), registry.oldest_serializable()) == (None, None)
+    reader, _ = register(registry, writer=False)
+    registry.published = 2
+    writer, _ = register(registry)
+    registry.published = 3
+    serializable, _ = register(registry, tracks_reads=True)
+    assert (min(registry.timestamps()), registry.oldest_writer(), registry.oldest_serializable()) == (1, 2, 3)
+    registry.release(writer)
+    assert (min(registry.timestamps()), registry.oldest_writer(), registry.oldest_serializable()) == (1, 3, 3)
+    registry.release(serializable)
+    assert (registry.oldest_writer(), registry.oldest_serializable()) == (None, None)
+    registry.release(reader)
+    assert registry.timestamps() == []
+
+
+def test_the_entries_say_who_lives_oldest_first() -> None:
+    registry = Registry(5)
+    register(registry, begun=12.5)
+    registry.live[999] = 1
+    registry.details[999] = (False, 3.0, CODE, 0)
+    assert [(entry.ts, entry.writer, entry.begun) for entry in registry.entries()] == [(1, False, 3.0), (5, True, 12.5)]
+
+
+def test_an_origin_names_the_line() -> None:
+    frame = sys._getframe()
+    origin, line = Origin(frame.f_code, frame.f_lasti), frame.f_lineno
+    assert str(origin) == f"{__file__}:{line}"
+
+
+class Watched(dict[int, int]):
+    """A table that lets a test step in right after an entry was set."""
+
+    then: Callable[[], None] | None = None
+
+    def __setitem__(self, key: int, value: int) -> None:
+        super().__setitem__(key, value)
+        then, self.then = self.then, None
+        if then is not None:
+            then()
+
+
+def test_a_commit_between_draw_and_registration_has_it_drawn_anew() -> None:
+    registry = Registry(1)
+    registry.live = live = Watched()
+
+    def publish() -> None:
+        registry.published = 2
+
+    live.then = publish
+    token, ts = register(registry, tracks_reads=True)
+    assert ts == 2
+    assert registry.live == {token: 2}
+    assert registry.serializable == {token: 2}
+
+
+def test_one_that_is_being_drawn_is_counted_by_collectors_and_by_nobody_else() -> None:
+    """They must keep too much rather than too little: it may be anyone, also a writer."""
+    registry = Registry(4)
+    registry.live = live = Watched()
+    seen: list[object] = []
+    live.then = lambda: seen.extend([registry.timestamps(), registry.oldest_writer(), registry.entries()])
+    register(registry, writer=False)
+    assert seen == [[4], 4, []]
+    assert registry.oldest_writer() is None
+
+
+# Snapshots at a given commit
+
+
+def test_a_snapshot_at_the_last_commit_needs_no_holder() -> None:
+    registry = Registry(3)
+    register_at(registry, 3)
+    assert registry.timestamps() == [3]
+
+
+def test_a_snapshot_at_an_older_commit_needs_one_who_holds_it_and_then_holds_it_alone() -> None:
+    registry = Registry(3)
+    holder, _ = register(registry)
+    registry.published = 5
+    second = register_at(registry, 3)
+    registry.release(holder)
+    third = register_at(registry, 3)
+    registry.release(second)
+    registry.release(third)
+    with pytest.raises(SnapshotExpired, match="commit 3 is no longer kept"):
+        register_at(registry, 3)
+    assert registry.live == {}
+
+
+def test_a_snapshot_between_two_that_are_held_is_refused() -> None:
+    registry = Registry(3)
+    register(registry)
+    registry.published = 5
+    register(registry)
+    with pytest.raises(SnapshotExpired):
+        register_at(registry, 4)
+    assert sorted(registry.timestamps()) == [3, 5]
+
+
+def test_a_snapshot_of_the_future_is_refused() -> None:
+    registry = Registry(3)
+    with pytest.raises(UsageError, match="does not exist yet"):
+        register_at(registry, 4)
+
+
+def test_it_does_not_lean_on_one_that_is_still_being_drawn(store: lowtide.Store) -> None:
+    """A begin has drawn commit 1 and set its entry, but 2 was committed, checkpointed and collected in between: nothing
+    of 1 is left, and the begin will draw anew. In that moment its entry holds nothing."""
+    keyspace, registry = store.keyspace("k"), store._parts.registry
+    keyspace.put(b"x", b"old")
+    store.checkpoint()
+    outcome: list[object] = []
+
+    def look() -> None:
+        try:
+            with store.snapshot(at=1) as snapshot:
+                outcome.append(snapshot.keyspace("k").get(b"x"))
+        except SnapshotExpired:
+            outcome.append("expired")
+
+    def overtake() -> None:
+        """Runs in the begin, after its draw: commit, collect, and step in once more when the entry is set again."""
+        keyspace.put(b"x", b"new")
+        registry.live.pop(drawn)
+        store.checkpoint()
+        store.collect_garbage()
+        live.then = look
+        registry.live[drawn] = 1
+
+    registry.live = live = Watched()
+    drawn = registry._next_token() + 1
+    live.then = overtake
+    tx = store.begin()
+    assert tx.ts == 2
+    assert outcome == ["expired"]

@@ -1,0 +1,162 @@
+"""What a snapshot sees, out of own writes, chains, base and history: properties against a plain dict (I3, I4, K1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from lowtide.log.frame import Writes
+from lowtide.versions import visibility
+from lowtide.versions.visibility import Range
+from tests.unit.versions.shelves import PREFIX, Shelves, open_shelves, within
+
+# Few keys, so that they meet; one is the prefix of another, one is empty, two lie next to each other.
+KEYS = [PREFIX + key for key in (b"", b"a", b"a\x00", b"b", b"c", b"ca", b"d", b"\xff", b"\xff\xff")]
+
+keys = st.sampled_from(KEYS)
+values = st.none() | st.binary(min_size=1, max_size=2)
+writes = st.dictionaries(keys, values, min_size=1, max_size=5)
+
+
+def _range(low: bytes, high: bytes | None, reverse: bool) -> Range:
+    return Range(low, high if high is None else max(low, high), reverse)
+
+
+ranges = st.builds(_range, keys, st.none() | keys, st.booleans())
+moves = st.sampled_from(["freeze", "apply", "drop"])
+steps = st.lists(st.tuples(st.just("commit"), writes) | st.tuples(moves, st.booleans()), max_size=12)
+
+thorough = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+@pytest.fixture(params=[1, 2])
+def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many entries a scan takes at a time."""
+    size: int = request.param
+    monkeypatch.setattr(visibility, "_FIRST_CHUNK", size)
+    monkeypatch.setattr(visibility, "_LARGEST_CHUNK", size)
+    return size
+
+
+def arrange(shelves: Shelves, script: list[tuple[str, object]]) -> None:
+    """Commit and move as ``script`` says. A move with True also takes a snapshot before it, which is kept."""
+    for verb, argument in script:
+        if verb == "commit":
+            assert isinstance(argument, dict)
+            shelves.commit(argument)
+        else:
+            if argument:
+                shelves.live.add(shelves.published)
+            shelves.move(verb)
+    shelves.live.add(shelves.published)
+
+
+def scan(shelves: Shelves, wanted: Range, ts: int, own: Writes | None = None) -> Iterator[tuple[bytes, bytes]]:
+    for part in shelves.reader.scan(wanted, lambda: ts, own):
+        yield from part
+
+
+@thorough
+@given(script=steps, wanted=ranges, own=st.none() | writes)
+def test_a_scan_shows_the_state_of_its_timestamp_under_own_writes(
+    chunk: int, script: list[tuple[str, object]], wanted: Range, own: Writes | None
+) -> None:
+    own_in_range = None if own is None else {key: value for key, value in own.items() if within({key: b""}, wanted)}
+    with open_shelves() as shelves:
+        arrange(shelves, script)
+        for ts in shelves.live:
+            assert list(scan(shelves, wanted, ts, own_in_range)) == within(shelves.states[ts], wanted, own_in_range)
+
+
+@thorough
+@given(script=steps)
+def test_a_point_read_shows_the_state_of_its_timestamp(script: list[tuple[str, object]]) -> None:
+    """Twice, since the first read fills the cache of rows that the second one is served from."""
+    with open_shelves() as shelves:
+        arrange(shelves, script)
+        for _ in range(2):
+            for key in KEYS:
+                for ts in shelves.live:
+                    assert shelves.reader.get(key, ts) == shelves.states[ts].get(key)
+                assert shelves.reader.get_latest(key) == shelves.states[-1].get(key)
+
+
+@thorough
+@given(before=steps, after=steps, wanted=ranges, first=st.integers(0, 4))
+def test_a_scan_goes_on_as_it_began_when_everything_moves_under_it(
+    chunk: int, before: list[tuple[str, object]], after: list[tuple[str, object]], wanted: Range, first: int
+) -> None:
+    with open_shelves() as shelves:
+        arrange(shelves, before)
+        ts = shelves.published
+        entries = scan(shelves, wanted, ts)
+        seen = [entry for _, entry in zip(range(first), entries, strict=False)]
+        arrange(shelves, after)
+        seen += entries
+        assert seen == within(shelves.states[ts], wanted)
+
+
+@thorough
+@given(script=steps, after=steps)
+def test_what_was_cached_before_a_move_is_right_after_it(
+    script: list[tuple[str, object]], after: list[tuple[str, object]]
+) -> None:
+    with open_shelves() as shelves:
+        arrange(shelves, script)
+        for key in KEYS:
+            shelves.reader.get_latest(key)
+        arrange(shelves, after)
+        for key in KEYS:
+            for ts in shelves.live:
+                assert shelves.reader.get(key, ts) == shelves.states[ts].get(key)
+            assert shelves.reader.get_latest(key) == shelves.states[-1].get(key)
+
+
+@thorough
+@given(script=steps, wanted=ranges, since=st.integers(0, 12))
+def test_changed_since_names_a_key_iff_one_of_the_range_was_changed(
+    chunk: int, script: list[tuple[str, object]], wanted: Range, since: int
+) -> None:
+    """Deletions included, also of keys that came and went: a writer at ``since`` is alive, so their tombstones are."""
+    with open_shelves() as shelves:
+        shelves.oldest_writer = since
+        arrange(shelves, script)
+        changed = {
+            key: ts
+            for ts, committed in enumerate(shelves.changes)
+            for key in committed
+            if ts > since and within({key: b""}, wanted)
+        }
+        found = shelves.reader.changed_since(wanted, since)
+        assert (found is None) == (not changed)
+        if found is not None:
+            assert changed[found[0]] == found[1], "the commit that is named is the key's last change"
+
+
+@given(wanted=ranges, key=keys)
+def test_a_range_is_cut_in_two_at_a_key_without_gap_or_overlap(wanted: Range, key: bytes) -> None:
+    if not within({key: b""}, wanted):
+        return
+    for other in KEYS:
+        state = {other: b""}
+        whole, covered, left = (bool(within(state, part)) for part in (wanted, wanted.upto(key), wanted.beyond(key)))
+        assert (covered, left) in ((whole, False), (False, whole))
+        assert covered or other != key
+
+
+def test_a_version_that_is_not_yet_published_is_passed_over() -> None:
+    """By the latest read: its predecessor may be in the chain, in the frozen layer, or in the base."""
+    key = KEYS[1]
+    for moves_before in ([], ["freeze"], ["apply"], ["drop"]):
+        with open_shelves() as shelves:
+            shelves.commit({key: b"old"})
+            for move in moves_before:
+                shelves.move(move)
+            shelves.versions.publish(2, {key: b"new"})
+            assert shelves.reader.get_latest(key) == b"old"
+            assert list(scan(shelves, Range(KEYS[0], None), 1)) == [(b"a", b"old")]
+            shelves.published = 2
+            assert shelves.reader.get_latest(key) == b"new"
