@@ -146,7 +146,8 @@ class Store:
 
     def close(self) -> None:
         """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""
-        self._finalizer()
+        self._parts.close()
+        self._finalizer.detach()
 
     def __enter__(self) -> Store:
         return self
@@ -166,12 +167,12 @@ class Parts:
     def __init__(self, path: Path, options: Options) -> None:
         self._options = options
         self._ownership = Ownership(path / LOCK)
+        self._given_back = False
         try:
-            opened = open_files(path, options)
+            self._wire(path, options, open_files(path, options))
         except BaseException:
             self._ownership.release()
             raise
-        self._wire(path, options, opened)
         _open_stores.add(self)
 
     def _wire(self, path: Path, options: Options, opened: Opened) -> None:
@@ -197,6 +198,7 @@ class Parts:
             self.committer.exclusive,
             self.registry.last_published,
             self._sample_at,
+            self._checkpoint_applied,
         )
         self.collector = Collector(
             self.versions,
@@ -239,6 +241,11 @@ class Parts:
                 return self.committer.collect(budget)
         return self.committer.try_exclusive(lambda: self.committer.collect(budget))
 
+    def _checkpoint_applied(self, live: tuple[int, ...]) -> None:
+        """Those for whom a checkpoint kept versions, and who ended while it did, are released now."""
+        for ts in set(live) - set(self.registry.timestamps()):
+            self._released(ts)
+
     def _released(self, ts: int) -> None:
         if not self.engine.closed:
             oldest = min(self.registry.timestamps(), default=ts) >= ts
@@ -263,9 +270,10 @@ class Parts:
 
     def _maintain(self) -> None:
         self.log.prepare_spare()
-        if self._checkpoint_due() and self.log.failure is None:
+        if self._checkpoint_due() and self.checkpointer.may_try() and self.log.failure is None:
             self.base.clear_dead_readers()
-            self.checkpointer.run(wait=False)
+            with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
+                self.checkpointer.run(wait=False)
         if self.collector.wanted:
             self.collector.collect()
 
@@ -303,12 +311,13 @@ class Parts:
             raise UsageError(self.engine.closed)
 
     def close(self) -> None:
-        """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way."""
-        if self.engine.closed:
+        """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way. Every step may
+        be repeated, for a close that was interrupted."""
+        if self._given_back:
             return
         with contextlib.ExitStack() as stack:
             for step in (
-                lambda: _open_stores.discard(self),
+                self._note_given_back,
                 self._ownership.release,
                 self.base.close,
                 self.log.close,
@@ -321,10 +330,14 @@ class Parts:
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
 
+    def _note_given_back(self) -> None:
+        self._given_back = True
+        _open_stores.discard(self)
+
     def _last_checkpoint(self) -> None:
         """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
-            if self.log.failure is None:
+            if self.log.failure is None and not self.base.closed:
                 self.log.mark()
                 self.checkpointer.run()
         except (Error, OSError) as error:
@@ -337,6 +350,7 @@ class Parts:
 
     def abandon(self) -> None:
         """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""
+        self._given_back = True
         self._refuse_everything("this store was opened before a fork; use it in the parent, or open it anew there")
         self.base.abandon()
         self.checkpointer.abandon()
@@ -365,7 +379,7 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     ...     fresh.keyspace("greetings").put(b"hello", b"world")
     """
     parsed = parse_options(options)
-    directory = Path(path)
+    directory = Path(path).absolute()
     try:
         check_directory(directory)
         if parsed.read_only and not directory.exists():

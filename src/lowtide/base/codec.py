@@ -20,6 +20,9 @@ MAX_KEY = 491
 
 MAX_VALUE = 1 << 30
 
+MAX_COMMIT = 2 << 30
+"""All that one transaction writes must fit into one record of the log."""
+
 _TOMBSTONE = 1 << 63
 LATEST = b"\x80"
 """The horizon of a reader that wants the newest version, whatever its timestamp."""
@@ -84,6 +87,10 @@ def check_key(full_key: bytes) -> None:
 
 def bad_key(key: object) -> UsageError:
     return UsageError(f"keys are bytes, not {type(key).__name__}: {key!r}")
+
+
+def commit_too_large(payload: bytes) -> UsageError:
+    return UsageError(f"a transaction may write {MAX_COMMIT} bytes at most, this one has {len(payload)}: split it")
 
 
 def check_value(value: object) -> bytes:

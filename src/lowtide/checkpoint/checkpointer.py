@@ -33,12 +33,15 @@ from lowtide.versions.layers import Layer, VersionStore
 
 logger = logging.getLogger("lowtide")
 
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
+
 HELPER_FROM = 5_000
 """Rows from which ``checkpointer="auto"`` prefers the helper process."""
 
 
 class Checkpointer:
-    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer."""
+    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer;
+    ``applied`` is told for whom versions may have been kept."""
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Checkpointer:
         exclusive: Callable[[], AbstractContextManager[None]],
         published: Callable[[], int],
         sample: Callable[[int], tuple[Exact, int | None]],
+        applied: Callable[[tuple[int, ...]], None],
     ) -> None:
         self._options = options
         self._store_id = store_id
@@ -61,8 +65,11 @@ class Checkpointer:
         self._exclusive = exclusive
         self._published = published
         self._sample = sample
+        self._applied = applied
         self._busy = threading.Lock()
         self._helper = Helper()
+        self._pause = 0.0
+        self._not_before = 0.0
         self.count = 0
         self.failures = 0
         self.last_failure: str | None = None
@@ -72,20 +79,29 @@ class Checkpointer:
     def run(self, *, wait: bool = True) -> bool:
         """Bring everything that was published before this call to the base. False if one was running and ``wait`` is
         false, so that it was not even begun."""
-        if not self._busy.acquire(blocking=wait):
+        if not wait and self._busy.locked():
             return False
-        try:
-            wanted = self._published()
-            while self._versions.boundary < wanted:
-                self._once()
+        with self._busy:
+            try:
+                wanted = self._published()
+                while self._versions.boundary < wanted:
+                    self._once()
+            except Exception as error:
+                self._note_failure(error)
+                raise
+            self._pause = 0.0
             return True
-        except Exception as error:
-            self.failures += 1
-            self.last_failure = str(error) or type(error).__name__
-            logger.warning("checkpoint failed, commits and reads go on, the next one tries again: %s", error)
-            raise
-        finally:
-            self._busy.release()
+
+    def _note_failure(self, error: Exception) -> None:
+        self.failures += 1
+        self.last_failure = str(error) or type(error).__name__
+        self._pause = min(max(self._pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
+        self._not_before = self._options.clock.monotonic() + self._pause
+        logger.warning("checkpoint failed, commits and reads go on, another try follows: %s", self.last_failure)
+
+    def may_try(self) -> bool:
+        """Whether the background may try again: after failures it pauses for longer and longer."""
+        return not self._pause or self._options.clock.monotonic() >= self._not_before
 
     def _once(self) -> None:
         layer = self._versions.frozen
@@ -100,6 +116,7 @@ class Checkpointer:
         self._base.history_below = max(self._base.history_below, upto)
         self._apply(layer, target)
         self._versions.drop_frozen()  # point: checkpoint.applied
+        self._applied(target.horizon.live)
         self.count += 1
         self._log.release(upto)
 

@@ -92,6 +92,8 @@ class Helper:
         with self._lock:
             if self._process is not None and self._process.poll() is None:
                 return self._process
+            if not sys.executable or getattr(sys, "frozen", False):
+                raise HelperLost("this program is not run by a Python interpreter that could be started again")
             program = f"import sys; sys.path[:] = {sys.path!r}; from lowtide.checkpoint.helper import serve; serve()"
             try:
                 self._process = subprocess.Popen(

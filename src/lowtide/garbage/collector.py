@@ -67,20 +67,24 @@ class Collector:
 
     def released(self, ts: int, published: int, oldest: bool) -> None:
         """A snapshot at ``ts`` has ended; ``oldest`` if no older one lives. Cheap, never waits, never fails."""
-        if self.dropped(ts):
+        if self._note(ts):
             self._want(len(self._released) >= self._threshold or oldest)
         held = len(self._versions.active.held)
         if held == 0 or ts >= published:
             return
         if held <= _AT_ONCE:
-            self._prune(_AT_ONCE, False)
+            self._want(self._prune(_AT_ONCE, False) is None)
             return
         self._patience -= 1
         self._want(held >= self._threshold and (oldest or self._patience <= 0))
 
-    def dropped(self, ts: int) -> bool:
-        """Note that a snapshot at ``ts`` has ended, for the next sweep; true if the history may hold something for it.
-        Safe in a destructor: one append."""
+    def dropped(self, ts: int) -> None:
+        """As ``released``, in a destructor: it takes no lock and leaves everything to the background."""
+        self._want(self._note(ts) or bool(self._versions.active.held))
+
+    def _note(self, ts: int) -> bool:
+        """Note for the next sweep that a snapshot at ``ts`` has ended; true if the history may hold something for
+        it."""
         if ts >= self._base.history_below:
             return False
         self._released.append(ts)

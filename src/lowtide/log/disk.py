@@ -116,8 +116,11 @@ class RealLogFile:
 
     def write_durably(self, offset: int, data: bytes) -> None:
         written = os.pwritev(self._descriptor, [data], offset, os.RWF_DSYNC)
-        if written != len(data):
-            raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+        while written < len(data):  # the system takes at most 2 GiB at once
+            more = os.pwritev(self._descriptor, [memoryview(data)[written:]], offset + written, os.RWF_DSYNC)
+            if more == 0:
+                raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")
+            written += more
 
     def sync(self) -> None:
         os.fdatasync(self._descriptor)

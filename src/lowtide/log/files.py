@@ -9,6 +9,7 @@ background; ``_lock`` guards the lists and is never held over a file operation.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from dataclasses import dataclass
@@ -92,8 +93,9 @@ class SegmentFiles:
             for segment in done:
                 if len(unsynced) < room and segment.size == self._segment_bytes:
                     spare = self._spare_path()
-                    self._disk.rename(segment.path, spare)
-                    unsynced.append((spare, segment.size))
+                    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+                        self._disk.rename(segment.path, spare)
+                        unsynced.append((spare, segment.size))
                 else:
                     self._disk.remove(segment.path)
                 with self._lock:

@@ -26,6 +26,8 @@ class Syncer:
     def _run(self) -> None:
         while self.dirty.wait() and not self._stop.wait(self._interval):
             self.dirty.clear()
+            if self._stop.is_set():
+                return  # the clear may have swallowed the wake-up of close, which sets this before
             try:
                 self._log.sync()
             except StoreFailed:

@@ -62,7 +62,7 @@ class LogWriter:
             self._files.retire(segment)
         file = self._disk.open(tail.path)
         file.sync()
-        self._switch(file, tail.path, tail.header, tail.crc, tail.end)
+        self._switch(file, file.size, tail.path, tail.header, tail.crc, tail.end)
         self.last_ts = self.durable_ts = tail.last_ts
 
     @property
@@ -97,6 +97,7 @@ class LogWriter:
         """Write the frames ``data``, which end with commit ``ts`` and checksum ``crc``."""
         file, position, last_ts = self._file, self.position, self.last_ts
         assert file is not None
+        end, appended = position + len(data), self.appended + len(data)
         try:
             if not durably:
                 file.write(position, data)
@@ -107,10 +108,8 @@ class LogWriter:
                 file.write(position, data)
                 file.sync()
                 self.durable_ts = ts
-            self._crc = crc
-            self.position = position + len(data)
-            self.appended += len(data)
-            self.last_ts = ts
+            # No call between these: an interrupt comes before all of them or after.
+            self._crc, self.position, self.appended, self.last_ts = crc, end, appended, ts
         except BaseException as error:
             if self.last_ts != ts:
                 self.durable_ts = min(self.durable_ts, last_ts)
@@ -170,14 +169,23 @@ class LogWriter:
         self.sync()
         header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, secrets.randbits(32))
         path = segment_path(self._directory, header.sequence)
+        old, closed = self._file, ClosedSegment(self._path, self.last_ts, self.position, self._size)
         taken: list[Path] = []
+        file: LogFile | None = None
         try:
             spare, file = self._files.take(length + HEADER_SIZE, self._next_size())
             taken += [spare, path]
             file.write_durably(0, encode_header(header))
             self._disk.rename(spare, path)
             self._disk.sync_directory(self._directory)
+            with self._sync_lock:
+                self._switch(file, file.size, path, header, header.salt, HEADER_SIZE)
         except BaseException as error:
+            if file is not None and self._file is file:
+                self._retire(old, closed)
+                raise
+            if file is not None:
+                file.close()
             self._take_back(taken, error)
             if not isinstance(error, OSError):
                 raise
@@ -185,12 +193,13 @@ class LogWriter:
                 raise DiskFull(f"no room for a log segment in {self._directory}; the commit changed nothing") from error
             self.failure = error
             raise failed(error) from error
-        old, used, size = self._file, self.position, self._size
-        closed = ClosedSegment(self._path, self.last_ts, used, size)
-        with self._sync_lock:
-            self._switch(file, path, header, header.salt, HEADER_SIZE)
-            if old is not None:
-                self._files.retire(closed)
+        self._retire(old, closed)
+
+    def _retire(self, old: LogFile | None, closed: ClosedSegment) -> None:
+        """Keep the segment that was written until now, and close its file, though not under a sync."""
+        if old is not None:
+            self._files.retire(closed)
+            with self._sync_lock:
                 old.close()
 
     def _take_back(self, paths: list[Path], cause: BaseException) -> None:
@@ -200,11 +209,13 @@ class LogWriter:
         except OSError:
             self.failure = cause
 
-    def _switch(self, file: LogFile, path: Path, header: Header, crc: int, position: int) -> None:
-        self._file, self._path, self._size = file, path, file.size
+    def _switch(self, file: LogFile, size: int, path: Path, header: Header, crc: int, position: int) -> None:
+        # No call between these: an interrupt comes before all of them or after.
+        self._path, self._size = path, size
         self._sequence, self._salt = header.sequence, header.salt
         self._crc, self.position = crc, position
-        self.spare_mark = file.size // 2
+        self.spare_mark = size // 2
+        self._file = file
 
     def _next_size(self) -> int:
         """Segments start small, so that a small store is small, and grow to the configured size."""

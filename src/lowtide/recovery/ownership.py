@@ -17,12 +17,13 @@ class Ownership:
     """The lock file of a store, held. Its text says by whom; only the lock on it counts."""
 
     def __init__(self, path: Path) -> None:
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A file object, so that the lock goes with the last reference to it, whatever interrupts the opening.
+        self._file = open(path, "r+b", buffering=0, opener=_create)  # noqa: SIM115
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            holder = _describe(os.pread(self._descriptor, 4096, 0))
-            os.close(self._descriptor)
+            holder = _describe(self._file.read(4096) or b"")
+            self._file.close()
             raise StoreLocked(path.parent, holder) from error
         identity = {
             "pid": os.getpid(),
@@ -30,16 +31,22 @@ class Ownership:
             "program": " ".join(sys.argv[:2]) or sys.executable,
             "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
         }
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, json.dumps(identity).encode(), 0)
+        self._file.truncate(0)
+        self._file.write(json.dumps(identity).encode())
 
     def abandon(self) -> None:
         """In a forked child: give up this copy of the descriptor; the parent's lock stays."""
-        os.close(self._descriptor)
+        self._file.close()
 
     def release(self) -> None:
-        os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
+        """Give the lock back. Harmless when repeated."""
+        if not self._file.closed:
+            self._file.truncate(0)
+            self._file.close()
+
+
+def _create(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
 def _describe(text: bytes) -> str:

@@ -22,6 +22,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
+from threading import get_ident
 
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
@@ -82,6 +83,8 @@ class Committer:
         self._catalog = catalog
         self._after_commit = after_commit
         self._lock = threading.Lock()
+        self._leader = 0
+        """The thread that took the lock last; it is that thread's own number only while it holds the lock."""
         self._queue: deque[Request] = deque()
         self._callbacks: deque[tuple[int, Callback]] = deque()
         self._calling = threading.Lock()
@@ -95,13 +98,19 @@ class Committer:
         try:
             if not self._queue and not self._lock.locked():
                 with self._lock:
+                    self._leader = get_ident()
                     self._commit_alone(request)
             else:
                 self._queue.append(request)
             while not request.done:
                 if not self._lock.locked():
                     with self._lock:
+                        self._leader = get_ident()
                         self._lead()
+                elif self._leader == get_ident():
+                    raise UsageError(
+                        "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
+                    )
                 elif request.gate is None:
                     gate = threading.Lock()
                     gate.acquire()
@@ -132,8 +141,10 @@ class Committer:
         """Hold the commit lock for a moment; commits that come meanwhile wait."""
         try:
             with self._lock:
+                self._leader = get_ident()
                 yield
         finally:
+            self._leader = 0
             self._pass_on()
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
@@ -210,11 +221,13 @@ class Committer:
             request.ts = ts = registry.published + 1
             log.append(ts, request.payload, request.durably)  # point: commit.log
             grown = versions.publish(ts, request.writes)  # point: commit.publish
+            if request.names is not None:
+                self._name(request.names)
             registry.published = ts  # point: commit.visible
             if registry.serializable or self._validator.recent.commits:
                 self._remember([request])
-            if request.names is not None or request.callbacks is not None:
-                self._note([request])
+            if request.callbacks is not None:
+                self._note_callbacks([request])
             if grown:
                 self._collect_safely(grown)
         except BaseException as error:
@@ -289,17 +302,19 @@ class Committer:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
-        special = False
+        called_back = False
         for request in accepted:
             grown += versions.publish(request.ts, request.writes)
-            if request.names is not None or request.callbacks is not None:
-                special = True
+            if request.names is not None:
+                self._name(request.names)
+            if request.callbacks is not None:
+                called_back = True
         registry.published = accepted[-1].ts  # point: commit.visible
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
         if registry.serializable or self._validator.recent.commits:
             self._remember(accepted)
-        if special:
-            self._note(accepted)
+        if called_back:
+            self._note_callbacks(accepted)
         if grown:
             self._collect_safely(grown)
 
@@ -311,12 +326,14 @@ class Committer:
                 recent.remember(request.ts, request.writes)
         recent.trim(self._registry.oldest_serializable())
 
-    def _note(self, accepted: list[Request]) -> None:
-        """Note the new keyspaces and the callbacks, which come after publication."""
+    def _name(self, names: Names) -> None:
+        """Note new keyspaces, before publication: a commit that is visible has a name in the next checkpoint."""
+        self._versions.active.names.update(names)
+        self._catalog.logged(names)
+
+    def _note_callbacks(self, accepted: list[Request]) -> None:
+        """Line up the callbacks in commit order; they run when the lock is free."""
         for request in accepted:
-            if request.names is not None:
-                self._versions.active.names.update(request.names)
-                self._catalog.logged(request.names)
             for callback in request.callbacks or ():
                 self._callbacks.append((request.ts, callback))
 

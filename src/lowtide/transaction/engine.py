@@ -29,7 +29,7 @@ class Engine:
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
-    dropped: Callable[[int], object]
+    dropped: Callable[[int], None]
     read_only: bool
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""

@@ -28,20 +28,20 @@ class Savepoint:
     Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
     """
 
-    __slots__ = ("_callbacks", "_mark", "_outermost", "_tx")
+    __slots__ = ("_callbacks", "_mark", "_outer", "_tx")
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._mark = -1
         self._callbacks: list[Callback] | None = None
-        self._outermost = False
+        self._outer: Savepoint | None = None
 
     def __enter__(self) -> Savepoint:
         tx = self._tx
-        self._outermost = tx._undo is None
         if tx._undo is None:
             tx._undo = []
         self._mark = len(tx._undo)
+        self._outer, tx._savepoint = tx._savepoint, self
         self._callbacks = tx._callbacks
         return self
 
@@ -51,6 +51,8 @@ class Savepoint:
         undo = tx._undo
         if undo is None or self._mark < 0:
             raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
+        if tx._savepoint is not self:
+            raise UsageError("a savepoint inside this one is still open; leave that one first")
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Missing):
@@ -65,5 +67,6 @@ class Savepoint:
         if kind is not None and not self._tx._state:
             self.rollback()
         self._mark = -1
-        if self._outermost:
+        self._tx._savepoint = self._outer
+        if self._outer is None:
             self._tx._undo = None

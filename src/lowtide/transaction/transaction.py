@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, TracebackType
 from typing import Final
 
+from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
 from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.commit import Callback, Request
@@ -38,6 +39,7 @@ class Transaction:
     _state = _OPEN
     _token = 0
     _undo: Undo | None = None
+    _savepoint: Savepoint | None = None
     _reads: ReadSet | None = None
     _callbacks: list[Callback] | None = None
     _wrote_at_once = False
@@ -69,7 +71,8 @@ class Transaction:
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
         catalog = self._engine.catalog
-        return Keyspace(self, name, catalog.prefixes.get(name) or catalog.prefix_of(name))
+        prefix = catalog.prefixes.get(name) if type(name) is str else None
+        return Keyspace(self, name, prefix or catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: own writes first, then what is committed."""
@@ -156,7 +159,10 @@ class Transaction:
         engine = self._engine
         catalog = engine.catalog
         names = catalog.names_to_log(writes) if catalog.unlogged else None
-        request = Request(writes, encode_payload((engine.time(), writes, names)), durably)
+        payload = encode_payload((engine.time(), writes, names))
+        if len(payload) > MAX_COMMIT:
+            raise commit_too_large(payload)
+        request = Request(writes, payload, durably)
         if names is not None:
             request.names = names
         if self._callbacks is not None and self._policy.buffered:
