@@ -22,8 +22,8 @@ from bench.workloads import BATCH_LENGTH, RANGE_LENGTH, WORKLOADS, Workload, mea
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
-    parser.add_argument("--rounds", type=int, help="rounds over all stores (default 7, quick 3)")
-    parser.add_argument("--seconds", type=float, help="measured time of one store in one round (default 1, quick 0.3)")
+    parser.add_argument("--rounds", type=int, help="rounds over all stores (default 15, quick 3)")
+    parser.add_argument("--seconds", type=float, help="time of one store in one round (default 0.4, quick 0.25)")
     parser.add_argument("--quick", action="store_true", help="a rough answer within 90 seconds")
     parser.add_argument(
         "--only", action="append", metavar="WORKLOAD", choices=[w.name for w in WORKLOADS], help="repeatable"
@@ -41,8 +41,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
     if options.documents <= RANGE_LENGTH:
         parser.error(f"--documents must be more than {RANGE_LENGTH}")
-    options.rounds = options.rounds or (3 if options.quick else 7)
-    options.seconds = options.seconds or (0.3 if options.quick else 1.0)
+    # Many short rounds: a disturbance lasts for seconds, and should hit both sides of a ratio or few ratios.
+    options.rounds = options.rounds or (3 if options.quick else 15)
+    options.seconds = options.seconds or (0.25 if options.quick else 0.4)
     return options
 
 
@@ -59,8 +60,7 @@ class Bench:
 
     def open(self, name: str, durability: Durability) -> None:
         if (name, durability) not in self._open:
-            pairs = self._dataset.pairs()
-            self._open[name, durability] = open_loaded(name, self._directory, durability, pairs)
+            self._open[name, durability] = open_loaded(name, self._directory, durability, self._dataset.pairs)
 
     def close(self) -> None:
         for peer in self._open.values():

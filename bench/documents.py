@@ -71,18 +71,15 @@ def total_revisions(pairs: Iterable[Pair]) -> int:
 
 
 class Dataset:
-    """The keys in ascending order, and as many documents as the largest batch puts."""
+    """The keys in ascending order with their documents, and as many drafts as the largest batch puts."""
 
     def __init__(self, count: int, batch: int) -> None:
         self.count = count
         self.batch = min(batch, count)
         self.keys = [make_key(number) for number in range(count)]
-        self._drafts = [make_document(number) for number in range(self.batch)]
-
-    def pairs(self) -> Iterator[Pair]:
+        self.pairs = [(key, encode(make_document(number))) for number, key in enumerate(self.keys)]
         """Every key with its document, for the first load."""
-        for number, key in enumerate(self.keys):
-            yield key, encode(make_document(number))
+        self._drafts = [make_document(number) for number in range(self.batch)]
 
     def changed_pairs(self, numbers: Sequence[int]) -> Iterator[Pair]:
         """These keys, each with a document that no earlier batch has put there."""

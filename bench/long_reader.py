@@ -39,7 +39,12 @@ class Finding:
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench.long_reader", description=__doc__)
-    parser.add_argument("--updates", type=int, default=2_000_000, help="updates of each store (default %(default)s)")
+    parser.add_argument(
+        "--updates",
+        type=int,
+        default=2_000_000,
+        help="updates of each store; fewer than a million see few checkpoints (default %(default)s)",
+    )
     parser.add_argument("--keys", type=int, default=100_000, help="keys in each store (default %(default)s)")
     parser.add_argument("--every", type=int, default=100_000, help="updates in a portion (default %(default)s)")
     parser.add_argument(

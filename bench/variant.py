@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import IO, TypeVar
+from typing import IO, Literal, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from bench.documents import Pair, make_key
 from bench.peers import LOAD_LENGTH
 
 Answer = TypeVar("Answer")
+Collector = Literal["exact", "watermark"]
 
 VALUE_BYTES = 150
 TRANSACTION_UPDATES = 100
@@ -56,7 +57,7 @@ class Setup:
 
     title: str
     reader: bool
-    collector: str = "exact"
+    collector: Collector = "exact"
 
 
 class Updater:

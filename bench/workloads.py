@@ -19,7 +19,7 @@ GETS_PER_TRANSACTION = 10
 RANGE_LENGTH = 100
 BATCH_LENGTH = 10_000
 
-_WARM_UP = 0.15  # as a share of the measured time
+_WARM_UP = 0.25  # as a share of the measured time
 _START_SECONDS = 120.0
 
 # Runs operations on the documents with these numbers; returns how many operations that were.
@@ -221,13 +221,13 @@ def _rate(threads: Sequence[_Thread]) -> float:
 
 # -- the list ---------------------------------------------------------------------------------------------------------
 
-_POINTS = random_portions(128, 1024)
-_TENS = random_portions(GETS_PER_TRANSACTION, 8192)
-_RANGES = random_portions(4, 2048, margin=RANGE_LENGTH)
+_POINTS = random_portions(128, 256)
+_TENS = random_portions(GETS_PER_TRANSACTION, 2048)
+_RANGES = random_portions(4, 1024, margin=RANGE_LENGTH)
 # A clock reading after each synced transaction costs nothing beside the sync, and a portion must not outlast the time.
-_SYNCED = random_portions(1, 16384)
+_SYNCED = random_portions(1, 8192)
 _UNSYNCED = random_portions(16, 4096)
-_BESIDE_A_WRITER = random_portions(16, 4096)
+_BESIDE_A_WRITER = random_portions(16, 1024)
 
 
 def _modifiers(portions: Portions, threads: int) -> Role:

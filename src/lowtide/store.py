@@ -47,9 +47,13 @@ class Store:
         self.path = path
         self._options = options
         self._parts = parts = Parts(path, options)
-        self._engine = parts.engine
-        self._autocommit = Autocommit(parts.engine)
-        self._finalizer = weakref.finalize(self, Parts.close, parts)
+        try:
+            self._engine = parts.engine
+            self._autocommit = Autocommit(parts.engine)
+            self._finalizer = weakref.finalize(self, Parts.close, parts)
+        except BaseException:
+            parts.close()
+            raise
 
     # Transactions
 
@@ -168,14 +172,16 @@ class Parts:
         self._options = options
         self._ownership = Ownership(path / LOCK)
         self._given_back = False
-        try:
-            self._wire(path, options, open_files(path, options))
-        except BaseException:
-            self._ownership.release()
-            raise
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._ownership.release)
+            opened = open_files(path, options)
+            undo.callback(opened.base.close)
+            undo.callback(opened.log.close)
+            self._wire(path, options, opened, undo)
+            undo.pop_all()
         _open_stores.add(self)
 
-    def _wire(self, path: Path, options: Options, opened: Opened) -> None:
+    def _wire(self, path: Path, options: Options, opened: Opened, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
         self.log, self.base = opened.log, opened.base
         self.versions = VersionStore(opened.last_ts)
@@ -188,6 +194,7 @@ class Parts:
         )
         self._checkpoint_versions = options.checkpoint_versions
         self.maintenance = Maintenance(self._maintain)
+        undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
             options,
             opened.store_id,
@@ -211,6 +218,8 @@ class Parts:
         )
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
+        if self.syncer is not None:
+            undo.callback(self.syncer.close)
         self.engine = Engine(
             options.clock.monotonic,
             options.clock.time,
@@ -239,7 +248,7 @@ class Parts:
         if wait:
             with self.committer.exclusive():
                 return self.committer.collect(budget)
-        return self.committer.try_exclusive(lambda: self.committer.collect(budget))
+        return self.committer.try_exclusive(lambda: self.committer.collect(budget, newest=True))
 
     def _checkpoint_applied(self, live: tuple[int, ...]) -> None:
         """Those for whom a checkpoint kept versions, and who ended while it did, are released now."""
@@ -317,7 +326,6 @@ class Parts:
             return
         with contextlib.ExitStack() as stack:
             for step in (
-                self._note_given_back,
                 self._ownership.release,
                 self.base.close,
                 self.log.close,
@@ -329,8 +337,6 @@ class Parts:
                 stack.callback(step)
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
-
-    def _note_given_back(self) -> None:
         self._given_back = True
         _open_stores.discard(self)
 

@@ -42,6 +42,10 @@ def needs_a_keyspace(number: int) -> Changes:
     return {f"new {number}": {b"k": b"v"}, **fits(number)}
 
 
+def needs_nothing(number: int) -> Changes:
+    return {"other": {b"last": b"%d" % number}}
+
+
 @pytest.mark.parametrize("work", [fits, needs_a_segment, needs_a_keyspace])
 def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
     work: Callable[[int], Changes], tmp_path: Path
@@ -95,39 +99,79 @@ def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: Open
     assert content_of(again)["left"] == {b"key 1": b"1."}
 
 
-def test_those_who_share_a_group_with_an_interrupted_leader_are_told_to_begin_anew(store: lowtide.Store) -> None:
-    """Nobody interrupted them, so they must not die of it: the error is one that ``store.run`` retries."""
+def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tmp_path: Path) -> None:
+    """Nobody interrupted the others, so they must not die of it: each is committed, or told to begin anew."""
+    store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
+    model, tried, nth = Model(), set[Place](), 0
+    try:
+        reached = ["somewhere"]
+        while reached:
+            nth += 1
+            own, others = fits(nth), needs_nothing(nth)
+            outcome = follow(store, others)
+            with (
+                interrupted(tried, KeyboardInterrupt("pressed by the test")) as reached,
+                contextlib.suppress(KeyboardInterrupt),
+            ):
+                commit(store, own)
+            where = f"after an interrupt in {reached}"
+            in_time(lambda: wake(store), where)  # an interrupt before the commit had begun leaves the other asleep
+            committed = in_time(outcome, where)
+            shown = content_of(store)
+            if shown.get("other", {}).get(b"last") == b"%d" % nth:
+                model.apply(others)
+            if shown.get("left", {}).get(b"last") == b"%d" % nth:
+                model.apply(own)
+            assert shown == model.content, where
+            assert committed == (model.content.get("other", {}).get(b"last") == b"%d" % nth), where
+            for layer in store._parts.versions.layers:
+                layer.check()
+            later: Changes = {"left": {b"next": b"%d" % nth}}
+            in_time(lambda later=later: commit(store, later), where)  # type: ignore[misc]
+            model.apply(later)
+            if nth % 3 == 0:
+                with lowtide.open(killed(store.path, tmp_path / "killed"), **SMALL) as restarted:
+                    assert content_of(restarted) == model.content, where
+                shutil.rmtree(tmp_path / "killed")
+    except BaseException:
+        store._finalizer.detach()
+        raise
+    in_time(store.close)
+    assert nth > 50, "the commit was hardly traced"
+    assert reopened(tmp_path / "store") == model.content
+
+
+def follow(store: lowtide.Store, changes: Changes) -> Callable[[], bool]:
+    """Have another thread stand in the queue with ``changes``, asleep until somebody leads its commit or wakes it.
+
+    Returns a function that waits for the outcome: whether it was committed, or is to be begun anew.
+    """
     committer = store._parts.committer
     outcomes: list[BaseException | int] = []
-    pressed = threading.Lock()
 
-    def work(number: int) -> None:
+    def work() -> None:
         try:
-            tx = store.begin()
-            tx.keyspace("k").put(b"%d" % number, b"value")
-            if pressed.acquire(blocking=False):
-                with raising_at("commit.log", KeyboardInterrupt()):
-                    outcomes.append(tx.commit())
-            else:
-                outcomes.append(tx.commit())
+            outcomes.append(commit(store, changes))
         except BaseException as error:
             outcomes.append(error)
 
-    threads = [threading.Thread(target=work, args=(number,), daemon=True) for number in range(3)]
-    with committer.exclusive():
-        for count, thread in enumerate(threads, 1):
-            thread.start()
-            _wait_until(lambda count=count: _waiting(store) == count)  # type: ignore[misc]
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
-    assert len(outcomes) == 3
-    interrupts = [outcome for outcome in outcomes if isinstance(outcome, KeyboardInterrupt)]
-    assert len(interrupts) == 1, outcomes
-    others = [outcome for outcome in outcomes if outcome not in interrupts]
-    assert all(isinstance(outcome, int | lowtide.TransientError) for outcome in others), outcomes
-    acknowledged = sum(isinstance(outcome, int) for outcome in outcomes)
-    assert len(list(store.keyspace("k").scan())) == acknowledged
+    thread = threading.Thread(target=work, daemon=True)
+    with committer._lock:
+        thread.start()
+        _wait_until(lambda: _waiting(store) == 1)
+
+    def outcome() -> bool:
+        thread.join()
+        (found,) = outcomes
+        assert isinstance(found, int | lowtide.TransientError), found
+        return isinstance(found, int)
+
+    return outcome
+
+
+def wake(store: lowtide.Store) -> None:
+    with store._parts.committer.exclusive():
+        pass
 
 
 def _waiting(store: lowtide.Store) -> int:

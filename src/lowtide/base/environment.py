@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import lmdb
 
@@ -212,17 +212,39 @@ class Base:
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
         while True:
+            txn = self.env.begin(write=True)
             try:
-                with self.env.begin(write=True) as txn:
-                    return change(txn)
+                result = change(txn)
+                txn.commit()
+                return result
             except lmdb.MapFullError:
+                self._abort(txn)
                 if not self._may_grow:
                     raise
                 self.grow()
             except lmdb.DiskError as error:
+                self._abort(txn)
                 raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
             except lmdb.Error as error:
+                self._abort(txn)
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            except BaseException:
+                self._abort(txn)
+                raise
+
+    def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
+        there is none, so new ones are kept out meanwhile."""
+        with self._growing:
+            begin, self._begin = self._begin, self._begin_later
+            try:
+                txn.abort()
+            finally:
+                self._begin = begin
+
+    def _begin_later(self, *arguments: Any) -> lmdb.Transaction[bytes]:
+        with self._growing:
+            return self.env.begin(*arguments)
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""

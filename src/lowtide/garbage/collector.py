@@ -76,7 +76,8 @@ class Collector:
             self._want(self._prune(_AT_ONCE, False) is None)
             return
         self._patience -= 1
-        self._want(held >= self._threshold and (oldest or self._patience <= 0))
+        superseded = self._versions.active.versions - len(self._versions.active.chains)
+        self._want(superseded >= self._threshold and (oldest or self._patience <= 0))
 
     def dropped(self, ts: int) -> None:
         """As ``released``, in a destructor: it takes no lock and leaves everything to the background."""

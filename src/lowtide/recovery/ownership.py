@@ -12,19 +12,24 @@ from pathlib import Path
 
 from lowtide.errors import StoreLocked
 
+_PATIENCE, _PAUSE = 1.0, 0.01
+"""How long a lock is waited for whose owner is dead: a process that it was just starting may hold a copy for a
+moment."""
+
 
 class Ownership:
     """The lock file of a store, held. Its text says by whom; only the lock on it counts."""
 
     def __init__(self, path: Path) -> None:
         # A file object, so that the lock goes with the last reference to it, whatever interrupts the opening.
+        deadline = time.monotonic() + _PATIENCE
         self._file = open(path, "r+b", buffering=0, opener=_create)  # noqa: SIM115
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = _describe(self._file.read(4096) or b"")
-            self._file.close()
-            raise StoreLocked(path.parent, holder) from error
+        while not self._try_lock():
+            text = os.pread(self._file.fileno(), 4096, 0)
+            if time.monotonic() > deadline or not _is_dead(text):
+                self._file.close()
+                raise StoreLocked(path.parent, _describe(text))
+            time.sleep(_PAUSE)
         identity = {
             "pid": os.getpid(),
             "host": socket.gethostname(),
@@ -33,6 +38,13 @@ class Ownership:
         }
         self._file.truncate(0)
         self._file.write(json.dumps(identity).encode())
+
+    def _try_lock(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except OSError:
+            return False
 
     def abandon(self) -> None:
         """In a forked child: give up this copy of the descriptor; the parent's lock stays."""
@@ -56,3 +68,17 @@ def _describe(text: bytes) -> str:
         return f"{where} on {holder['host']} ({holder['program']}), since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         return "a process that did not say who it is"
+
+
+def _is_dead(text: bytes) -> bool:
+    """Whether the holder that ``text`` names was a process of this machine that exists no longer."""
+    try:
+        holder = json.loads(text)
+        if holder["host"] != socket.gethostname():
+            return False
+        os.kill(holder["pid"], 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, KeyError, TypeError, OSError):
+        return False
+    return False

@@ -21,6 +21,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from threading import get_ident
 
@@ -84,7 +85,7 @@ class Committer:
         self._after_commit = after_commit
         self._lock = threading.Lock()
         self._leader = 0
-        """The thread that took the lock last; it is that thread's own number only while it holds the lock."""
+        """The thread that holds the lock, written by it under the lock; 0 in between."""
         self._queue: deque[Request] = deque()
         self._callbacks: deque[tuple[int, Callback]] = deque()
         self._calling = threading.Lock()
@@ -99,14 +100,20 @@ class Committer:
             if not self._queue and not self._lock.locked():
                 with self._lock:
                     self._leader = get_ident()
-                    self._commit_alone(request)
+                    try:
+                        self._commit_alone(request)
+                    finally:
+                        self._leader = 0
             else:
                 self._queue.append(request)
             while not request.done:
                 if not self._lock.locked():
                     with self._lock:
                         self._leader = get_ident()
-                        self._lead()
+                        try:
+                            self._lead()
+                        finally:
+                            self._leader = 0
                 elif self._leader == get_ident():
                     raise UsageError(
                         "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
@@ -142,9 +149,11 @@ class Committer:
         try:
             with self._lock:
                 self._leader = get_ident()
-                yield
+                try:
+                    yield
+                finally:
+                    self._leader = 0
         finally:
-            self._leader = 0
             self._pass_on()
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
@@ -152,8 +161,10 @@ class Committer:
         if not self._lock.acquire(blocking=False):
             return None
         try:
+            self._leader = get_ident()
             return work()
         finally:
+            self._leader = 0
             self._lock.release()
             self._pass_on()
 
@@ -341,7 +352,9 @@ class Committer:
         """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
         try:
             if self._registry.live:
-                self.collected += self._versions.drop_superseded(keys, self._horizon().needs)
+                horizon = self._horizon()
+                pruned = partial(prune, horizon=horizon)
+                self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned)
             else:
                 self.collected += self._versions.keep_newest(keys)
         except Exception as error:
@@ -353,11 +366,13 @@ class Committer:
         bound = self._registry.published
         return make_horizon(self._collector, self._registry.timestamps(), bound)  # point: collect.sampled
 
-    def collect(self, budget: int) -> int:
-        """Prune up to ``budget`` chains that had more than one version. The caller holds the commit lock."""
+    def collect(self, budget: int, *, newest: bool = False) -> int:
+        """Prune up to ``budget`` chains that have more than one version, those first that have had it for longest, or
+        for the shortest time. The caller holds the commit lock."""
         horizon = self._horizon()
-        keys = list(islice(self._versions.active.held, budget))
-        dropped = self._versions.prune(keys, lambda chain: prune(chain, horizon))
+        held = self._versions.active.held
+        keys = list(islice(reversed(held) if newest else held, budget))
+        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))
         self.collected += dropped
         return dropped
 

@@ -41,7 +41,7 @@ class Layer:
         self.names: Names = {}
         """Keyspaces that these commits were the first to write to."""
         self.held: dict[bytes, None] = {}
-        """Keys with more than one version, in the order in which they came to have it."""
+        """Keys with more than one version; those whose chain was looked at last come last."""
         self.versions = 0
         self.bytes = 0
 
@@ -125,25 +125,38 @@ class VersionStore:
                 held[key] = None
         return dropped
 
-    def drop_superseded(self, keys: Iterable[bytes], needs: Callable[[int, int], bool]) -> int:
-        """Drop from each chain the version that the newest one superseded, unless it is needed; the chain is held if it
-        is. The older ones were judged when they were superseded, and are again when a snapshot ends. O(1) for a key."""
+    def drop_superseded(
+        self, keys: Iterable[bytes], needs: Callable[[int, int], bool], pruned: Callable[[Chain], Chain]
+    ) -> int:
+        """Drop from each chain the version that the newest one superseded, unless it is needed.
+
+        The one before that is judged once more: the snapshot that it was kept for may have ended, and then the whole
+        chain is pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing goes.
+        """
         layer = self.active
         chains, held = layer.chains, layer.held
-        dropped = size = 0
+        dropped = accounted = size = 0
         for key in keys:
-            ts, value, superseded = chains[key]
+            chain = chains[key]
+            ts, value, superseded = chain
             if superseded is None:
                 continue
-            if needs(superseded[0], ts):
+            before = superseded[2]
+            if not needs(superseded[0], ts):
+                dropped += 1
+                size += _size(key, superseded[1])
+                chains[key] = chain = (ts, value, before)
+            if before is not None and not needs(before[0], superseded[0]):
+                chains[key] = kept = pruned(chain)
+                accounted += self._account(key, chain, kept)
+                chain = kept
+            if held:
+                held.pop(key, None)
+            if chain[2] is not None:
                 held[key] = None
-                continue
-            dropped += 1
-            size += _size(key, superseded[1])
-            chains[key] = (ts, value, superseded[2])
         layer.versions -= dropped
         layer.bytes -= size
-        return dropped
+        return dropped + accounted
 
     def keep_newest(self, keys: Iterable[bytes]) -> int:
         """As ``prune`` where no snapshot lives: of each chain only the newest version stays."""
@@ -164,6 +177,7 @@ class VersionStore:
         return dropped
 
     def _account(self, key: bytes, before: Chain, after: Chain) -> int:
+        """Take off the counters what ``after`` no longer has of ``before``; returns how many versions that is."""
         kept = {ts for ts, _ in versions_of(after)}
         gone = [_size(key, value) for ts, value in versions_of(before) if ts not in kept]
         self.active.versions -= len(gone)

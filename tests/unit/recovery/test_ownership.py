@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import socket
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -51,3 +55,18 @@ def test_a_refused_owner_leaves_no_descriptor_and_no_trace(tmp_path: Path) -> No
     assert len(os.listdir("/proc/self/fd")) == before
     assert (tmp_path / "lock").read_bytes() == held
     owner.release()
+
+
+def test_a_lock_that_outlives_its_dead_owner_for_a_moment_is_waited_for(tmp_path: Path) -> None:
+    """A process that the owner was just starting when it was killed has a copy of the lock until it runs."""
+    lock = tmp_path / "lock"
+    dead = subprocess.Popen(["true"])
+    dead.wait()
+    holder = {"pid": dead.pid, "host": socket.gethostname(), "program": "gone", "since": "a moment"}
+    lock.write_text(json.dumps(holder))
+    copy = lock.open("rb")
+    fcntl.flock(copy, fcntl.LOCK_EX)
+    timer = threading.Timer(0.05, copy.close)
+    timer.start()
+    Ownership(lock).release()
+    timer.join()

@@ -39,17 +39,17 @@ def commit_behind_a_leader(
 
 
 @pytest.fixture
-def appended(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many commits each write to the log carried."""
-    counts: list[int] = []
-    append = LogWriter.append
+def written(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The last timestamp of each write to the log."""
+    stamps: list[int] = []
+    write = LogWriter._write
 
-    def counting(log: LogWriter, first_ts: int, payloads: list[bytes], *, durably: bool) -> None:
-        counts.append(len(payloads))
-        append(log, first_ts, payloads, durably=durably)
+    def noting(log: LogWriter, data: bytes, crc: int, ts: int, durably: bool) -> None:
+        stamps.append(ts)
+        write(log, data, crc, ts, durably)
 
-    monkeypatch.setattr(LogWriter, "append", counting)
-    return counts
+    monkeypatch.setattr(LogWriter, "_write", noting)
+    return stamps
 
 
 def test_commits_are_numbered_without_gaps(store: lowtide.Store) -> None:
@@ -75,7 +75,7 @@ def test_a_refused_commit_takes_no_number(store: lowtide.Store) -> None:
 
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
 def test_those_who_wait_together_are_logged_together(
-    open_store: OpenStore, durability: str, appended: list[int]
+    open_store: OpenStore, durability: str, written: list[int]
 ) -> None:
     store = open_store(durability=durability)
     with Schedule() as schedule:
@@ -83,7 +83,7 @@ def test_those_who_wait_together_are_logged_together(
         works = [functools.partial(put, store, key) for key in (b"a", b"b", b"c")]
         commit_behind_a_leader(store, works, leader.resume)
         leader.finish()
-    assert appended == [1, 3]
+    assert written == [1, 4]
     assert [key for key, _ in store.keyspace("k").scan()] == [b"a", b"b", b"c", b"leader"]
     assert store.stats().last_commit == 4
 
@@ -122,6 +122,66 @@ def test_commits_wait_while_somebody_is_exclusive_and_all_go_on_after(store: low
         thread.join()
     assert sorted(done) == [b"0", b"1", b"2"]
     assert committer_of(store).try_exclusive(lambda: 1) == 1
+
+
+@pytest.mark.parametrize("how", ["exclusive", "try_exclusive"])
+def test_a_commit_waits_for_others_who_hold_the_lock_however_often_it_led_itself(
+    store: lowtide.Store, how: str
+) -> None:
+    """The lock of another thread must not be taken for this one's own."""
+    led, held, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def hold() -> int:
+        held.set()
+        assert go_on.wait(30)
+        return 1
+
+    def hold_exclusively() -> None:
+        assert led.wait(30)
+        if how == "try_exclusive":
+            committer_of(store).try_exclusive(hold)
+        else:
+            with committer_of(store).exclusive():
+                hold()
+
+    def commit_twice() -> None:
+        put(store, b"led")
+        led.set()
+        assert held.wait(30)
+        try:
+            put(store, b"waited")
+        finally:
+            go_on.set()
+
+    def let_go() -> None:
+        wait_until(lambda: len(committer_of(store)._queue) == 1 or go_on.is_set())
+        go_on.set()
+
+    run_together(hold_exclusively, commit_twice, let_go)
+    assert store.stats().last_commit == 2
+
+
+def test_a_commit_from_within_the_commit_of_the_same_thread_is_refused(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal handler or a destructor may come at any moment; waiting for oneself would be for ever."""
+    refused: list[str] = []
+
+    def commit_again(*arguments: object) -> int:
+        try:
+            put(store, b"inner")
+        except lowtide.UsageError as error:
+            refused.append(str(error))
+        return 0
+
+    put(store, b"outer")
+    monkeypatch.setattr(VersionStore, "keep_newest", commit_again)
+    put(store, b"outer")
+    assert refused
+    assert "inside a commit" in refused[0]
+    monkeypatch.undo()
+    put(store, b"after")
+    assert [key for key, _ in store.keyspace("k").scan()] == [b"after", b"outer"]
 
 
 def test_no_wake_up_is_lost(store: lowtide.Store) -> None:
@@ -167,19 +227,19 @@ def test_an_error_of_the_log_fails_all_of_the_group_and_shows_nothing_of_it(
         def refuse_the_rest() -> None:
             leader.finish()
 
-        append = LogWriter.append
+        write = LogWriter._write
 
-        def failing(log: LogWriter, first_ts: int, payloads: list[bytes], *, durably: bool) -> None:
-            if len(payloads) > 1:
+        def failing(log: LogWriter, data: bytes, crc: int, ts: int, durably: bool) -> None:
+            if ts == 4:
                 raise lowtide.DiskFull("no room")
-            append(log, first_ts, payloads, durably=durably)
+            write(log, data, crc, ts, durably)
 
-        monkeypatch.setattr(LogWriter, "append", failing)
+        monkeypatch.setattr(LogWriter, "_write", failing)
         commit_behind_a_leader(store, [work(b"a"), work(b"b")], refuse_the_rest)
     assert [type(error) for error in errors] == [lowtide.DiskFull] * 2
     assert [key for key, _ in store.keyspace("k").scan()] == [b"before", b"leader"]
     put(store, b"after")
-    assert store.stats().last_commit == 3
+    assert store.stats().last_commit == 3, "the timestamps of what failed are given out again"
 
 
 def test_a_collector_that_fails_leaves_the_commit_successful_and_is_counted(

@@ -1,0 +1,51 @@
+"""The Python in README and docs runs, each document from top to bottom, and prints what the comments say."""
+
+from __future__ import annotations
+
+import io
+import re
+from contextlib import redirect_stdout
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, code_blocks, documents, name_of
+
+_SHOWN = re.compile(r"\bprint\(.*\)  # (?P<shown>.+)$", re.MULTILINE)
+WITH_CODE = [document for document in documents() if code_blocks(document, "python")]
+
+
+@pytest.mark.parametrize("document", WITH_CODE, ids=name_of)
+def test_the_python_in_it_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in code_blocks(document, "python"):
+        output = io.StringIO()
+        # Padded, so that a traceback names the document's own line.
+        code = compile("\n" * (block.line - 1) + block.code, str(document), "exec")
+        with redirect_stdout(output):
+            exec(code, namespace)
+        assert output.getvalue().splitlines() == _SHOWN.findall(block.code)
+
+
+def test_the_readme_shows_a_result_in_its_first_minute() -> None:
+    first = code_blocks(ROOT / "README.md", "python")[0]
+    lines = [line for line in first.code.splitlines() if line.strip()]
+    assert len(lines) <= 15
+    assert len(_SHOWN.findall(first.code)) == 2
+
+
+def test_the_copy_of_a_snapshot_holds_what_the_store_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The backup that the operations page recommends, with something in the store."""
+    import lowtide
+
+    monkeypatch.chdir(tmp_path)
+    with lowtide.open("data") as store, store.transaction() as tx:
+        for number in range(25_000):
+            tx.keyspace("many").put(b"%05d" % number, b"%d" % number)
+        tx.keyspace("one").put(b"key", b"value")
+    exec(code_blocks(ROOT / "docs" / "operations.md", "python")[0].code, {})
+    with lowtide.open("data") as store, lowtide.open("data-copy") as copy:
+        assert copy.keyspaces() == store.keyspaces() == ["many", "one"]
+        for name in store.keyspaces():
+            assert list(copy.keyspace(name).scan()) == list(store.keyspace(name).scan())

@@ -1,0 +1,232 @@
+"""What docs/operations.md promises, where no other test does: directories, signals, closing, copies, modes (K7, P2)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lowtide
+from lowtide.log.disk import RealDisk
+from lowtide.log.syncer import Syncer
+from lowtide.log.writer import LogWriter
+from tests.conftest import OpenStore
+from tests.support.schedule import Schedule
+
+_PATIENCE = 20.0
+
+
+def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+# The directory
+
+
+def test_files_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with lowtide.open(tmp_path / "a" / "store") as store:
+            store.keyspace("k").put(b"k", b"v")
+            store.checkpoint()
+    finally:
+        os.umask(before)
+    modes = {path: path.stat().st_mode & 0o777 for path in (tmp_path / "a" / "store").rglob("*")}
+    assert len(modes) >= 6
+    assert {mode for path, mode in modes.items() if path.is_file()} == {0o600}
+    assert {mode for path, mode in modes.items() if path.is_dir()} == {0o700}
+    assert (tmp_path / "a" / "store").stat().st_mode & 0o777 == 0o700
+
+
+def test_an_existing_directory_keeps_its_mode(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store").chmod(0o750)
+    lowtide.open(tmp_path / "store").close()
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o750
+
+
+def test_a_relative_path_survives_a_change_of_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Daemons change to the root directory after they opened their files."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    with lowtide.open("store", durability="relaxed", checkpointer="process", segment_bytes=4096) as store:
+        monkeypatch.chdir(tmp_path / "elsewhere")
+        for number in range(100):
+            store.keyspace("k").put(b"%d" % number, bytes(200))
+        store.checkpoint()
+        assert store.stats().checkpoint_failures == 0
+    with lowtide.open(tmp_path / "store") as store:
+        assert len(list(store.keyspace("k").scan())) == 100
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_closed_store_can_be_copied(tmp_path: Path, open_store: OpenStore) -> None:
+    store = open_store("original")
+    for number in range(100):
+        store.keyspace("k").put(b"%d" % number, b"v")
+    expected = list(store.keyspace("k").scan())
+    store.close()
+    shutil.copytree(tmp_path / "original", tmp_path / "copy")
+    assert list(open_store("copy").keyspace("k").scan()) == expected
+
+
+# Ending
+
+
+def test_a_store_that_is_open_at_exit_is_closed(tmp_path: Path) -> None:
+    program = "import lowtide, sys; store = lowtide.open(sys.argv[1]); store.keyspace('k').put(b'k', b'v')"
+    assert run(program, tmp_path / "store").returncode == 0
+    # The owner's name is taken out of the lock file by a close, and by nothing else.
+    assert (tmp_path / "store" / "lock").read_bytes() == b""
+
+
+def test_a_store_outlives_sigterm_without_a_close(tmp_path: Path) -> None:
+    program = (
+        "import lowtide, os, signal, sys; store = lowtide.open(sys.argv[1]); store.keyspace('k').put(b'k', b'v');"
+        "os.kill(os.getpid(), signal.SIGTERM); signal.pause()"
+    )
+    assert run(program, tmp_path / "store").returncode == -signal.SIGTERM
+    assert (tmp_path / "store" / "lock").read_bytes() != b""
+    with lowtide.open(tmp_path / "store") as store:
+        assert store.keyspace("k").get(b"k") == b"v"
+
+
+def test_a_close_that_comes_while_the_sync_thread_wakes_up_does_not_hang(tmp_path: Path) -> None:
+    """The thread has waited out its interval and is about to clear the mark that close() sets in that moment."""
+
+    class Late(threading.Event):
+        def clear(self) -> None:
+            syncer._stop.set()
+            self.set()
+            super().clear()
+
+    log = LogWriter(RealDisk(), tmp_path, bytes(16), 4096)
+    log.start(0, 1)
+    syncer = Syncer(log, 0.001)
+    first, syncer.dirty = syncer.dirty, Late()
+    first.set()  # the thread waits on the first event, and finds the other one afterwards
+    syncer.dirty.set()
+    syncer._thread.join(_PATIENCE)
+    assert not syncer._thread.is_alive()
+    log.close()
+
+
+# Commits
+
+
+@pytest.mark.parametrize("transactional", [False, True], ids=["fast path", "transaction"])
+def test_a_commit_inside_a_commit_of_the_same_thread_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transactional: bool
+) -> None:
+    """A signal handler may run in the middle of a commit. It must not wait for what cannot go on without it."""
+    store = lowtide.open(tmp_path / "store")
+    system, refusals = os.pwritev, list[lowtide.Error]()
+
+    def interrupted(*arguments: Any) -> int:
+        """The system call, with a handler in it that commits."""
+        monkeypatch.setattr(os, "pwritev", system)
+        try:
+            store.keyspace("k").put(b"handler", b"")
+        except lowtide.Error as error:
+            refusals.append(error)
+        return system(*arguments)
+
+    def commit() -> None:
+        if transactional:
+            with store.transaction() as tx:
+                tx.keyspace("k").put(b"outer", b"")
+        else:
+            store.keyspace("k").put(b"outer", b"")
+
+    monkeypatch.setattr(os, "pwritev", interrupted)
+    thread = threading.Thread(target=commit, daemon=True)
+    thread.start()
+    thread.join(_PATIENCE)
+    assert not thread.is_alive(), "the commit waits for itself"
+    assert isinstance(refusals[0], lowtide.UsageError)
+    assert list(store.keyspace("k").scan()) == [(b"outer", b"")]
+    store.close()
+
+
+def test_a_commit_beside_one_who_holds_the_lock_is_not_taken_for_one_inside_a_commit(store: lowtide.Store) -> None:
+    """A snapshot that ends holds the commit lock for a moment, to collect; the thread that led last waits for it."""
+    keyspace = store.keyspace("k")
+    keyspace.put(b"k", b"1")
+    reader = store.snapshot()
+    committed, go_on = threading.Event(), threading.Event()
+    outcomes: list[lowtide.Error | None] = []
+
+    def commit_twice() -> None:
+        keyspace.put(b"k", b"2")
+        committed.set()
+        go_on.wait(_PATIENCE)
+        try:
+            keyspace.put(b"k", b"3")
+            outcomes.append(None)
+        except lowtide.Error as error:
+            outcomes.append(error)
+
+    thread = threading.Thread(target=commit_twice, daemon=True)
+    thread.start()
+    assert committed.wait(_PATIENCE)
+    with Schedule() as schedule:
+        closing = schedule.start(reader.close, "collect.sampled").arrive()
+        go_on.set()
+        queue = store._parts.committer._queue
+        while thread.is_alive() and not (queue and queue[0].gate is not None):
+            thread.join(0.001)  # until it has been refused, or waits for its turn
+        closing.finish()
+    thread.join(_PATIENCE)
+    assert outcomes == [None]
+    assert keyspace.get(b"k") == b"3"
+
+
+def test_a_write_that_the_system_takes_in_parts_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux takes 2 GiB with one call at most; two values of 1 GiB in one commit are more than that."""
+    whole, most = os.pwritev, 1000
+
+    def in_parts(descriptor: int, buffers: list[bytes], offset: int, flags: int = 0) -> int:
+        return whole(descriptor, [memoryview(buffers[0])[:most]], offset, flags)
+
+    with lowtide.open(tmp_path / "store") as store:
+        monkeypatch.setattr(os, "pwritev", in_parts)
+        store.keyspace("k").put(b"long", bytes(2500))
+        store.keyspace("k").put(b"short", b"v")
+        assert store.stats().failure is None
+        shutil.copytree(tmp_path / "store", tmp_path / "killed")
+    with lowtide.open(tmp_path / "killed") as store:
+        assert [len(value) for _, value in store.keyspace("k").scan()] == [2500, 1]
+
+
+def test_a_write_of_which_nothing_is_taken_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with lowtide.open(tmp_path / "store") as store:
+        monkeypatch.setattr(os, "pwritev", lambda *_: 0)
+        with pytest.raises(lowtide.StoreFailed, match=os.strerror(errno.EIO) + "|wrote 0"):
+            store.keyspace("k").put(b"k", b"v")
+        monkeypatch.undo()
+        assert store.keyspace("k").get(b"k") is None
+
+
+# One owner
+
+
+def test_a_read_only_store_is_locked_and_refuses_writes(open_store: OpenStore, tmp_path: Path) -> None:
+    with open_store() as store:
+        store.keyspace("k").put(b"k", b"v")
+    with open_store(read_only=True) as store:
+        assert store.keyspace("k").get(b"k") == b"v"
+        with pytest.raises(lowtide.UsageError, match="read-only"):
+            store.keyspace("k").put(b"k", b"w")
+        with store.transaction() as tx, pytest.raises(lowtide.UsageError, match="read-only"):
+            tx.keyspace("k").delete(b"k")
+        with pytest.raises(lowtide.StoreLocked, match="this process"):
+            lowtide.open(tmp_path / "store")

@@ -1,0 +1,91 @@
+"""Each example runs as a script, says something, and ends well; so do the demo and the benchmarks, on a small scale."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from bench import machine
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*arguments: str | Path) -> str:
+    """The output of a Python program that ends well; it goes to no terminal."""
+    environment = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "COLUMNS"}}
+    command = [sys.executable, *map(str, arguments)]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return done.stdout
+
+
+def on_disk(directory: Path) -> Path:
+    """The directory, or the project's own if that one is in memory: the benchmarks refuse to measure there."""
+    try:
+        machine.require_disk(directory)
+    except machine.MemoryFilesystem:
+        return ROOT
+    return directory
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.stem))
+def test_the_example_runs(example: Path) -> None:
+    assert run(example).strip()
+
+
+def test_each_example_says_what_it_shows() -> None:
+    for example in EXAMPLES:
+        assert example.read_text().startswith('"""'), example.name
+    assert len(EXAMPLES) >= 8
+
+
+def test_the_demo_keeps_its_promises_and_prints_plain_text(tmp_path: Path) -> None:
+    output = run("-m", "demo", "--quick", "--output", tmp_path)
+    assert {unicodedata.category(each) for each in output} & {"Cc", "Cf"} <= {"Cc"}
+    assert {each for each in output if unicodedata.category(each) == "Cc"} == {"\n"}
+    assert "FAILED" not in output
+    assert (tmp_path / "versions-kept.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_benchmark_prints_a_table_and_keeps_its_figures(tmp_path: Path) -> None:
+    kept = tmp_path / "figures.json"
+    tiny = ("--rounds", "1", "--seconds", "0.02", "--documents", "2000", "--directory", on_disk(tmp_path))
+    output = run("-m", "bench", "--only", "fast-read", "--only", "rmw-unsynced", *tiny, "--json", kept)
+    for words in ("Operations per second", "lowtide", "sqlite3", "py-lmdb", "point read, fast path"):
+        assert words in output
+    figures = json.loads(kept.read_text())
+    assert {(each["workload"], each["peer"]) for each in figures["figures"]} == {
+        (workload, peer) for workload in ("fast-read", "rmw-unsynced") for peer in ("lowtide", "sqlite3", "py-lmdb")
+    }
+    assert all(each["rate"] > 0 for each in figures["figures"])
+    assert figures["machine"]["cores"] == os.cpu_count()
+    assert figures["settings"]["documents"] == 2000
+
+
+def test_the_long_reader_prints_a_table_and_keeps_its_samples(tmp_path: Path) -> None:
+    kept = tmp_path / "samples.json"
+    tiny = ("--updates", "4000", "--keys", "500", "--every", "1000", "--directory", on_disk(tmp_path))
+    output = run("-m", "bench.long_reader", *tiny, "--json", kept)
+    for words in ("Over time", "updates/s", "no reader", "Targets, with the reader"):
+        assert words in output
+    samples = json.loads(kept.read_text())["samples"]
+    assert {title: [sample["updates"] for sample in each] for title, each in samples.items()} == {
+        "reader": [1000, 2000, 3000, 4000],
+        "no reader": [1000, 2000, 3000, 4000],
+    }
+
+
+def test_a_workload_that_does_not_exist_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "bench", "--only", "nothing"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "fast-read" in done.stderr

@@ -1,0 +1,111 @@
+"""The source is in layers: no module imports upward, none in a circle, none is long."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "src" / "lowtide"
+LONGEST = 400
+
+LAYERS = (
+    ("errors", "clock"),
+    ("log",),
+    ("options",),
+    ("base",),
+    ("versions",),
+    ("garbage",),
+    ("checkpoint",),
+    ("recovery",),
+    ("stats", "maintenance"),
+    ("transaction",),
+    ("store",),
+    ("lowtide",),
+)
+"""From low to high; a part may import itself and what is in a lower row. The last is the package's own ``__init__``."""
+
+HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+def part_of(module: str) -> str:
+    """``lowtide.log.frame`` is of the part ``log``."""
+    return ".".join(module.split(".")[:2]).rpartition(".")[2]
+
+
+def imports(tree: ast.AST, *, at_run_time: bool) -> Iterator[str]:
+    """The modules of the package that a module imports, also inside functions; perhaps without those for types only."""
+    for node in ast.iter_child_nodes(tree):
+        if at_run_time and isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            continue
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names if each.name.split(".")[0] == "lowtide")
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "imports are absolute"
+            if (node.module or "").split(".")[0] == "lowtide":
+                for each in node.names:
+                    name = f"{node.module}.{each.name}"
+                    yield name if name in MODULES else node.module or ""
+        else:
+            yield from imports(node, at_run_time=at_run_time)
+
+
+def imported_by(module: str, *, at_run_time: bool = False) -> set[str]:
+    return set(imports(ast.parse(MODULES[module].read_text()), at_run_time=at_run_time))
+
+
+def upward(part: str, imported: set[str]) -> list[str]:
+    """Those of the imported modules that are not below ``part`` nor in it."""
+    return [name for name in sorted(imported) if part_of(name) != part and HEIGHT[part_of(name)] >= HEIGHT[part]]
+
+
+def circle(graph: dict[str, set[str]]) -> list[str]:
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_downward_only(module: str) -> None:
+    assert upward(part_of(module), imported_by(module)) == []
+
+
+def test_every_part_has_its_place() -> None:
+    assert {part_of(module) for module in MODULES} == set(HEIGHT)
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    assert circle({module: imported_by(module, at_run_time=True) - {module} for module in MODULES}) == []
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_is_short_and_says_what_it_is(module: str) -> None:
+    text = MODULES[module].read_text()
+    assert text.count("\n") <= LONGEST
+    assert ast.get_docstring(ast.parse(text))
+
+
+def test_a_wrong_import_is_found() -> None:
+    """The tests above would notice."""
+    source = "from lowtide.store import Store\nif TYPE_CHECKING:\n    import lowtide.garbage.sweep\nimport lmdb\n"
+    found = set(imports(ast.parse(source), at_run_time=False))
+    assert found == {"lowtide.store", "lowtide.garbage.sweep"}
+    assert set(imports(ast.parse(source), at_run_time=True)) == {"lowtide.store"}
+    assert upward("versions", found) == ["lowtide.garbage.sweep", "lowtide.store"]
+    assert upward("transaction", found) == ["lowtide.store"]
+    assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
+    assert circle({"a": {"b", "c"}, "b": {"c"}}) == []

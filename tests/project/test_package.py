@@ -1,0 +1,62 @@
+"""What the package says of itself agrees: version, changelog, dependencies, types, the surface that examples use."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import lowtide
+
+ROOT = Path(__file__).resolve().parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+FOR_USERS = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "demo").glob("*.py")])
+
+
+def packages_imported(*paths: Path) -> set[str]:
+    """The first parts of the names of everything that these files import."""
+    found = set()
+    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text()))):
+        if isinstance(node, ast.Import):
+            found |= {each.name.split(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    newest = re.search(
+        r"^## \[(?P<version>[\d.]+)\] - \d{4}-\d{2}-\d{2}$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE
+    )
+    assert newest is not None
+    assert PROJECT["version"] == lowtide.__version__ == newest["version"]
+
+
+def test_the_dependencies_are_what_the_source_imports() -> None:
+    declared = {re.split(r"[><=~!]", each)[0] for each in PROJECT["dependencies"]}
+    assert packages_imported(*(ROOT / "src").rglob("*.py")) - {"lowtide"} == declared
+
+
+def test_each_dependency_is_pinned_for_the_project_itself() -> None:
+    pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
+    extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
+    wanted = {re.split(r"[><=~!\[]", each)[0].lower() for each in [*PROJECT["dependencies"], *extras]}
+    assert wanted <= pinned
+
+
+def test_the_package_is_typed_and_has_its_licence() -> None:
+    assert (ROOT / "src" / "lowtide" / "py.typed").is_file()
+    assert (ROOT / "LICENSE").read_text().split()[:2] == ["Apache", "License"]
+
+
+@pytest.mark.parametrize("path", FOR_USERS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_examples_and_demo_use_the_public_interface_only(path: Path) -> None:
+    text = path.read_text()
+    assert "from lowtide" not in text
+    assert not re.search(r"import lowtide\.", text)
+    assert [name for name in re.findall(r"\blowtide\.(\w+)", text) if name not in {*lowtide.__all__, "__file__"}] == []
+    assert not re.search(r"\bstore\._", text)

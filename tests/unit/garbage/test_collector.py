@@ -1,0 +1,269 @@
+"""When garbage is collected: a little at once, the rest in the background, never in anybody's way (G3, G5)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from lowtide.base.environment import Base
+from lowtide.base.history import Interval
+from lowtide.errors import Error
+from lowtide.garbage import collector as module
+from lowtide.garbage.collector import Collector
+from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.prune import prune
+from lowtide.versions.layers import VersionStore
+from tests.unit.base.bases import PREFIX, fill, kept_by, new_base, tombstones_of
+
+
+class Around:
+    """What a collector is given by its store. ``busy`` is whether a commit holds the lock."""
+
+    def __init__(self, base: Base, threshold: int) -> None:
+        self.base = base
+        self.versions = VersionStore(0)
+        self.live: set[int] = set()
+        self.writers: set[int] = set()
+        self.published = 0
+        self.busy = False
+        self.woken = 0
+        self.pruned: list[tuple[int, bool]] = []
+        self.collector = Collector(
+            self.versions, base, threshold, self._prune, self._sample, self._oldest_writer, self._wake
+        )
+
+    def _prune(self, budget: int, wait: bool) -> int | None:
+        self.pruned.append((budget, wait))
+        if self.busy and not wait:
+            return None
+        horizon = self._sample()
+        keys = list(self.versions.active.held)[:budget]
+        return self.versions.prune(keys, lambda chain: prune(chain, horizon))
+
+    def _sample(self) -> Exact:
+        return make_horizon("exact", self.live, self.published)
+
+    def _oldest_writer(self) -> int | None:
+        return min(self.writers, default=None)
+
+    def _wake(self) -> None:
+        self.woken += 1
+
+    def commit(self, *keys: bytes) -> None:
+        self.published += 1
+        grown = self.versions.publish(self.published, {PREFIX + key: b"x" for key in keys})
+        self.versions.drop_superseded(grown, self._sample().needs)
+
+    def release(self, ts: int) -> None:
+        """The end of a snapshot, as the store tells it."""
+        self.live.discard(ts)
+        self.collector.released(ts, self.published, min(self.live, default=ts) >= ts)
+
+    def keep(self, *intervals: tuple[int, int]) -> None:
+        """Put versions into the history, and the boundary behind them."""
+        fill(self.base, {}, [(Interval(begin, end, PREFIX + b"%d" % begin), b"x") for begin, end in intervals])
+        self.published = max(self.published, self.base.history_below)
+
+
+@pytest.fixture
+def around() -> Iterator[Around]:
+    with new_base() as base:
+        yield Around(base, threshold=3)
+
+
+def test_the_end_of_a_snapshot_drops_what_it_held_at_once(around: Around) -> None:
+    around.commit(b"a", b"b")
+    around.live = {1}
+    around.commit(b"a", b"b")
+    assert around.versions.active.versions == 4
+    around.release(1)
+    assert around.versions.active.versions == 2
+    assert around.woken == 0
+    around.versions.active.check()
+
+
+def test_where_nothing_is_held_the_end_of_a_snapshot_costs_nothing(around: Around) -> None:
+    around.commit(b"a")
+    around.live = {1}
+    around.release(1)
+    assert around.pruned == []
+    assert around.woken == 0
+
+
+def test_a_snapshot_of_the_last_commit_held_nothing(around: Around) -> None:
+    around.commit(b"a")
+    around.live = {1, 2}
+    around.commit(b"a")
+    around.release(2)
+    assert around.pruned == []
+
+
+def test_what_cannot_be_pruned_at_once_is_left_to_the_background(around: Around) -> None:
+    around.commit(b"a")
+    around.live = {1}
+    around.commit(b"a")
+    around.busy = True
+    around.release(1)
+    assert around.collector.wanted
+    assert around.woken == 1
+    assert around.collector.collect() == 1
+    assert around.versions.active.versions == 1
+    assert not around.collector.wanted
+
+
+@pytest.mark.parametrize("oldest", [True, False])
+def test_many_held_chains_are_left_to_the_background(around: Around, oldest: bool) -> None:
+    keys = [b"%03d" % number for number in range(module._AT_ONCE + 1)]
+    around.commit(*keys)
+    around.live = {1} if oldest else {0, 1}
+    around.commit(*keys)
+    around.release(1)
+    assert around.pruned == []
+    assert around.collector.wanted
+    assert around.collector.collect() == len(keys)
+    assert around.versions.active.versions == len(keys)
+
+
+def test_a_pass_that_found_little_is_not_repeated_at_once(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long transaction holds many chains; the short ones beside it must not look at all of them each time. As many
+    have to end as chains were looked at, unless it is the oldest that ends."""
+    monkeypatch.setattr(module, "_AT_ONCE", 0)
+    around.commit(b"a", b"b", b"c", b"d")
+    around.live = {1}
+    around.commit(b"a", b"b", b"c", b"d")
+    around.live = {1, 2}
+    around.commit(b"e")
+    around.release(2)
+    assert around.collector.collect() == 0
+    woken = around.woken
+    for _ in range(3):
+        around.live.add(2)
+        around.release(2)
+    assert around.woken == woken
+    around.live.add(2)
+    around.release(2)
+    assert around.woken == woken + 1
+    assert around.collector.collect() == 0
+    around.release(1)
+    assert around.woken == woken + 2, "the oldest always counts"
+    assert around.collector.collect() == 4
+
+
+def test_a_pass_over_many_chains_lets_commits_in_between(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_SLICE", 2)
+    around.commit(*[b"%d" % number for number in range(5)])
+    around.live = {1}
+    around.commit(*[b"%d" % number for number in range(5)])
+    around.live = set()
+    assert around.collector.collect() == 5
+    assert around.pruned == [(2, True), (2, True), (1, True)]
+
+
+# The history
+
+
+def test_the_history_is_swept_when_enough_have_ended_or_the_oldest(around: Around) -> None:
+    around.keep((1, 2), (3, 4), (5, 6), (7, 8))
+    around.live = {1, 3, 5, 7}
+    for ts in (7, 5):
+        around.release(ts)
+        assert not around.collector.wanted
+    around.release(3)
+    assert around.collector.wanted
+    assert around.collector.collect() == 3
+    around.release(1)
+    assert around.collector.wanted
+    assert around.collector.collect() == 1
+    assert around.collector.swept == 4
+
+
+def test_a_snapshot_above_the_history_is_no_reason_to_sweep(around: Around) -> None:
+    around.keep((1, 2))
+    around.live = {1, 5}
+    around.published = 5
+    for _ in range(5):
+        around.release(5)
+    assert not around.collector.wanted
+
+
+def test_a_dropped_snapshot_is_noted_and_the_background_woken(around: Around) -> None:
+    """In a destructor no lock may be taken, so nothing is pruned there and then (invariant 5)."""
+    around.keep((1, 2))
+    around.collector.dropped(1)
+    assert around.woken == 1
+    assert around.pruned == []
+    assert around.collector.collect() == 1
+
+
+def test_a_sweep_that_ran_out_of_budget_goes_on_later(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_HISTORY_BUDGET", 2)
+    around.keep(*[(ts, ts + 1) for ts in range(5)], (5, 9))
+    around.live = {5}
+    for ts in range(5):
+        around.collector.dropped(ts)
+    found = []
+    while around.collector.wanted:
+        found.append(around.collector.collect())
+    assert sum(found) == 5
+    assert max(found) <= 2
+    assert list(kept_by(around.base)) == [Interval(5, 9, PREFIX + b"5")]
+
+
+def test_a_thorough_collection_looks_at_everything(around: Around) -> None:
+    """Also at what nobody has told it of."""
+    around.keep((1, 2), (3, 4), (5, 6))
+    around.live = {3}
+    assert around.collector.collect() == 0
+    assert around.collector.collect(thorough=True) == 2
+    assert list(kept_by(around.base)) == [Interval(3, 4, PREFIX + b"3")]
+
+
+def test_tombstones_go_up_to_the_oldest_writer(around: Around) -> None:
+    """Without a writer, up to what was published before anybody was asked (C4)."""
+    fill(around.base, {PREFIX + b"%d" % ts: (ts, None) for ts in (2, 4, 6)})
+    around.published = 6
+    around.writers = {3}
+    around.collector.collect()
+    assert [ts for ts, _ in tombstones_of(around.base)] == [4, 6]
+    around.writers = set()
+    around.published = 5
+    around.collector.collect()
+    assert [ts for ts, _ in tombstones_of(around.base)] == [6]
+
+
+# Never in the way
+
+
+def test_a_busy_collector_is_skipped_and_a_thorough_one_waits(around: Around) -> None:
+    around.keep((1, 2))
+    around.collector.dropped(1)
+    with around.collector._busy:
+        assert around.collector.collect() == 0
+        thorough = threading.Thread(target=lambda: around.collector.collect(thorough=True), daemon=True)
+        thorough.start()
+        assert base_is_untouched(around)
+    thorough.join(30)
+    assert not thorough.is_alive()
+    assert around.base.count_history() == 0
+
+
+def base_is_untouched(around: Around) -> bool:
+    return around.base.count_history() == 1
+
+
+def test_an_error_is_counted_and_the_next_pass_works(around: Around, caplog: pytest.LogCaptureFixture) -> None:
+    around.keep((1, 2))
+    around.collector.dropped(1)
+    write = around.base.write
+
+    def failing(change: object) -> object:
+        raise Error("no room")
+
+    around.base.write = failing  # type: ignore[method-assign, assignment]
+    assert around.collector.collect() == 0
+    assert around.collector.failures == 1
+    assert "no room" in caplog.text
+    around.base.write = write  # type: ignore[method-assign]
+    assert around.collector.collect(thorough=True) == 1
