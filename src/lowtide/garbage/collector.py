@@ -27,7 +27,7 @@ from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
 
-_AT_ONCE = 64
+_AT_ONCE = 32
 _SLICE = 512
 _HISTORY_BUDGET = 20_000
 
@@ -72,8 +72,9 @@ class Collector:
         held = len(self._versions.active.held)
         if held == 0 or ts >= published:
             return
+        pruned = self._prune(_AT_ONCE, False)
         if held <= _AT_ONCE:
-            self._want(self._prune(_AT_ONCE, False) is None)
+            self._want(pruned is None)
             return
         self._patience -= 1
         superseded = self._versions.active.versions - len(self._versions.active.chains)

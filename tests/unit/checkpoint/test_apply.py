@@ -70,7 +70,7 @@ def test_deleting_what_never_was_in_the_base_is_no_error(base: Base) -> None:
 def test_more_keys_than_a_batch_holds_are_applied_in_several(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH", 3)
     keys = [PREFIX + b"%02d" % number for number in range(10)]
-    fill(base, {key: (1, b"old") for key in keys})
+    fill(base, dict.fromkeys(keys, (1, b"old")))
     writes: Writes = {key: b"new" if number % 2 else None for number, key in enumerate(keys)}
     applied = apply_checkpoint(base, changes(writes, first_ts=2), target(2, 1, live=(1,)))
     assert applied == Applied(rows=10, kept=10)

@@ -1,0 +1,208 @@
+"""The helper process: it is asked with a request, answers with a response, and its loss is told apart (K3, K4)."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import lmdb
+import msgspec
+import pytest
+
+from lowtide.base.codec import encode_row, encode_tombstone
+from lowtide.base.environment import Base
+from lowtide.base.history import Interval
+from lowtide.checkpoint.apply import Applied
+from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, _receive, _send, perform
+from lowtide.errors import CorruptionError, Error
+from lowtide.log.disk import RealDisk
+from lowtide.log.frame import Writes, encode_payload
+from lowtide.log.writer import LogWriter
+from tests.unit.base.bases import PREFIX, STORE_ID, kept_by, rows_of, tombstones_of
+
+A, B = PREFIX + b"a", PREFIX + b"b"
+MAP = 1 << 18
+
+
+class Files:
+    """The files that a helper is given: a base that holds nothing, and a log of a few commits."""
+
+    def __init__(self, path: Path, commits: list[Writes]) -> None:
+        self.path = path
+        for name in ("base", "log"):
+            (path / name).mkdir()
+        base = Base(path / "base", MAP, create=True)
+        base.initialise(STORE_ID)
+        base.close()
+        log = LogWriter(RealDisk(), path / "log", STORE_ID, 4096)
+        log.start(0, 1)
+        for ts, writes in enumerate(commits, 1):
+            log.append(ts, [encode_payload((0.0, writes, {"fruit": PREFIX} if ts == 1 else None))], durably=False)
+        log.close()
+
+    def request(
+        self,
+        upto: int,
+        boundary: int = 0,
+        live: tuple[int, ...] = (),
+        collector: str = "exact",
+        oldest_writer: int | None = None,
+    ) -> Request:
+        base, log = str(self.path / "base"), str(self.path / "log")
+        return Request(base, MAP, log, STORE_ID, boundary, upto, live, collector, oldest_writer)
+
+    def base(self) -> Base:
+        return Base(self.path / "base", MAP)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path, [{A: b"a1", B: b"b1"}, {A: b"a2"}, {A: b"a3", B: None}])
+
+
+@pytest.fixture
+def helper() -> Iterator[Helper]:
+    made = Helper()
+    yield made
+    made.close()
+
+
+def check_applied(files: Files) -> None:
+    """That the three commits were applied for a reader and a writer at 1."""
+    base = files.base()
+    assert rows_of(base) == {A: encode_row(3, b"a3"), B: encode_tombstone(3)}
+    assert kept_by(base) == {Interval(1, 2, A): b"a1", Interval(1, 3, B): b"b1"}
+    assert tombstones_of(base) == [(3, B)]
+    assert base.saved_keyspaces() == [("fruit", PREFIX)]
+    assert base.read_boundary() == 3
+    base.close()
+
+
+def test_a_checkpoint_is_made_from_the_log_alone(files: Files) -> None:
+    assert perform(files.request(3, live=(1,), oldest_writer=1)) == Response(rows=2, kept=2)
+    check_applied(files)
+
+
+def test_the_helper_makes_the_same_checkpoint(files: Files, helper: Helper) -> None:
+    assert helper.checkpoint(files.request(3, live=(1,), oldest_writer=1)) == Applied(rows=2, kept=2)
+    check_applied(files)
+
+
+def test_one_helper_serves_one_request_after_the_other(files: Files, helper: Helper) -> None:
+    helper.checkpoint(files.request(1))
+    process = helper.process_id
+    helper.checkpoint(files.request(3, boundary=1, live=(1,), oldest_writer=1))
+    assert helper.process_id == process
+    check_applied(files)
+
+
+def test_the_helper_follows_the_collector_of_its_owner(files: Files, helper: Helper) -> None:
+    helper.checkpoint(files.request(3, live=(1,), collector="watermark"))
+    base = files.base()
+    assert kept_by(base) == {Interval(1, 2, A): b"a1", Interval(2, 3, A): b"a2", Interval(1, 3, B): b"b1"}
+    base.close()
+
+
+def test_a_full_map_is_the_owners_to_grow(tmp_path: Path, helper: Helper) -> None:
+    files = Files(tmp_path, [{PREFIX + b"%d" % number: bytes(3000)} for number in range(200)])
+    with pytest.raises(lmdb.MapFullError):
+        helper.checkpoint(files.request(200))
+    base = files.base()
+    assert rows_of(base) == {}
+    assert base.read_boundary() == 0
+    base.close()
+    request = msgspec.structs.replace(files.request(200), map_size=MAP * 16)
+    assert helper.checkpoint(request) == Applied(rows=200, kept=0)
+
+
+def test_an_error_in_the_helper_is_told_and_it_goes_on_serving(files: Files, helper: Helper) -> None:
+    with pytest.raises(Error, match=r"CorruptionError.*commit 4 is missing"):
+        helper.checkpoint(files.request(4))
+    process = helper.process_id
+    helper.checkpoint(files.request(3, live=(1,), oldest_writer=1))
+    assert helper.process_id == process
+    check_applied(files)
+
+
+def test_a_log_that_does_not_reach_far_enough_is_no_checkpoint(files: Files) -> None:
+    with pytest.raises(CorruptionError, match="commit 4 is missing"):
+        perform(files.request(4))
+    base = files.base()
+    assert base.read_boundary() == 0
+    base.close()
+
+
+def test_a_helper_that_died_is_started_again(files: Files, helper: Helper) -> None:
+    helper.checkpoint(files.request(1))
+    first = helper.process_id
+    assert first is not None
+    os.kill(first, signal.SIGKILL)
+    os.waitpid(first, 0)
+    assert helper.process_id is None
+    helper.checkpoint(files.request(3, boundary=1, live=(1,), oldest_writer=1))
+    assert helper.process_id not in (None, first)
+    check_applied(files)
+
+
+def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(files: Files, helper: Helper) -> None:
+    """The caller repeats the checkpoint in a thread: LMDB has undone what the helper was in the middle of."""
+    helper.checkpoint(files.request(1))
+    process = helper.process_id
+    assert process is not None
+    os.kill(process, signal.SIGSTOP)  # so that it cannot have answered before it is killed
+    child = os.fork()
+    if child == 0:
+        os.kill(process, signal.SIGKILL)
+        os._exit(0)
+    with pytest.raises(HelperLost):
+        helper.checkpoint(files.request(3, boundary=1))
+    os.waitpid(child, 0)
+    assert helper.process_id is None
+
+
+def test_a_helper_that_cannot_be_started_is_told_apart_too(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    with pytest.raises(HelperLost, match="no checkpoint helper could be started"):
+        helper.checkpoint(Request("", 0, "", b"", 0, 0, (), "exact", None))
+
+
+def test_closing_ends_the_process_and_may_be_repeated(files: Files) -> None:
+    helper = Helper()
+    helper.checkpoint(files.request(1))
+    process = helper.process_id
+    assert process is not None
+    helper.close()
+    helper.close()
+    assert helper.process_id is None
+    with pytest.raises(ChildProcessError):
+        os.waitpid(process, os.WNOHANG)  # it has been waited for
+
+
+def test_a_helper_that_was_never_needed_was_never_started() -> None:
+    helper = Helper()
+    assert helper.process_id is None
+    helper.close()
+
+
+# The line between the two
+
+
+@pytest.mark.parametrize("message", [b"", b"x", bytes(100_000)])
+def test_a_message_survives_the_line(message: bytes) -> None:
+    stream = io.BytesIO()
+    _send(stream, message)
+    _send(stream, b"next")
+    stream.seek(0)
+    assert _receive(stream) == message
+    assert _receive(stream) == b"next"
+    assert _receive(stream) is None
+
+
+@pytest.mark.parametrize("length", range(1, 4 + 5))
+def test_a_message_that_is_cut_short_is_none(length: int) -> None:
+    stream = io.BytesIO()
+    _send(stream, b"hello")
+    assert _receive(io.BytesIO(stream.getvalue()[:length])) is None
