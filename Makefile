@@ -25,7 +25,7 @@ demo: setup
 	@$(BIN)/python -m demo
 
 test: setup
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n 2
 
 bench: setup
 	@$(BIN)/python -m bench

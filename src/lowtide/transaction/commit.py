@@ -30,6 +30,7 @@ from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Names, Writes
 from lowtide.log.writer import LogWriter
+from lowtide.transaction.callbacks import Callback, Callbacks
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Registry
@@ -37,8 +38,6 @@ from lowtide.transaction.validate import Clash, Validator
 from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
-
-Callback = Callable[[int], None]
 
 
 class Request:
@@ -87,8 +86,7 @@ class Committer:
         self._leader = 0
         """The thread that holds the lock, written by it under the lock; 0 in between."""
         self._queue: deque[Request] = deque()
-        self._callbacks: deque[tuple[int, Callback]] = deque()
-        self._calling = threading.Lock()
+        self.callbacks = Callbacks()
         self.collected = 0
         """Versions dropped from chains so far; written under the commit lock."""
         self.collect_failures = 0
@@ -129,8 +127,8 @@ class Committer:
             raise
         if self._queue:
             self._pass_on()
-        if self._callbacks:
-            self._run_callbacks()
+        if self.callbacks.due:
+            self.callbacks.run()
         if request.error is not None:
             raise request.error
         return request.ts
@@ -238,7 +236,7 @@ class Committer:
             if registry.serializable or self._validator.recent.commits:
                 self._remember([request])
             if request.callbacks is not None:
-                self._note_callbacks([request])
+                self.callbacks.line_up(ts, request.callbacks)
             if grown:
                 self._collect_safely(grown)
         except BaseException as error:
@@ -325,7 +323,8 @@ class Committer:
         if registry.serializable or self._validator.recent.commits:
             self._remember(accepted)
         if called_back:
-            self._note_callbacks(accepted)
+            for request in accepted:
+                self.callbacks.line_up(request.ts, request.callbacks or ())
         if grown:
             self._collect_safely(grown)
 
@@ -341,12 +340,6 @@ class Committer:
         """Note new keyspaces, before publication: a commit that is visible has a name in the next checkpoint."""
         self._versions.active.names.update(names)
         self._catalog.logged(names)
-
-    def _note_callbacks(self, accepted: list[Request]) -> None:
-        """Line up the callbacks in commit order; they run when the lock is free."""
-        for request in accepted:
-            for callback in request.callbacks or ():
-                self._callbacks.append((request.ts, callback))
 
     def _collect_safely(self, keys: list[bytes]) -> None:
         """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
@@ -375,24 +368,6 @@ class Committer:
         dropped = self._versions.prune(keys, partial(prune, horizon=horizon))
         self.collected += dropped
         return dropped
-
-    def call_back(self, ts: int, callbacks: list[Callback]) -> None:
-        """Run the callbacks of a commit that is published already, after those of the commits before it."""
-        self._callbacks.extend((ts, callback) for callback in callbacks)
-        self._run_callbacks()
-
-    def _run_callbacks(self) -> None:
-        """Run the callbacks in commit order, one thread at a time. One that raises is reported and harms nobody."""
-        while self._callbacks and self._calling.acquire(blocking=False):
-            try:
-                while self._callbacks:
-                    ts, callback = self._callbacks.popleft()
-                    try:
-                        callback(ts)
-                    except Exception:
-                        logger.exception("a callback of commit %d failed; the commit stands", ts)
-            finally:
-                self._calling.release()
 
 
 def _open(gate: threading.Lock | None) -> None:

@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
 from lowtide.errors import UsageError
-from lowtide.transaction.commit import Callback
+from lowtide.transaction.callbacks import Callback
 
 if TYPE_CHECKING:
     from lowtide.transaction.transaction import Transaction

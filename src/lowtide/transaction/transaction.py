@@ -15,7 +15,8 @@ from typing import Final
 from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
 from lowtide.log.frame import Writes, encode_payload
-from lowtide.transaction.commit import Callback, Request
+from lowtide.transaction.callbacks import Callback
+from lowtide.transaction.commit import Request
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
@@ -152,7 +153,9 @@ class Transaction:
         finally:
             self._end("committed")
         if self._callbacks is not None:
-            self._engine.committer.call_back(self.ts, self._callbacks)
+            callbacks = self._engine.committer.callbacks
+            callbacks.line_up(self.ts, self._callbacks)
+            callbacks.run()
         return self.ts
 
     def _submit(self, writes: Writes, durably: bool) -> int:

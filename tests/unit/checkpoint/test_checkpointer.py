@@ -11,7 +11,7 @@ import pytest
 
 import lowtide
 from lowtide.checkpoint import checkpointer as module
-from lowtide.checkpoint.apply import Applied
+from lowtide.checkpoint.apply import Applied, apply_checkpoint
 from lowtide.errors import Error
 from tests.conftest import OpenStore
 
@@ -81,7 +81,7 @@ def test_a_checkpoint_that_is_waited_for_covers_all_that_was_committed_before_th
 
 def fail_once(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the next attempt to apply a checkpoint fail, as on a full disk."""
-    real = module.apply_checkpoint
+    real = apply_checkpoint
 
     def failing(*arguments: Any) -> Applied:
         monkeypatch.setattr(module, "apply_checkpoint", real)

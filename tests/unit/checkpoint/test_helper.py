@@ -3,45 +3,51 @@
 from __future__ import annotations
 
 import io
+import json
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import lmdb
 import msgspec
 import pytest
 
+import lowtide
 from lowtide.base.codec import encode_row, encode_tombstone
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
+from lowtide.checkpoint import helper as module
 from lowtide.checkpoint.apply import Applied
 from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, _receive, _send, perform
 from lowtide.errors import CorruptionError, Error
-from lowtide.log.disk import RealDisk
-from lowtide.log.frame import Writes, encode_payload
-from lowtide.log.writer import LogWriter
-from tests.unit.base.bases import PREFIX, STORE_ID, kept_by, rows_of, tombstones_of
+from tests.unit.base.bases import PREFIX, kept_by, rows_of, tombstones_of
 
 A, B = PREFIX + b"a", PREFIX + b"b"
 MAP = 1 << 18
 
 
 class Files:
-    """The files that a helper is given: a base that holds nothing, and a log of a few commits."""
+    """The files that a helper is given: a base that holds nothing, and the log of a store with a few commits."""
 
-    def __init__(self, path: Path, commits: list[Writes]) -> None:
+    def __init__(self, path: Path, commits: list[dict[bytes, bytes | None]]) -> None:
         self.path = path
-        for name in ("base", "log"):
-            (path / name).mkdir()
+        with lowtide.open(path / "store", durability="relaxed", checkpoint_bytes=1 << 40) as store:
+            for commit in commits:
+                with store.transaction() as tx:
+                    for key, value in commit.items():
+                        if value is None:
+                            tx.keyspace("fruit").delete(key)
+                        else:
+                            tx.keyspace("fruit").put(key, value)
+            shutil.copytree(path / "store" / "log", path / "log")
+        (path / "base").mkdir()
+        self.store_id = bytes.fromhex(json.loads((path / "store" / "store.json").read_text())["store"])
         base = Base(path / "base", MAP, create=True)
-        base.initialise(STORE_ID)
+        base.initialise(self.store_id)
         base.close()
-        log = LogWriter(RealDisk(), path / "log", STORE_ID, 4096)
-        log.start(0, 1)
-        for ts, writes in enumerate(commits, 1):
-            log.append(ts, [encode_payload((0.0, writes, {"fruit": PREFIX} if ts == 1 else None))], durably=False)
-        log.close()
 
     def request(
         self,
@@ -52,7 +58,7 @@ class Files:
         oldest_writer: int | None = None,
     ) -> Request:
         base, log = str(self.path / "base"), str(self.path / "log")
-        return Request(base, MAP, log, STORE_ID, boundary, upto, live, collector, oldest_writer)
+        return Request(base, MAP, log, self.store_id, boundary, upto, live, collector, oldest_writer)
 
     def base(self) -> Base:
         return Base(self.path / "base", MAP)
@@ -60,7 +66,7 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    return Files(tmp_path, [{A: b"a1", B: b"b1"}, {A: b"a2"}, {A: b"a3", B: None}])
+    return Files(tmp_path, [{b"a": b"a1", b"b": b"b1"}, {b"a": b"a2"}, {b"a": b"a3", b"b": None}])
 
 
 @pytest.fixture
@@ -74,7 +80,8 @@ def check_applied(files: Files) -> None:
     """That the three commits were applied for a reader and a writer at 1."""
     base = files.base()
     assert rows_of(base) == {A: encode_row(3, b"a3"), B: encode_tombstone(3)}
-    assert kept_by(base) == {Interval(1, 2, A): b"a1", Interval(1, 3, B): b"b1"}
+    # Nobody sees the version at 2, so it is not even read into a chain: the one before it ends where the next begins.
+    assert kept_by(base) == {Interval(1, 3, A): b"a1", Interval(1, 3, B): b"b1"}
     assert tombstones_of(base) == [(3, B)]
     assert base.saved_keyspaces() == [("fruit", PREFIX)]
     assert base.read_boundary() == 3
@@ -107,7 +114,7 @@ def test_the_helper_follows_the_collector_of_its_owner(files: Files, helper: Hel
 
 
 def test_a_full_map_is_the_owners_to_grow(tmp_path: Path, helper: Helper) -> None:
-    files = Files(tmp_path, [{PREFIX + b"%d" % number: bytes(3000)} for number in range(200)])
+    files = Files(tmp_path, [{b"%d" % number: bytes(3000)} for number in range(200)])
     with pytest.raises(lmdb.MapFullError):
         helper.checkpoint(files.request(200))
     base = files.base()
@@ -147,19 +154,22 @@ def test_a_helper_that_died_is_started_again(files: Files, helper: Helper) -> No
     check_applied(files)
 
 
-def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(files: Files, helper: Helper) -> None:
+def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(
+    files: Files, helper: Helper, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The caller repeats the checkpoint in a thread: LMDB has undone what the helper was in the middle of."""
     helper.checkpoint(files.request(1))
     process = helper.process_id
     assert process is not None
-    os.kill(process, signal.SIGSTOP)  # so that it cannot have answered before it is killed
-    child = os.fork()
-    if child == 0:
+
+    def receive(stream: IO[bytes]) -> bytes | None:
         os.kill(process, signal.SIGKILL)
-        os._exit(0)
+        return _receive(stream)
+
+    os.kill(process, signal.SIGSTOP)  # so that it cannot have answered before it is killed
+    monkeypatch.setattr(module, "_receive", receive)
     with pytest.raises(HelperLost):
         helper.checkpoint(files.request(3, boundary=1))
-    os.waitpid(child, 0)
     assert helper.process_id is None
 
 

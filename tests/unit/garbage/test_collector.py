@@ -54,7 +54,8 @@ class Around:
     def commit(self, *keys: bytes) -> None:
         self.published += 1
         grown = self.versions.publish(self.published, {PREFIX + key: b"x" for key in keys})
-        self.versions.drop_superseded(grown, self._sample().needs)
+        horizon = self._sample()
+        self.versions.prune(grown, lambda chain: prune(chain, horizon))
 
     def release(self, ts: int) -> None:
         """The end of a snapshot, as the store tells it."""
@@ -114,16 +115,28 @@ def test_what_cannot_be_pruned_at_once_is_left_to_the_background(around: Around)
 
 
 @pytest.mark.parametrize("oldest", [True, False])
-def test_many_held_chains_are_left_to_the_background(around: Around, oldest: bool) -> None:
-    keys = [b"%03d" % number for number in range(module._AT_ONCE + 1)]
+def test_of_many_held_chains_a_few_are_pruned_at_once_and_the_rest_in_the_background(
+    around: Around, oldest: bool
+) -> None:
+    keys = [b"%03d" % number for number in range(module._AT_ONCE + 5)]
     around.commit(*keys)
     around.live = {1} if oldest else {0, 1}
     around.commit(*keys)
     around.release(1)
-    assert around.pruned == []
+    assert around.versions.active.versions == len(keys) + 5
     assert around.collector.wanted
-    assert around.collector.collect() == len(keys)
+    assert around.collector.collect() == 5
     assert around.versions.active.versions == len(keys)
+
+
+def test_a_little_garbage_is_not_worth_a_pass(around: Around) -> None:
+    keys = [b"%03d" % number for number in range(module._AT_ONCE + 2)]
+    around.commit(*keys)
+    around.live = {1}
+    around.commit(*keys)
+    around.release(1)
+    assert around.versions.active.versions == len(keys) + 2, "fewer than the threshold"
+    assert not around.collector.wanted
 
 
 def test_a_pass_that_found_little_is_not_repeated_at_once(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,239 @@
+"""Everything behind an open store: the parts, wired to each other, opened and closed together."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import weakref
+from pathlib import Path
+
+from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.errors import Error, UsageError
+from lowtide.garbage.account import held_alone, superseded
+from lowtide.garbage.collector import Collector
+from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.log.syncer import Syncer
+from lowtide.maintenance import Maintenance
+from lowtide.options import Options
+from lowtide.recovery.opening import LOCK, Opened, open_files
+from lowtide.recovery.ownership import Ownership
+from lowtide.stats import SnapshotStats, Stats
+from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.commit import Committer
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.registry import Registry
+from lowtide.transaction.validate import Validator
+from lowtide.versions.layers import VersionStore
+from lowtide.versions.visibility import Reader
+
+logger = logging.getLogger("lowtide")
+
+
+class Parts:
+    """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self._options = options
+        self._ownership = Ownership(path / LOCK)
+        self._given_back = False
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._ownership.release)
+            opened = open_files(path, options)
+            undo.callback(opened.base.close)
+            undo.callback(opened.log.close)
+            self._wire(path, options, opened, undo)
+            undo.pop_all()
+        _open_stores.add(self)
+
+    def _wire(self, path: Path, options: Options, opened: Opened, undo: contextlib.ExitStack) -> None:
+        self.case, self.replayed = opened.case, opened.replayed
+        self.log, self.base = opened.log, opened.base
+        self.versions = VersionStore(opened.last_ts)
+        self.registry = Registry(opened.last_ts)
+        self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
+        catalog = Catalog(self.base.saved_keyspaces())
+        validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
+        self.committer = Committer(
+            self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
+        )
+        self._checkpoint_versions = options.checkpoint_versions
+        self.maintenance = Maintenance(self._maintain)
+        undo.callback(self.maintenance.close)
+        self.checkpointer = Checkpointer(
+            options,
+            opened.store_id,
+            path / "log",
+            self.log,
+            self.versions,
+            self.base,
+            self.committer.exclusive,
+            self.registry.last_published,
+            self._sample_at,
+            self._checkpoint_applied,
+        )
+        self.collector = Collector(
+            self.versions,
+            self.base,
+            options.collect_threshold,
+            self._prune,
+            self._sample,
+            self.registry.oldest_writer,
+            self.maintenance.wake,
+        )
+        durable = options.durability == "full"
+        self.syncer = None if durable else Syncer(self.log, options.sync_interval)
+        if self.syncer is not None:
+            undo.callback(self.syncer.close)
+        self.engine = Engine(
+            options.clock.monotonic,
+            options.clock.time,
+            catalog,
+            self.registry,
+            self.reader,
+            self.committer,
+            durable,
+            self.log.sync,
+            self._released,
+            self.collector.dropped,
+            options.read_only,
+        )
+
+    # What the parts ask of each other
+
+    def _sample(self) -> Exact:
+        """The horizon now. ``published`` is read before the live snapshots are: see garbage.horizon."""
+        return self._sample_at(self.registry.published)[0]
+
+    def _sample_at(self, bound: int) -> tuple[Exact, int | None]:
+        horizon = make_horizon(self._options.collector, self.registry.timestamps(), bound)
+        return horizon, self.registry.oldest_writer()
+
+    def _prune(self, budget: int, wait: bool) -> int | None:
+        if wait:
+            with self.committer.exclusive():
+                return self.committer.collect(budget)
+        return self.committer.try_exclusive(lambda: self.committer.collect(budget, newest=True))
+
+    def _checkpoint_applied(self, live: tuple[int, ...]) -> None:
+        """Those for whom a checkpoint kept versions, and who ended while it did, are released now."""
+        for ts in set(live) - set(self.registry.timestamps()):
+            self._released(ts)
+
+    def _released(self, ts: int) -> None:
+        if not self.engine.closed:
+            oldest = min(self.registry.timestamps(), default=ts) >= ts
+            self.collector.released(ts, self.registry.published, oldest)
+
+    def _after_commit(self) -> None:
+        """Under the commit lock, after each group: have the background do what is due."""
+        log = self.log
+        if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
+            self.syncer.dirty.set()
+        if (
+            log.position > log.spare_mark
+            or log.appended >= self.checkpointer.due_at
+            or self.versions.active.versions >= self._checkpoint_versions
+        ):
+            self.maintenance.wake()
+
+    def _checkpoint_due(self) -> bool:
+        return (
+            self.log.appended >= self.checkpointer.due_at or self.versions.active.versions >= self._checkpoint_versions
+        )
+
+    def _maintain(self) -> None:
+        self.log.prepare_spare()
+        if self._checkpoint_due() and self.checkpointer.may_try() and self.log.failure is None:
+            self.base.clear_dead_readers()
+            with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
+                self.checkpointer.run(wait=False)
+        if self.collector.wanted:
+            self.collector.collect()
+
+    def stats(self) -> Stats:
+        bound = self.registry.published
+        entries = self.registry.entries()
+        live = tuple(sorted({entry.ts for entry in entries}))
+        held = held_alone(live, superseded(self.versions, self.base)) if live else {}
+        now = self._options.clock.monotonic()
+        layers = self.versions.layers
+        return Stats(
+            last_commit=bound,
+            low_water_mark=live[0] if live else bound,
+            boundary=self.versions.boundary,
+            versions=sum(layer.versions for layer in layers),
+            chains=sum(len(layer.chains) for layer in layers),
+            version_bytes=sum(layer.bytes for layer in layers),
+            history=self.base.count_history(),
+            log_bytes=self.log.bytes_kept,
+            snapshots=[
+                SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), held.get(entry.ts, 0))
+                for entry in entries
+            ],
+            pins=[],
+            collected=self.committer.collected + self.collector.swept,
+            checkpoints=self.checkpointer.count,
+            checkpoint_failures=self.checkpointer.failures,
+            last_checkpoint_failure=self.checkpointer.last_failure,
+            collect_failures=self.committer.collect_failures + self.collector.failures,
+            failure=str(self.log.failure) if self.log.failure is not None else None,
+        )
+
+    def check_open(self) -> None:
+        if self.engine.closed:
+            raise UsageError(self.engine.closed)
+
+    def close(self) -> None:
+        """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way. Every step may
+        be repeated, for a close that was interrupted."""
+        if self._given_back:
+            return
+        with contextlib.ExitStack() as stack:
+            for step in (
+                self._ownership.release,
+                self.base.close,
+                self.log.close,
+                self.checkpointer.close,
+                self._last_checkpoint,
+                self.syncer.close if self.syncer is not None else lambda: None,
+                self.maintenance.close,
+            ):
+                stack.callback(step)
+            with self.committer.exclusive():
+                self._refuse_everything("the store is closed")
+        self._given_back = True
+        _open_stores.discard(self)
+
+    def _last_checkpoint(self) -> None:
+        """Leave the base up to date. Not needed for safety: the log has everything."""
+        try:
+            if self.log.failure is None and not self.base.closed:
+                self.log.mark()
+                self.checkpointer.run()
+        except (Error, OSError) as error:
+            logger.warning("closed without a last checkpoint, the log has everything: %s", error)
+
+    def _refuse_everything(self, reason: str) -> None:
+        self.engine.closed = reason
+        self.committer.closed = UsageError(reason)
+        self.versions.close(reason)
+
+    def abandon(self) -> None:
+        """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""
+        self._given_back = True
+        self._refuse_everything("this store was opened before a fork; use it in the parent, or open it anew there")
+        self.base.abandon()
+        self.checkpointer.abandon()
+        self._ownership.abandon()
+
+
+_open_stores: weakref.WeakSet[Parts] = weakref.WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for parts in list(_open_stores):
+        parts.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)

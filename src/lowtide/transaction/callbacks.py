@@ -1,0 +1,42 @@
+"""Callbacks of commits: after publication, in commit order, one thread at a time.
+
+Who writes: the leader of a commit group lines them up under the commit lock; whoever has just committed runs them
+when that lock is free again, unless another thread is at it. So a callback may itself commit.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+
+logger = logging.getLogger("lowtide")
+
+Callback = Callable[[int], None]
+"""Called with the timestamp of the commit."""
+
+
+class Callbacks:
+    """The callbacks that are due, oldest commit first."""
+
+    def __init__(self) -> None:
+        self.due: deque[tuple[int, Callback]] = deque()
+        self._running = threading.Lock()
+
+    def line_up(self, ts: int, callbacks: Iterable[Callback]) -> None:
+        for callback in callbacks:
+            self.due.append((ts, callback))
+
+    def run(self) -> None:
+        """Run what is due. A callback that raises is reported and harms nobody."""
+        while self.due and self._running.acquire(blocking=False):
+            try:
+                while self.due:
+                    ts, callback = self.due.popleft()
+                    try:
+                        callback(ts)
+                    except Exception:
+                        logger.exception("a callback of commit %d failed; the commit stands", ts)
+            finally:
+                self._running.release()
