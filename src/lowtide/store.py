@@ -116,7 +116,12 @@ class Store:
     # Upkeep, which the background does by itself
 
     def checkpoint(self) -> None:
-        """Bring everything committed so far to the base. Readers and writers go on meanwhile."""
+        """Bring everything committed so far to the base. Readers and writers go on meanwhile.
+
+        >>> store.checkpoint()
+        >>> store.stats().versions
+        0
+        """
         self._parts.check_open()
         self._parts.checkpointer.run()
 

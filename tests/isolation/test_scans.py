@@ -98,6 +98,30 @@ def test_a_scan_does_not_see_own_writes_made_after_it_began_and_the_next_one_doe
     assert again == {key: number + 1 for name, number in expected.items() for key in (name, name + "-copy")}
 
 
+@pytest.mark.usefixtures("tiny_chunks")
+@BOTH_WAYS
+@pytest.mark.parametrize("level", BUFFERED)
+def test_own_writes_are_shown_as_they_were_when_the_scan_was_asked_for(
+    world: World, level: Isolation, reverse: bool
+) -> None:
+    """P4: also those that the scan has still to come to, and also before its first entry is taken."""
+    world.fill(a=1, g=1)
+    tx = world.begin(level)
+    for key in "bcde":
+        put(tx, key, 2)
+    entries = scan(tx, reverse=reverse)
+    put(tx, "b", 3)
+    put(tx, "bb", 3)
+    seen = [next(entries)]
+    world.meanwhile()
+    put(tx, "c", 3)
+    delete(tx, "d")
+    put(tx, "dd", 3)
+    delete(tx, "a" if reverse else "g")
+    seen += entries
+    assert seen == in_order([("a", 1), ("b", 2), ("c", 2), ("d", 2), ("e", 2), ("g", 1)], reverse)
+
+
 @BOTH_WAYS
 @pytest.mark.parametrize("level", ONE_SNAPSHOT)
 def test_removing_each_result_and_adding_others_while_iterating_yields_exactly_the_results(

@@ -196,8 +196,9 @@ def test_reads_inside_a_savepoint_that_was_rolled_back_still_count(world: World)
 
 
 def test_a_read_that_saw_the_newest_state_is_no_conflict(world: World) -> None:
-    """Also where the change is the very last commit before begin."""
+    """Also where the change is the very last commit before begin, and is still remembered for an older one's sake."""
     world.fill(**START)
+    older = world.begin(Isolation.SERIALIZABLE)
     for number in range(4):
         world.put("d", number)
         world.meanwhile()
@@ -205,6 +206,7 @@ def test_a_read_that_saw_the_newest_state_is_no_conflict(world: World) -> None:
         assert rows(tx)["d"] == number
         put(tx, "mine", number)
         assert commits(tx)
+    assert rows(older) == START
 
 
 def test_the_error_names_what_was_read_and_who_changed_it(world: World) -> None:

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, settings
 
 SCALE = float(os.environ.get("LOWTIDE_PROPERTIES", "1"))
 
-thorough = settings(max_examples=int(400 * SCALE))
+thorough = settings(max_examples=int(250 * SCALE))
 """For pure functions, which are cheap to try."""
 
 with_files = settings(max_examples=max(1, int(60 * SCALE)), stateful_step_count=40)

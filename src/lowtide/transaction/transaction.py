@@ -65,6 +65,7 @@ class Transaction:
 
     @property
     def isolation(self) -> Isolation:
+        """The level that this transaction was begun at."""
         return self._policy.level
 
     # Reading and writing, by full key
@@ -226,7 +227,13 @@ class Transaction:
 
     def on_commit(self, callback: Callback) -> None:
         """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails, or if the
-        savepoint that this is called in is rolled back."""
+        savepoint that this is called in is rolled back.
+
+        >>> with store.transaction() as tx:
+        ...     tx.keyspace("fruit").put(b"fig", b"green")
+        ...     tx.on_commit(lambda ts: print("it is committed"))
+        it is committed
+        """
         if self._state:
             raise self._finished()
         self._callbacks = [*(self._callbacks or ()), callback]

@@ -1,0 +1,213 @@
+"""The equation of garbage over chains, base and history together, with a real LMDB (G2, G4, G6, K1, K2, C4).
+
+The parts are driven by hand here, step by step as the committer, the checkpointer and the collector do it, in any order
+that the locks of the store allow. Whoever lives must read the same after every single step, and whoever may still
+commit must learn of the same conflicts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from contextlib import ExitStack
+from functools import partial
+
+import hypothesis.strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from lowtide.base.codec import is_tombstone, row_ts
+from lowtide.checkpoint.apply import Changes, Target, apply_checkpoint, changes_of
+from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.prune import prune
+from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
+from lowtide.log.frame import Commit, Writes
+from lowtide.versions.chain import versions_of
+from lowtide.versions.layers import VersionStore
+from lowtide.versions.visibility import Range, Reader
+from tests.property.profile import with_files
+from tests.unit.base.bases import PREFIX, kept_by, new_base, rows_of, tombstones_of
+
+KEYS = [PREFIX + name for name in (b"a", b"b", b"c", b"d")]
+writes = st.dictionaries(st.sampled_from(KEYS), st.none() | st.binary(max_size=2), min_size=1, max_size=3)
+
+
+class Shelving(RuleBasedStateMachine):
+    """All the places where a version can be. ``published`` makes this the reader's registry."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._stack = ExitStack()
+        self.base = self._stack.enter_context(new_base())
+        self.versions = VersionStore(0)
+        self.published = 0
+        self.reader = Reader(self.versions, self.base, self, 3)
+        self.collector = "exact"
+        self.log: list[Commit] = []
+        self.live: list[tuple[int, bool]] = []
+        """The timestamps of those who live, and whether they may commit."""
+        self.ended: list[int] = []
+        self.rest: list[Stretch] = []
+        self.target: Target | None = None
+        self.applied = False
+
+    def teardown(self) -> None:
+        self._stack.close()
+
+    @initialize(collector=st.sampled_from(["exact", "exact", "watermark"]))
+    def choose(self, collector: str) -> None:
+        self.collector = collector
+
+    # The model
+
+    def value_at(self, key: bytes, ts: int) -> bytes | None:
+        return next((each.writes[key] for each in reversed(self.log) if each.ts <= ts and key in each.writes), None)
+
+    def last_change(self, key: bytes) -> int:
+        return next((each.ts for each in reversed(self.log) if key in each.writes), 0)
+
+    # The parts at work
+
+    def horizon(self, bound: int) -> Exact:
+        return make_horizon(self.collector, (ts for ts, _ in self.live), bound)
+
+    def oldest_writer(self) -> int | None:
+        return min((ts for ts, writer in self.live if writer), default=None)
+
+    @rule(change=writes, prunes=st.booleans())
+    def commit(self, change: Writes, prunes: bool) -> None:
+        """Pruning may fail or be put off; it must not matter to anybody."""
+        ts = self.published + 1
+        grown = self.versions.publish(ts, change)
+        self.everybody_reads_an_instant()  # which this commit is not yet part of
+        self.published = ts
+        self.log.append(Commit(ts, 0.0, change))
+        self.versions.active.held.update(dict.fromkeys(grown))
+        if prunes:
+            horizon = self.horizon(ts)
+            self.versions.prune(grown, lambda chain: prune(chain, horizon))
+
+    @rule(writer=st.booleans())
+    def begin(self, writer: bool) -> None:
+        self.live.append((self.published, writer))
+
+    @precondition(lambda self: self.live)
+    @rule(data=st.data())
+    def end(self, data: st.DataObject) -> None:
+        self.ended.append(self.live.pop(data.draw(st.integers(0, len(self.live) - 1)))[0])
+
+    @rule(budget=st.integers(1, 4))
+    def collect_chains(self, budget: int) -> None:
+        horizon = self.horizon(self.published)
+        self.versions.prune(list(self.versions.active.held)[:budget], lambda chain: prune(chain, horizon))
+
+    @precondition(lambda self: self.versions.frozen is None)
+    @rule()
+    def freeze(self) -> None:
+        self.versions.freeze(self.published)
+
+    @precondition(lambda self: self.versions.frozen is not None and self.target is None)
+    @rule()
+    def sample(self) -> None:
+        """Who begins after this is not in the sample; who ends after this may leave garbage in the history."""
+        upto = self.versions.frozen_upto
+        self.target = Target(self.versions.boundary, upto, self.horizon(upto), self.oldest_writer())
+        self.base.history_below = max(self.base.history_below, upto)
+
+    @precondition(lambda self: self.target is not None and not self.applied)
+    @rule(by_helper=st.booleans())
+    def apply(self, by_helper: bool) -> None:
+        """From the frozen chains, or as the helper does from the log."""
+        assert self.target is not None
+        assert self.versions.frozen is not None
+        changes = Changes(self.versions.frozen.chains, {})
+        if by_helper:
+            commits = [each for each in self.log if self.target.boundary < each.ts <= self.target.upto]
+            changes = changes_of(commits, self.target.horizon)
+        apply_checkpoint(self.base, changes, self.target)
+        self.applied = True
+
+    @precondition(lambda self: self.applied)
+    @rule()
+    def drop(self) -> None:
+        assert self.target is not None
+        self.versions.drop_frozen()
+        self.ended += set(self.target.horizon.live) - {ts for ts, _ in self.live}
+        self.target, self.applied = None, False
+
+    @rule(budget=st.integers(1, 3))
+    def sweep(self, budget: int) -> None:
+        horizon = self.horizon(self.published)
+        wanted = self.rest + stretches(self.ended, horizon.live)
+        self.ended.clear()
+        self.rest = sweep_history(self.base, lambda: self.horizon(self.published), wanted, budget).rest
+
+    @rule(budget=st.integers(1, 3))
+    def sweep_tombstones(self, budget: int) -> None:
+        oldest = self.oldest_writer()
+        sweep_tombstones(self.base, self.published if oldest is None else oldest, budget)
+
+    # What must hold
+
+    @invariant()
+    def everybody_reads_an_instant(self) -> None:
+        """Every live snapshot its own, and one that would begin now the last one that is published."""
+        for ts in {self.published, *(ts for ts, _ in self.live)}:
+            expected = {key: value for key in KEYS if (value := self.value_at(key, ts)) is not None}
+            found = {key: value for key in KEYS if (value := self.reader.get(key, ts)) is not None}
+            assert found == expected
+            for reverse in (False, True):
+                scan = self.reader.scan(Range(PREFIX, None, reverse), partial(int, ts), None)
+                in_order = sorted(expected.items(), reverse=reverse)
+                assert [entry for chunk in scan for entry in chunk] == [
+                    (key[len(PREFIX) :], value) for key, value in in_order
+                ]
+        for layer in self.versions.layers:
+            layer.check()
+
+    @invariant()
+    def every_writer_learns_of_its_conflicts(self) -> None:
+        for ts in {self.published, *(ts for ts, writer in self.live if writer)}:
+            for key in KEYS:
+                changed = self.versions.changed_at(key)
+                changed = self.base.changed_at(key) if changed is None else changed
+                assert (changed > ts) == (self.last_change(key) > ts), "a conflict was lost or invented"
+
+    @rule()
+    def collect_everything(self) -> None:
+        """After a thorough collection exactly what somebody sees is left."""
+        horizon = self.horizon(self.published)
+        self.versions.prune(list(self.versions.active.held), lambda chain: prune(chain, horizon))
+        sweep_history(self.base, lambda: horizon, [EVERYTHING], 1 << 62)
+        oldest = self.oldest_writer()
+        sweep_tombstones(self.base, self.published if oldest is None else oldest, 1 << 62)
+        self.ended, self.rest = [], []
+        if self.collector == "exact":
+            self.expect_exactly_what_is_seen()
+        for key, row in rows_of(self.base).items():
+            if is_tombstone(row):
+                assert oldest is not None
+                assert oldest < row_ts(row)
+                assert (row_ts(row), key) in tombstones_of(self.base)
+
+    def expect_exactly_what_is_seen(self) -> None:
+        live = {ts for ts, _ in self.live}
+        for chain in self.versions.active.chains.values():
+            versions = list(versions_of(chain))
+            for (end, _), (begin, _) in itertools.pairwise(versions):
+                assert any(begin <= ts < end for ts in live), (versions, live)
+        for interval in kept_by(self.base):
+            assert any(interval.begin <= ts < interval.end for ts in live), (interval, live)
+
+    @rule()
+    def budgeted_sweeps_find_what_a_thorough_one_finds(self) -> None:
+        """Once all that ended was reported and swept, nothing is left for a sweep of everything."""
+        if self.target is not None:
+            return
+        horizon = self.horizon(self.published)
+        wanted = self.rest + stretches(self.ended, horizon.live)
+        sweep_history(self.base, lambda: horizon, wanted, 1 << 62)
+        self.ended, self.rest = [], []
+        assert sweep_history(self.base, lambda: horizon, [EVERYTHING], 1 << 62).dropped == 0
+
+
+TestShelving = Shelving.TestCase
+TestShelving.settings = with_files
