@@ -160,6 +160,9 @@ class Shelving(RuleBasedStateMachine):
                 assert [entry for chunk in scan for entry in chunk] == [
                     (key[len(PREFIX) :], value) for key, value in in_order
                 ]
+
+    @invariant()
+    def the_counters_are_exact(self) -> None:
         for layer in self.versions.layers:
             layer.check()
 

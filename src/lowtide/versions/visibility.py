@@ -124,7 +124,7 @@ class Reader:
             changed, last = self._base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
             if changed:
                 return changed[0], self._base.changed_at(changed[0])
-            rest = rest.beyond(last) if last is not None else None
+            rest = Range(last + b"\x00", rest.high) if last is not None else None
         return None
 
     def scan(self, wanted: Range, ts: Callable[[], int], own: Writes | None) -> Iterator[list[tuple[bytes, bytes]]]:
