@@ -10,6 +10,7 @@ import contextlib
 import dis
 import functools
 import sys
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -22,6 +23,7 @@ from tests.support.schedule import POINTS
 
 assert lowtide.__file__ is not None
 _PACKAGE = str(Path(lowtide.__file__).parent)
+_FINALIZER = weakref.finalize.__call__.__code__
 
 Trace = Callable[[FrameType, str, Any], Any]
 
@@ -108,43 +110,50 @@ def _handlers(code: CodeType) -> Callable[[int], int | None]:
 
 
 Place = tuple[str, str, int, int]
-"""File, function, offset of an instruction, and how often this run came by it before (which counts up to once)."""
+"""File, function, offset of an instruction, and how often the run had come by it before."""
 
 
 @contextlib.contextmanager
-def interrupted(tried: set[Place], error: BaseException) -> Iterator[list[str]]:
+def interrupted(
+    tried: set[Place], error: BaseException, *, visits: int = 2, sparing: tuple[str, ...] = ()
+) -> Iterator[list[str]]:
     """Raise ``error`` at the first place inside the package where a signal could be delivered and that is not in
-    ``tried``, and put it there. Repeated until nothing is raised, the same work is interrupted everywhere.
+    ``tried``, and put it there. Repeated until nothing is raised, the same work is interrupted everywhere: at each
+    place, the first so many ``visits`` that a run pays to it.
 
     Yields a list that tells the place once it was reached; it stays empty when all places were tried. Destructors are
-    left out: the interpreter swallows what they raise.
+    left out, since the interpreter swallows what they raise, and the functions named by ``sparing``.
     """
     reached: list[str] = []
-    visits: Counter[tuple[str, str, int]] = Counter()
+    visited: Counter[tuple[str, str, int]] = Counter()
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE) or code.co_name == "__del__":
+        if not code.co_filename.startswith(_PACKAGE):
             return None
         if event == "call":
             frame.f_trace_opcodes = True
         elif event == "opcode" and not reached and frame.f_lasti in _interruptible(code):
             where = (code.co_filename, code.co_qualname, frame.f_lasti)
-            place = (*where, min(visits[where], 1))
-            visits[where] += 1
-            if place not in tried and not _in_destructor(frame):
+            place = (*where, min(visited[where], visits - 1))
+            visited[where] += 1
+            if place not in tried and code.co_qualname not in sparing and not _in_destructor(frame):
                 tried.add(place)
                 reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_qualname}")
                 raise error
         return trace
 
-    with _tracing(trace):
-        yield reached
+    try:
+        with _tracing(trace):
+            yield reached
+    finally:
+        # The error, the frames it came through and the trace function refer to each other: let go of what they hold.
+        error.__traceback__ = None
 
 
 def _in_destructor(frame: FrameType | None) -> bool:
     while frame is not None:
-        if frame.f_code.co_name == "__del__":
+        if frame.f_code.co_name == "__del__" or frame.f_code is _FINALIZER:
             return True
         frame = frame.f_back
     return False

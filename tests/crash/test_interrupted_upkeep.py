@@ -7,22 +7,26 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import lmdb
 import pytest
 
 import lowtide
 from tests.crash.interrupts import Place, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
 
+HANDING_OVER = ("Parts.__init__", "Store.__init__")
+"""An interrupt between the last step of an opening and its return leaves an open store that nobody has: no program can
+do anything about that."""
+
 
 def press(tried: set[Place], work: Callable[[], object]) -> list[str]:
     """Do ``work``, interrupted at the next place; returns the place, or nothing when all were tried."""
-    with interrupted(tried, KeyboardInterrupt("pressed by the test")) as reached:
+    error = KeyboardInterrupt("pressed by the test")
+    with interrupted(tried, error, visits=1, sparing=HANDING_OVER) as reached:
         try:
             work()
         except KeyboardInterrupt:
             assert reached
-    # The trace function, the error and the frames it came through refer to each other: let go of what they hold.
-    gc.collect()
     return reached
 
 
@@ -99,18 +103,28 @@ def test_an_interrupt_anywhere_in_an_opening_leaves_a_store_that_can_be_opened(t
     while reached:
         copy = killed(path, tmp_path / "copy")
         reached = press(tried, lambda copy=copy: lowtide.open(copy, **SMALL).close())  # type: ignore[misc]
-        assert reopened(copy) == model.content, f"after an interrupt in {reached}"
+        with opened_again(copy) as again:
+            assert content_of(again) == model.content, f"after an interrupt in {reached}"
         shutil.rmtree(copy)
     assert len(tried) > 100, "the opening was hardly traced"
 
 
 def test_an_interrupt_anywhere_in_the_making_leaves_a_store_that_can_be_made(tmp_path: Path) -> None:
     tried, reached = set[Place](), ["somewhere"]
+    path = tmp_path / "store"
     while reached:
-        path = tmp_path / "store"
-        reached = press(tried, lambda path=path: lowtide.open(path, **SMALL).close())  # type: ignore[misc]
-        with lowtide.open(path, **SMALL) as store:
+        reached = press(tried, lambda: lowtide.open(path, **SMALL).close())
+        with opened_again(path) as store:
             commit(store, both(1))
-        assert reopened(path)["left"] == {b"key 1": b"1."}, f"after an interrupt in {reached}"
+            assert content_of(store)["left"] == {b"key 1": b"1."}, f"after an interrupt in {reached}"
         shutil.rmtree(path)
     assert len(tried) > 100, "the making was hardly traced"
+
+
+def opened_again(path: Path) -> lowtide.Store:
+    """The store, opened after an interrupted opening: what was half open goes with the last reference to it."""
+    try:
+        return lowtide.open(path, **SMALL)
+    except (lowtide.Error, lmdb.Error):
+        gc.collect()
+        return lowtide.open(path, **SMALL)

@@ -153,6 +153,20 @@ def test_in_a_group_a_serializable_reader_conflicts_with_members_before_it_only(
     assert outcome == [True, True, False, False, False, True]
 
 
+def test_a_serializable_transaction_conflicts_with_any_member_of_a_group_that_committed_meanwhile(world: World) -> None:
+    world.fill(a=0, b=0, c=0)
+    readers = {name: world.begin(Isolation.SERIALIZABLE) for name in "abc"}
+    for name, tx in readers.items():
+        get(tx, name)
+        put(tx, f"by-{name}", 1)
+    writers = [world.begin(), world.begin()]
+    put(writers[0], "a", 1)
+    put(writers[1], "b", 1)
+    assert commit_as_one_group(world.store, writers) == [True, True]
+    world.meanwhile()
+    assert {name: commits(tx) for name, tx in readers.items()} == {"a": False, "b": False, "c": True}
+
+
 def test_in_a_group_the_weaker_levels_are_always_accepted(world: World) -> None:
     world.fill(hot=0)
     open_ones = [world.begin(level) for level in (Isolation.READ_COMMITTED, Isolation.SNAPSHOT_READ) * 2]

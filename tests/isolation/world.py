@@ -39,8 +39,7 @@ class Place:
 PLACES = {
     "chains": Place(),
     "base": Place(settled=True),
-    "moving": Place(settled=True, moving=True),
-    "moving-chains": Place(moving=True, options={"checkpointer": "thread", "collect_threshold": 1}),
+    "moving": Place(settled=True, moving=True, options={"checkpointer": "thread", "collect_threshold": 1}),
     "frozen": Place(settled=True, halfway="checkpoint.sampled", options={"checkpointer": "thread"}),
     "applied": Place(halfway="checkpoint.applied", options={"checkpointer": "thread"}),
 }

@@ -11,7 +11,7 @@ SCALE = float(os.environ.get("LOWTIDE_PROPERTIES", "1"))
 thorough = settings(max_examples=int(250 * SCALE))
 """For pure functions, which are cheap to try."""
 
-with_files = settings(max_examples=max(1, int(150 * SCALE)), stateful_step_count=40)
+with_files = settings(max_examples=max(1, int(150 * SCALE)), stateful_step_count=50)
 """For what opens files."""
 
 whole_store = settings(

@@ -180,9 +180,15 @@ class Committer:
                 # Into the group before out of the queue: an interrupt in between must not lose it.
                 group.append(queue[0])
                 queue.popleft()
-        finally:
-            if group:
-                self._commit(group)
+            self._commit(group)
+        except BaseException:
+            # An interrupt: nobody may be left waiting. A gate that was opened already takes no harm.
+            for request in group:
+                if not request.done:
+                    request.error = TransientError("the thread that led this commit was interrupted; begin anew")
+                    request.done = True
+                _open(request.gate)
+            raise
 
     def _commit(self, group: list[Request]) -> None:
         """Validate, stamp, log and publish a group. The caller holds the lock."""

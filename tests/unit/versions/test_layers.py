@@ -6,7 +6,7 @@ from functools import partial
 
 import hypothesis.strategies as st
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from lowtide.errors import UsageError
@@ -87,6 +87,7 @@ class Versions(RuleBasedStateMachine):
 
 
 TestVersions = Versions.TestCase
+TestVersions.settings = settings(max_examples=60)
 
 
 def test_publishing_returns_the_keys_that_had_a_version() -> None:

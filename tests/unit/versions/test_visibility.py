@@ -29,7 +29,7 @@ ranges = st.builds(_range, keys, st.none() | keys, st.booleans())
 moves = st.sampled_from(["freeze", "apply", "drop"])
 steps = st.lists(st.tuples(st.just("commit"), writes) | st.tuples(moves, st.booleans()), max_size=12)
 
-thorough = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture])
+thorough = settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(params=[1, 2])
