@@ -156,15 +156,10 @@ class Committer:
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
         """Do ``work`` under the commit lock if nobody holds it; None if somebody does."""
-        if not self._lock.acquire(blocking=False):
+        if self._lock.locked():
             return None
-        try:
-            self._leader = get_ident()
+        with self.exclusive():
             return work()
-        finally:
-            self._leader = 0
-            self._lock.release()
-            self._pass_on()
 
     def _pass_on(self) -> None:
         """Wake one of those who wait for the lock, after it was given up."""

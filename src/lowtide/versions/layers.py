@@ -113,16 +113,17 @@ class VersionStore:
         chains, held = layer.chains, layer.held
         dropped = 0
         for key in keys:
-            held.pop(key, None)  # what is still needed goes to the back of the line
+            try:
+                held.pop(key, None)  # what is still needed goes to the back of the line
+            finally:
+                held[key] = None  # before anything else can be interrupted: a chain that is not here is forgotten
             chain = chains.get(key)
-            if chain is None or chain[2] is None:
-                continue
-            kept = pruned(chain)
-            if kept is not chain:
+            kept = pruned(chain) if chain is not None and chain[2] is not None else chain
+            if chain is not None and kept is not None and kept is not chain:
                 chains[key] = kept
                 dropped += self._account(key, chain, kept)
-            if kept[2] is not None:
-                held[key] = None
+            if kept is None or kept[2] is None:
+                held.pop(key, None)
         return dropped
 
     def drop_superseded(
@@ -150,10 +151,12 @@ class VersionStore:
                 chains[key] = kept = pruned(chain)
                 accounted += self._account(key, chain, kept)
                 chain = kept
-            if held:
-                held.pop(key, None)
-            if chain[2] is not None:
-                held[key] = None
+            try:
+                if held:
+                    held.pop(key, None)
+            finally:
+                if chain[2] is not None:
+                    held[key] = None
         layer.versions -= dropped
         layer.bytes -= size
         return dropped + accounted
