@@ -114,6 +114,25 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(
             assert content_of(store) == model.content
 
 
+def test_a_helper_that_ends_after_its_work_and_before_its_answer_is_made_up_for(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The base has the checkpoint already: making it again, in a thread, finds nothing to do."""
+    real = helper_module._receive
+
+    def lost(stream: Any) -> bytes | None:
+        assert real(stream)
+        return None
+
+    commit(store, both(7, 600))
+    with monkeypatch.context() as patch:
+        patch.setattr(helper_module, "_receive", lost)
+        store.checkpoint()
+    assert base_boundary(store) == store.stats().boundary == store.stats().last_commit
+    assert store.stats().checkpoint_failures == 0
+    assert content_of(store)["left"][b"key 0"].startswith(b"7.")
+
+
 def test_a_helper_that_reports_an_error_fails_the_checkpoint_and_the_retry_works(store: lowtide.Store) -> None:
     """Here it cannot read the log: the segment that it needs is hidden from it."""
     commit(store, both(7, 600))

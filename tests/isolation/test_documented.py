@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from lowtide import Isolation
+from lowtide.transaction import validate
+from lowtide.versions import visibility
 from tests.isolation.anomalies import TABLE
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +40,12 @@ def test_the_table_of_anomalies_is_the_one_that_is_tested() -> None:
 def test_a_test_that_is_named_exists(file: str, test: str) -> None:
     source = (Path(__file__).parent / file).read_text()
     assert not test or f"def {test}(" in source
+
+
+def test_the_numbers_are_those_of_the_source() -> None:
+    words = " ".join(PAGE.split())
+    assert f"({visibility._FIRST_CHUNK} keys at first, doubling up to {visibility._LARGEST_CHUNK:,})" in words
+    assert f"more than {validate._MOST_KEYS:,} keys are kept" in words
 
 
 def test_every_level_is_described() -> None:

@@ -72,32 +72,30 @@ class Shelving(RuleBasedStateMachine):
     def oldest_writer(self) -> int | None:
         return min((ts for ts, writer in self.live if writer), default=None)
 
-    @rule(change=writes, prunes=st.booleans())
-    def commit(self, change: Writes, prunes: bool) -> None:
+    @rule(changes=st.lists(writes, min_size=1, max_size=4), prunes=st.booleans())
+    def commit(self, changes: list[Writes], prunes: bool) -> None:
         """Pruning may fail or be put off; it must not matter to anybody."""
-        ts = self.published + 1
-        grown = self.versions.publish(ts, change)
-        self.everybody_reads_an_instant()  # which this commit is not yet part of
-        self.published = ts
-        self.log.append(Commit(ts, 0.0, change))
-        self.versions.active.held.update(dict.fromkeys(grown))
-        if prunes:
-            horizon = self.horizon(ts)
-            self.versions.prune(grown, lambda chain: prune(chain, horizon))
+        for change in changes:
+            ts = self.published + 1
+            grown = self.versions.publish(ts, change)
+            self.everybody_reads_an_instant()  # which this commit is not yet part of
+            self.published = ts
+            self.log.append(Commit(ts, 0.0, change))
+            self.versions.active.held.update(dict.fromkeys(grown))
+            if prunes:
+                horizon = self.horizon(ts)
+                self.versions.prune(grown, partial(prune, horizon=horizon))
 
-    @rule(writer=st.booleans())
-    def begin(self, writer: bool) -> None:
+    @rule(writer=st.booleans(), change=writes)
+    def begin(self, writer: bool, change: Writes) -> None:
+        """A snapshot, and a commit that it does not see."""
         self.live.append((self.published, writer))
+        self.commit([change], True)
 
     @precondition(lambda self: self.live)
-    @rule(data=st.data())
-    def end(self, data: st.DataObject) -> None:
-        self.ended.append(self.live.pop(data.draw(st.integers(0, len(self.live) - 1)))[0])
-
-    @rule(budget=st.integers(1, 4))
-    def collect_chains(self, budget: int) -> None:
-        horizon = self.horizon(self.published)
-        self.versions.prune(list(self.versions.active.held)[:budget], lambda chain: prune(chain, horizon))
+    @rule(index=st.integers(0, 100))
+    def end(self, index: int) -> None:
+        self.ended.append(self.live.pop(index % len(self.live))[0])
 
     @rule(by_helper=st.booleans())
     def checkpoint_goes_on(self, by_helper: bool) -> None:
@@ -144,7 +142,10 @@ class Shelving(RuleBasedStateMachine):
         self.target, self.applied = None, False
 
     @rule(budget=st.integers(1, 3))
-    def sweep(self, budget: int) -> None:
+    def collect(self, budget: int) -> None:
+        """As the background does: a few chains, what the ended ones may have left in the history, tombstones."""
+        horizon = self.horizon(self.published)
+        self.versions.prune(list(self.versions.active.held)[:budget], partial(prune, horizon=horizon))
         wanted = self.rest + stretches(self.ended, self.horizon(self.published).live)
         self.ended.clear()
         self.rest = sweep_history(self.base, lambda: self.horizon(self.published), wanted, budget).rest
@@ -182,13 +183,17 @@ class Shelving(RuleBasedStateMachine):
 
     @rule()
     def collect_everything(self) -> None:
-        """After a thorough collection exactly what somebody sees is left."""
+        """After a thorough collection exactly what somebody sees is left; and of the history, what sweeps of nothing
+        but the stretches leave, once all that ended was reported."""
         horizon = self.horizon(self.published)
-        self.versions.prune(list(self.versions.active.held), lambda chain: prune(chain, horizon))
-        sweep_history(self.base, lambda: horizon, [EVERYTHING], 1 << 62)
+        self.versions.prune(list(self.versions.active.held), partial(prune, horizon=horizon))
+        wanted = self.rest + stretches(self.ended, horizon.live)
+        self.ended, self.rest = [], []
+        sweep_history(self.base, lambda: horizon, wanted, 1 << 62)
+        found_more = sweep_history(self.base, lambda: horizon, [EVERYTHING], 1 << 62).dropped
+        assert found_more == 0 or self.target is not None
         oldest = self.oldest_writer()
         sweep_tombstones(self.base, self.published if oldest is None else oldest, 1 << 62)
-        self.ended, self.rest = [], []
         if self.collector == "exact":
             self.expect_exactly_what_is_seen()
         for key, row in rows_of(self.base).items():
@@ -205,17 +210,6 @@ class Shelving(RuleBasedStateMachine):
                 assert any(begin <= ts < end for ts in live), (versions, live)
         for interval in kept_by(self.base):
             assert any(interval.begin <= ts < interval.end for ts in live), (interval, live)
-
-    @rule()
-    def budgeted_sweeps_find_what_a_thorough_one_finds(self) -> None:
-        """Once all that ended was reported and swept, nothing is left for a sweep of everything."""
-        if self.target is not None:
-            return
-        horizon = self.horizon(self.published)
-        wanted = self.rest + stretches(self.ended, horizon.live)
-        sweep_history(self.base, lambda: horizon, wanted, 1 << 62)
-        self.ended, self.rest = [], []
-        assert sweep_history(self.base, lambda: horizon, [EVERYTHING], 1 << 62).dropped == 0
 
 
 TestShelving = Shelving.TestCase

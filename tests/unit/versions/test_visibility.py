@@ -121,7 +121,6 @@ def test_changed_since_names_a_key_iff_one_of_the_range_was_changed(
     chunk: int, script: list[tuple[str, object]], wanted: Range, since: int
 ) -> None:
     """Deletions included, also of keys that came and went: a writer at ``since`` is alive, so their tombstones are."""
-    wanted = Range(wanted.low, wanted.high)  # merged read ranges have no direction
     with open_shelves() as shelves:
         shelves.oldest_writer = since
         arrange(shelves, script)
