@@ -22,7 +22,8 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 import lowtide
 from lowtide import Isolation
 
-KEYS = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"b\x00", b"c", b"\xff", b"\xff\xff"])
+KEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff"])
+SELDOM = st.sampled_from([False] * 9 + [True])
 VALUES = st.binary(max_size=4)
 State = dict[bytes, bytes]
 Change = dict[bytes, bytes | None]
@@ -95,10 +96,19 @@ class StoreModel(RuleBasedStateMachine):
 
     # Transactions
 
-    @rule(target=transactions, level=st.sampled_from([level for level in Isolation if level is not Isolation.NONE]))
-    def begin(self, level: Isolation) -> ModelTx:
+    @rule(
+        target=transactions,
+        level=st.sampled_from([*LATEST_READERS, Isolation.SNAPSHOT, Isolation.SERIALIZABLE, Isolation.SERIALIZABLE]),
+        reads=st.lists(KEYS, max_size=2),
+        writes=st.dictionaries(KEYS, st.none() | VALUES, max_size=2),
+    )
+    def begin(self, level: Isolation, reads: list[bytes], writes: Change) -> ModelTx:
         tx = ModelTx(self.store.begin(level), level, self.last)
         self.open_transactions.append(tx)
+        for key in reads:
+            self.get(tx, key)
+        for key, value in writes.items():
+            self.write(tx, key, value)
         return tx
 
     def visible(self, tx: ModelTx) -> State:
@@ -245,15 +255,18 @@ class StoreModel(RuleBasedStateMachine):
             tx.ended = True
         self.open_transactions.clear()
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(really=SELDOM)
+    def reopen(self, really: bool) -> None:
         """Whatever is open ends with the store."""
-        self.end_all()
-        self.open()
+        if really:
+            self.end_all()
+            self.open()
 
-    @rule()
-    def crash(self) -> None:
+    @rule(really=SELDOM)
+    def crash(self, really: bool) -> None:
         """A copy of the files opens with everything that was committed, whoever had what open."""
+        if not really:
+            return
         self.copies += 1
         copy = self.directory / f"copy-{self.copies}"
         parts = self.store._parts
@@ -286,7 +299,7 @@ class StoreModel(RuleBasedStateMachine):
 
 TestStoreModel = StoreModel.TestCase
 TestStoreModel.settings = settings(
-    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "40")),
-    stateful_step_count=40,
+    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "60")),
+    stateful_step_count=50,
     suppress_health_check=list(HealthCheck),
 )

@@ -266,8 +266,46 @@ def base_is_untouched(around: Around) -> bool:
     return around.base.count_history() == 1
 
 
-def test_an_error_is_counted_and_the_next_pass_works(around: Around, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_released_while_a_collection_runs_is_not_forgotten(around: Around) -> None:
+    """The background is woken for it, finds the collector busy and goes to sleep again: whoever was busy must see to
+    it that somebody comes back."""
     around.keep((1, 2))
+    with around.collector._busy:
+        around.collector.dropped(1)
+        assert around.collector.collect() == 0, "the background's attempt, which is skipped"
+        woken = around.woken
+    around.collector.collect(thorough=True)
+    around.keep((3, 4))
+    around.collector.dropped(3)
+    assert around.woken > woken
+    assert around.collector.collect() == 1
+
+
+def test_a_wish_that_came_while_a_collection_ran_wakes_the_background_again(
+    around: Around, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    around.keep((1, 2), (5, 6))
+    around.live = {1, 5}
+
+    def release_meanwhile(*arguments: object) -> int:
+        around.live = {5}
+        around.collector.dropped(1)
+        assert around.collector.collect() == 0, "the background's attempt, which is skipped"
+        around.woken = 0
+        return 0
+
+    monkeypatch.setattr(module, "sweep_tombstones", release_meanwhile)
+    around.collector.collect(thorough=True)
+    assert around.base.count_history() == 2
+    assert around.woken > 0, "nobody would come for what ended meanwhile"
+
+
+def test_an_error_is_counted_and_the_next_pass_makes_up_for_it(
+    around: Around, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What had ended is not forgotten with the pass that failed; somebody else lives, so nothing goes by itself."""
+    around.keep((1, 2), (5, 6))
+    around.live = {5}
     around.collector.dropped(1)
     write = around.base.write
 
@@ -279,4 +317,5 @@ def test_an_error_is_counted_and_the_next_pass_works(around: Around, caplog: pyt
     assert around.collector.failures == 1
     assert "no room" in caplog.text
     around.base.write = write  # type: ignore[method-assign]
-    assert around.collector.collect(thorough=True) == 1
+    assert around.collector.collect() == 1
+    assert list(kept_by(around.base)) == [Interval(5, 6, PREFIX + b"5")]

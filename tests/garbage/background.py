@@ -1,0 +1,53 @@
+"""The background of a store, held still: what a test sees then does not depend on when a thread came to run."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import lowtide
+
+PATIENCE = 30.0
+
+
+class _Pause:
+    """A wish for the maintenance thread that holds it up: it is looked at between two pieces of work."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.over = threading.Event()
+
+    def __bool__(self) -> bool:
+        self.reached.set()
+        assert self.over.wait(PATIENCE)
+        return True
+
+
+@contextlib.contextmanager
+def still(store: lowtide.Store) -> Iterator[None]:
+    """The store with its background at rest: all that was due is done, and nothing new begins."""
+    pause = _Pause()
+    wishes: Any = store._parts.maintenance._wishes
+    wishes.put(pause)
+    assert pause.reached.wait(PATIENCE)
+    try:
+        yield
+    finally:
+        pause.over.set()
+
+
+def settle(store: lowtide.Store) -> None:
+    """Wait until the background has done all that it was woken for."""
+    with still(store):
+        pass
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for another thread to make ``condition`` true."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "the condition never came true"
+        time.sleep(0.001)
