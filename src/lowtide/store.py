@@ -166,6 +166,8 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
     ...     fresh.keyspace("greetings").put(b"hello", b"world")
     """
+    if not hasattr(os, "RWF_DSYNC"):
+        raise UsageError("Lowtide needs Linux: its log relies on synchronous positioned writes")
     parsed = parse_options(options)
     directory = Path(path).absolute()
     try:

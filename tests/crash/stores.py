@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -125,6 +126,15 @@ def in_time(work: Callable[[], _Result], what: str = "") -> _Result:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for something that another thread or process does."""
+    pause = threading.Event()
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        pause.wait(0.001)
 
 
 # Other processes

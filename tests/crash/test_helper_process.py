@@ -19,19 +19,10 @@ from lowtide.checkpoint.helper import Helper, Request
 from lowtide.log.segment import Scan
 from lowtide.recovery.cases import Verdict, judge
 from tests.conftest import OpenStore
-from tests.crash.stores import Model, both, child, commit, content_of, is_alive, killed, lines_of, reopened
+from tests.crash.stores import Model, both, child, commit, content_of, is_alive, killed, lines_of, reopened, wait_until
 from tests.support.disks import FaultyDisk
 
 OPTIONS: dict[str, Any] = {"checkpointer": "process", "segment_bytes": 4096, "map_size": 1 << 20}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(30_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    raise AssertionError("it never came to that")
 
 
 def helper_of(store: lowtide.Store) -> int:

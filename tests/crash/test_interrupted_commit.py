@@ -14,7 +14,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
-from tests.crash.interrupts import Place, interrupted, raising_at
+from tests.crash.interrupts import Place, interrupted, knows_this_python, raising_at
 from tests.crash.stores import (
     SMALL,
     Changes,
@@ -27,6 +27,7 @@ from tests.crash.stores import (
     killed,
     lines_of,
     reopened,
+    wait_until,
 )
 
 
@@ -46,6 +47,7 @@ def needs_nothing(number: int) -> Changes:
     return {"other": {b"last": b"%d" % number}}
 
 
+@knows_this_python
 @pytest.mark.parametrize("work", [fits, needs_a_segment, needs_a_keyspace])
 def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
     work: Callable[[int], Changes], tmp_path: Path
@@ -99,6 +101,7 @@ def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: Open
     assert content_of(again)["left"] == {b"key 1": b"1."}
 
 
+@knows_this_python
 def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tmp_path: Path) -> None:
     """Nobody interrupted the others, so they must not die of it: each is committed, or told to begin anew."""
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
@@ -158,7 +161,7 @@ def follow(store: lowtide.Store, changes: Changes) -> Callable[[], bool]:
     thread = threading.Thread(target=work, daemon=True)
     with committer._lock:
         thread.start()
-        _wait_until(lambda: _waiting(store) == 1)
+        wait_until(lambda: _waiting(store) == 1)
 
     def outcome() -> bool:
         thread.join()
@@ -177,15 +180,6 @@ def wake(store: lowtide.Store) -> None:
 def _waiting(store: lowtide.Store) -> int:
     """How many commits stand in the queue behind a gate of their own."""
     return sum(request.gate is not None and request.gate.locked() for request in list(store._parts.committer._queue))
-
-
-def _wait_until(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(30_000):
-        if condition():
-            return
-        pause.wait(0.001)
-    raise AssertionError("it never came to that")
 
 
 FOLLOWER = """

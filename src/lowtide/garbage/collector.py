@@ -100,17 +100,19 @@ class Collector:
     def collect(self, *, thorough: bool = False) -> int:
         """One pass over what may be garbage; returns how many versions went. Skipped if one is running, unless it
         shall be ``thorough``, which looks at everything."""
-        if not self._busy.acquire(blocking=thorough):
+        if not thorough and self._busy.locked():
             return 0
-        try:
+        dropped = 0
+        with self._busy:
             self.wanted = False
-            return self._collect_chains() + self._collect_history(thorough)
-        except Error as error:
-            self.failures += 1
-            logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
-            return 0
-        finally:
-            self._busy.release()
+            try:
+                dropped = self._collect_chains() + self._collect_history(thorough)
+            except Error as error:
+                self.failures += 1
+                logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
+        if self.wanted:
+            self._wake()  # a wish that came meanwhile found this one running
+        return dropped
 
     def _collect_chains(self) -> int:
         """Prune every chain that is held now, a slice at a time, so that commits come in between."""
@@ -124,8 +126,8 @@ class Collector:
 
     def _collect_history(self, thorough: bool) -> int:
         released = [self._released.popleft() for _ in range(len(self._released))]
-        wanted = [EVERYTHING] if thorough else self._rest + stretches(released, self._sample().live)
-        swept = sweep_history(self._base, self._sample, wanted, 1 << 62 if thorough else _HISTORY_BUDGET)
+        self._rest = [EVERYTHING] if thorough else self._rest + stretches(released, self._sample().live)
+        swept = sweep_history(self._base, self._sample, self._rest, 1 << 62 if thorough else _HISTORY_BUDGET)
         self._rest = swept.rest
         if swept.rest:
             self._want(True)
