@@ -1,4 +1,4 @@
-"""A store: an open directory. It wires the parts and decides nothing."""
+"""A store: an open directory, and what a user does with it."""
 
 from __future__ import annotations
 

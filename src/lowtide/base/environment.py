@@ -174,7 +174,9 @@ class Base:
             raise Error(f"more than {_MAX_READERS} threads and processes read this store at once") from error
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
             raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
-        if type(error) not in _GROWING:
+        if isinstance(error, lmdb.MapResizedError):
+            self.sync_map_size()
+        elif type(error) not in _GROWING:
             raise Error(f"LMDB could not read {self.directory}: {error}") from error
         with self._growing:
             return attempt()
