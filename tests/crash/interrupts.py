@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import dis
 import functools
+import inspect
 import sys
+import threading
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,8 +19,6 @@ from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
-
-import pytest
 
 import lowtide
 from tests.support.schedule import POINTS
@@ -28,11 +28,6 @@ _PACKAGE = str(Path(lowtide.__file__).parent)
 _FINALIZER = weakref.finalize.__call__.__code__
 
 Trace = Callable[[FrameType, str, Any], Any]
-
-knows_this_python = pytest.mark.skipif(
-    sys.version_info >= (3, 12),
-    reason="the places where a signal is delivered were worked out from the bytecode of CPython 3.11",
-)
 
 
 @contextlib.contextmanager
@@ -92,16 +87,17 @@ def calling_at(point: str, action: Callable[[], object]) -> Iterator[None]:
 def _interruptible(code: CodeType) -> frozenset[int]:
     """The offsets of the instructions before which an interrupt may be raised as the interpreter would raise it.
 
-    It does so at the end of a call, under the handlers of the call. A trace function can only raise at the beginning of
-    the next instruction; where other handlers apply to that, as at the end of a ``with`` block, the place is left out.
+    It does so at the end of a call, under the handlers of the call. Here it can only be raised at the beginning of the
+    next instruction; where other handlers apply to that, as at the end of a ``with`` block, the place is left out. So
+    is a jump that the compiler has left out of the handlers of its loop.
     """
     places = set()
     handler = _handlers(code)
     instructions = list(dis.get_instructions(code))
     for before, instruction in pairwise(instructions):
-        called = before.opname.startswith(("CALL", "RESUME"))
-        same_handlers = handler(before.offset) == handler(instruction.offset)
-        if (called and same_handlers) or instruction.opname.startswith("JUMP_BACKWARD"):
+        called = before.opname.startswith(("CALL", "RESUME")) and "INTRINSIC" not in before.opname
+        jumps_back = instruction.opname.startswith("JUMP_BACKWARD")
+        if (called or jumps_back) and handler(before.offset) == handler(instruction.offset):
             places.add(instruction.offset)
     return frozenset(places)
 
@@ -134,27 +130,23 @@ def interrupted(
     reached: list[str] = []
     visited: Counter[tuple[str, str, int]] = Counter()
 
-    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+    def visit(frame: FrameType) -> None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
-            return None
-        if event == "call":
-            frame.f_trace_opcodes = True
-        elif event == "opcode" and not reached and frame.f_lasti in _interruptible(code):
-            where = (code.co_filename, code.co_qualname, frame.f_lasti)
-            place = (*where, min(visited[where], visits - 1))
-            visited[where] += 1
-            if place not in tried and code.co_qualname not in sparing and not _in_destructor(frame):
-                tried.add(place)
-                reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_qualname}")
-                raise error
-        return trace
+        if reached or frame.f_lasti not in _interruptible(code):
+            return
+        where = (code.co_filename, code.co_qualname, frame.f_lasti)
+        place = (*where, min(visited[where], visits - 1))
+        visited[where] += 1
+        if place not in tried and code.co_qualname not in sparing and not _in_destructor(frame):
+            tried.add(place)
+            reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_qualname}")
+            raise error
 
     try:
-        with _tracing(trace):
+        with _watching(visit):
             yield reached
     finally:
-        # The error, the frames it came through and the trace function refer to each other: let go of what they hold.
+        # The error, the frames it came through and the watcher refer to each other: let go of what they hold.
         error.__traceback__ = None
 
 
@@ -164,3 +156,70 @@ def _in_destructor(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+if sys.version_info >= (3, 12):
+    _TOOL = 4
+
+    @contextlib.contextmanager
+    def _watching(visit: Callable[[FrameType], None]) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package."""
+        watched = threading.get_ident()
+
+        def look(code: CodeType, offset: int) -> None:
+            if threading.get_ident() == watched:
+                visit(sys._getframe(1))
+
+        monitoring = sys.monitoring
+        monitoring.use_tool_id(_TOOL, "interrupts")
+        monitoring.register_callback(_TOOL, monitoring.events.INSTRUCTION, look)
+        for code in _codes():
+            monitoring.set_local_events(_TOOL, code, monitoring.events.INSTRUCTION)
+        try:
+            yield
+        finally:
+            for code in _codes():
+                monitoring.set_local_events(_TOOL, code, 0)
+            monitoring.free_tool_id(_TOOL)
+
+    @functools.cache
+    def _codes() -> list[CodeType]:
+        """The code of all functions of the package, inner ones included."""
+        found: set[CodeType] = set()
+        waiting: list[object] = [
+            each
+            for name, module in list(sys.modules.items())
+            if name.startswith("lowtide")
+            for each in vars(module).values()
+        ]
+        while waiting:
+            each = waiting.pop()
+            if isinstance(each, type) and each.__module__.startswith("lowtide"):
+                waiting += vars(each).values()
+            elif isinstance(each, property):
+                waiting.append(each.fget)
+            elif isinstance(each, CodeType) and each.co_filename.startswith(_PACKAGE) and each not in found:
+                found.add(each)
+                waiting += each.co_consts
+            else:
+                inner = inspect.unwrap(each) if callable(each) else each
+                waiting.append(getattr(getattr(inner, "__func__", inner), "__code__", None))
+        return list(found)
+
+else:
+
+    @contextlib.contextmanager
+    def _watching(visit: Callable[[FrameType], None]) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package."""
+
+        def trace(frame: FrameType, event: str, argument: Any) -> Any:
+            if not frame.f_code.co_filename.startswith(_PACKAGE):
+                return None
+            if event == "call":
+                frame.f_trace_opcodes = True
+            elif event == "opcode":
+                visit(frame)
+            return trace
+
+        with _tracing(trace):
+            yield

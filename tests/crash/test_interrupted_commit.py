@@ -14,7 +14,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
-from tests.crash.interrupts import Place, interrupted, knows_this_python, raising_at
+from tests.crash.interrupts import Place, interrupted, raising_at
 from tests.crash.stores import (
     SMALL,
     Changes,
@@ -47,7 +47,6 @@ def needs_nothing(number: int) -> Changes:
     return {"other": {b"last": b"%d" % number}}
 
 
-@knows_this_python
 @pytest.mark.parametrize("work", [fits, needs_a_segment, needs_a_keyspace])
 def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
     work: Callable[[int], Changes], tmp_path: Path
@@ -101,7 +100,6 @@ def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: Open
     assert content_of(again)["left"] == {b"key 1": b"1."}
 
 
-@knows_this_python
 def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tmp_path: Path) -> None:
     """Nobody interrupted the others, so they must not die of it: each is committed, or told to begin anew."""
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")

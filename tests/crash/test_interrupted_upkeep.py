@@ -11,7 +11,7 @@ import lmdb
 import pytest
 
 import lowtide
-from tests.crash.interrupts import Place, interrupted, knows_this_python
+from tests.crash.interrupts import Place, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
 
 HANDING_OVER = ("Parts.__init__", "Store.__init__")
@@ -30,7 +30,6 @@ def press(tried: set[Place], work: Callable[[], object]) -> list[str]:
     return reached
 
 
-@knows_this_python
 def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_works(tmp_path: Path) -> None:
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
     model, tried, number = Model(), set[Place](), 0
@@ -64,7 +63,6 @@ def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_wo
     assert reopened(tmp_path / "store") == model.content
 
 
-@knows_this_python
 @pytest.mark.parametrize("durability", ["full", "relaxed"])
 def test_an_interrupt_anywhere_in_a_close_gives_the_store_back_all_the_same(
     tmp_path: Path, durability: Durability
@@ -88,7 +86,6 @@ def test_an_interrupt_anywhere_in_a_close_gives_the_store_back_all_the_same(
     assert reopened(tmp_path / "store") == model.content
 
 
-@knows_this_python
 def test_an_interrupt_anywhere_in_an_opening_or_a_making_leaves_a_store_that_can_be_opened(tmp_path: Path) -> None:
     """First of a killed store with a torn tail and several segments, so that every kind of work is done; then of a new
     one, at the places that are left."""

@@ -28,6 +28,8 @@ class OrderedKeys:
 
     def between(self, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
         """Up to ``limit`` keys with ``low <= key < high`` in scan order. O(log n + limit), plus sorting what is new."""
+        if not self._fresh and not self._sorted:
+            return []
         with self._lock:
             if self._fresh:
                 fresh = self._fresh[:]

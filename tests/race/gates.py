@@ -1,0 +1,50 @@
+"""A gate behind one call of the engine: whoever makes it next stands there, with its result in hand, until let go.
+
+For places that are not before a line, where a point of :mod:`tests.support.schedule` would be, but after a call: the
+answer has been given, and the world goes on before anybody acts on it.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.support.schedule import Step
+
+PATIENCE = 30.0
+_BACKGROUND = "lowtide-maintenance"
+
+
+class Gate:
+    """Stands behind the next call of ``getattr(owner, name)``; later calls pass, and so does the background, which
+    comes when it likes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
+        self._call: Any = getattr(owner, name)
+        self._reached = threading.Event()
+        self._open = threading.Event()
+        self._waiting = threading.Lock()
+        monkeypatch.setattr(owner, name, self._pass)
+
+    def _pass(self, *arguments: Any, **named: Any) -> Any:
+        result = self._call(*arguments, **named)
+        if threading.current_thread().name != _BACKGROUND and self._waiting.acquire(blocking=False):
+            self._reached.set()
+            assert self._open.wait(PATIENCE), "nobody opened the gate"
+        return result
+
+    def reached(self) -> None:
+        """Wait until somebody stands behind the call."""
+        assert self._reached.wait(PATIENCE), "nobody made the call"
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def stays_blocked(step: Step[Any]) -> bool:
+    """Whether a thread that must wait for somebody else does. It has time to show that it does not; the longer it is
+    given, the surer a fault is found, and without a fault no time is too long."""
+    step._thread.join(0.1)
+    return step._thread.is_alive()
