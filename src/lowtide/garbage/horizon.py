@@ -12,6 +12,8 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+_NEVER = 1 << 62
+
 
 @dataclass(frozen=True, slots=True)
 class Exact:
@@ -28,6 +30,11 @@ class Exact:
         return index < len(self.live) and self.live[index] < end
 
     @property
+    def unseen_after(self) -> int:
+        """A superseded version that began after this is seen by nobody."""
+        return self.live[-1] if self.live else 0
+
+    @property
     def low_water_mark(self) -> int:
         return self.live[0] if self.live else self.bound
 
@@ -40,6 +47,10 @@ class Watermark(Exact):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mark", self.low_water_mark)
+
+    @property
+    def unseen_after(self) -> int:
+        return _NEVER
 
     def needs(self, begin: int, end: int) -> bool:
         return end > self.mark

@@ -348,7 +348,8 @@ class Committer:
             if self._registry.live:
                 horizon = self._horizon()
                 pruned = partial(prune, horizon=horizon)
-                self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned)
+                unseen_after = horizon.unseen_after
+                self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
             else:
                 self.collected += self._versions.keep_newest(keys)
         except Exception as error:

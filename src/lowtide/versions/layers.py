@@ -127,12 +127,18 @@ class VersionStore:
         return dropped
 
     def drop_superseded(
-        self, keys: Iterable[bytes], needs: Callable[[int, int], bool], pruned: Callable[[Chain], Chain]
+        self,
+        keys: Iterable[bytes],
+        needs: Callable[[int, int], bool],
+        pruned: Callable[[Chain], Chain],
+        unseen_after: int = 1 << 62,
     ) -> int:
         """Drop from each chain the version that the newest one superseded, unless it is needed.
 
         The one before that is judged once more: the snapshot that it was kept for may have ended, and then the whole
         chain is pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing goes.
+        What began after ``unseen_after`` is needed by nobody, so it is not asked for: beside one old reader, that is
+        all.
         """
         layer = self.active
         chains, held = layer.chains, layer.held
@@ -143,7 +149,7 @@ class VersionStore:
             if superseded is None:
                 continue
             before = superseded[2]
-            if not needs(superseded[0], ts):
+            if superseded[0] > unseen_after or not needs(superseded[0], ts):
                 dropped += 1
                 size += _size(key, superseded[1])
                 chains[key] = chain = (ts, value, before)
