@@ -14,6 +14,7 @@ from collections.abc import Callable
 import pytest
 
 import lowtide
+from lowtide.garbage.account import superseded
 from tests.conftest import OpenStore
 from tests.garbage.background import still
 
@@ -61,7 +62,8 @@ def look(snapshot: lowtide.Snapshot) -> dict[bytes, bytes]:
     return found
 
 
-def run(works: list[Callable[[], None]]) -> None:
+def run(done: threading.Event, works: list[Callable[[], None]]) -> None:
+    """All of ``works`` at once; an error in one of them ends the others, and is raised."""
     errors: list[BaseException] = []
 
     def guarded(work: Callable[[], None]) -> None:
@@ -69,6 +71,7 @@ def run(works: list[Callable[[], None]]) -> None:
             work()
         except BaseException as error:
             errors.append(error)
+            done.set()
 
     threads = [threading.Thread(target=guarded, args=(work,), daemon=True) for work in works]
     for thread in threads:
@@ -88,22 +91,27 @@ def check_layers(store: lowtide.Store) -> None:
 
 def test_every_read_is_right_while_everything_is_collected_all_the_time(store: lowtide.Store) -> None:
     done = threading.Event()
+    looks, rounds = [0, 0], [0]
 
     def write() -> None:
+        """Until all the others have had their turns beside it."""
         dice = random.Random(1)
+        number = 0
         try:
-            for number in range(1, 600):
+            while not done.is_set() and (number < 500 or min(looks) < 100 or rounds[0] < 20):
+                number += 1
                 commit(store, number, dice)
         finally:
             done.set()
 
-    def read(seed: int) -> Callable[[], None]:
+    def read(index: int) -> Callable[[], None]:
         def work() -> None:
-            dice = random.Random(seed)
+            dice = random.Random(index + 2)
             held: list[tuple[lowtide.Snapshot, dict[bytes, bytes]]] = []
             while not done.is_set():
                 snapshot = store.snapshot()
                 held.append((snapshot, look(snapshot)))
+                looks[index] += 1
                 if len(held) > dice.randint(0, 6):
                     older, seen = held.pop(dice.randrange(len(held)))
                     assert look(older) == seen
@@ -118,8 +126,10 @@ def test_every_read_is_right_while_everything_is_collected_all_the_time(store: l
         while not done.is_set():
             store.collect_garbage()
             store.checkpoint()
+            rounds[0] += 1
 
-    run([write, read(2), read(3), keep_house])
+    run(done, [write, read(0), read(1), keep_house])
+    assert min(looks) >= 100
     check_layers(store)
     store.checkpoint()
     store.collect_garbage()
@@ -155,8 +165,6 @@ def test_a_key_has_at_most_one_version_more_than_there_are_snapshots(open_store:
 
 def assert_exact(store: lowtide.Store, live: set[int]) -> None:
     """That every superseded version, wherever it is, is seen by somebody."""
-    from lowtide.garbage.account import superseded
-
     store.collect_garbage()
     with still(store):
         for begin, end in superseded(store._parts.versions, store._parts.base):
