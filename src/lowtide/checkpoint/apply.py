@@ -96,15 +96,19 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
 def _apply_batch(base: Base, txn: lmdb.Transaction[bytes], keys: list[bytes], chains: Chains, target: Target) -> int:
     horizon, oldest_writer = target.horizon, target.oldest_writer
     old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
+    seen_by_nobody = encode_ts(horizon.unseen_after + 1)
     puts: list[tuple[bytes, bytes]] = []
     deletes: list[bytes] = []
     keep: list[tuple[Interval, bytes]] = []
     for key in keys:
         chain = chains[key]
-        if not horizon.live and chain[1] is not None:
+        old_row = old_rows.get(key)
+        unseen = not horizon.live or (chain[2] is None and (old_row is None or old_row >= seen_by_nobody))
+        if unseen and chain[1] is not None:
+            # The plan without the planning: nothing that this supersedes is needed.
             puts.append((key, encode_ts(chain[0]) + chain[1]))
             continue
-        plan = plan_key(key, chain, old_rows.get(key), horizon, oldest_writer)
+        plan = plan_key(key, chain, old_row, horizon, oldest_writer)
         keep += plan.keep
         if plan.row is None:
             deletes.append(key)
