@@ -186,24 +186,22 @@ if sys.version_info >= (3, 12):
     def _codes() -> list[CodeType]:
         """The code of all functions of the package, inner ones included."""
         found: set[CodeType] = set()
-        waiting: list[object] = [
-            each
-            for name, module in list(sys.modules.items())
-            if name.startswith("lowtide")
-            for each in vars(module).values()
-        ]
+        modules = [module for name, module in sys.modules.items() if name.startswith("lowtide")]
+        waiting: list[object] = [each for module in modules for each in vars(module).values()]
         while waiting:
             each = waiting.pop()
-            if isinstance(each, type) and each.__module__.startswith("lowtide"):
-                waiting += vars(each).values()
+            if isinstance(each, CodeType):
+                if each.co_filename.startswith(_PACKAGE) and each not in found:
+                    found.add(each)
+                    waiting += each.co_consts
+            elif isinstance(each, type):
+                waiting += vars(each).values() if each.__module__.startswith("lowtide") else ()
             elif isinstance(each, property):
                 waiting.append(each.fget)
-            elif isinstance(each, CodeType) and each.co_filename.startswith(_PACKAGE) and each not in found:
-                found.add(each)
-                waiting += each.co_consts
             else:
                 inner = inspect.unwrap(each) if callable(each) else each
-                waiting.append(getattr(getattr(inner, "__func__", inner), "__code__", None))
+                code = getattr(getattr(inner, "__func__", inner), "__code__", None)
+                waiting += [code] if isinstance(code, CodeType) else []
         return list(found)
 
 else:
