@@ -40,6 +40,18 @@ def test_what_exact_needs_the_watermark_keeps_too(live: set[int], bound: int, in
         assert watermark.needs(begin, end) or not exact.needs(begin, end)
 
 
+@given(live_sets, timestamps, intervals, st.sampled_from(["exact", "watermark"]))
+def test_what_began_after_the_newest_snapshot_need_not_be_asked_for(
+    live: set[int], bound: int, interval: list[int], kind: str
+) -> None:
+    """A shortcut for what ended at or before the bound; the watermark allows none."""
+    begin, end = interval
+    horizon = make_horizon(kind, live, bound)
+    if begin > horizon.unseen_after and end <= bound:
+        assert not horizon.needs(begin, end)
+        assert kind == "exact"
+
+
 def test_the_edges_of_the_interval_are_exact() -> None:
     """``end == t`` is invisible to t, ``begin == t`` is visible (G4)."""
     horizon = Exact((5,), 10)
