@@ -16,6 +16,7 @@ import lowtide
 import lowtide.checkpoint.helper as helper_module
 import lowtide.recovery.opening as opening
 from lowtide.checkpoint.helper import Helper, Request
+from lowtide.garbage.horizon import make_horizon
 from lowtide.log.segment import Scan
 from lowtide.recovery.cases import Verdict, judge
 from tests.conftest import OpenStore
@@ -203,7 +204,8 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        helper.checkpoint(Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, (), "exact", None))
+        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, "exact", ())
+        helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint
     helper.close()

@@ -182,14 +182,14 @@ def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
 
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
-    """Checkpoint the commits above the boundary. Nobody lives yet, so nothing needs to be kept for anyone."""
+    """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
     frames = [(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary]
     if not frames:
         return 0
     upto = verdict.last_ts
     horizon = make_horizon("exact", (), upto)
     changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
-    apply_checkpoint(base, changes, Target(boundary, upto, horizon, None))
+    apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))
     return len(frames)
 
 
@@ -219,6 +219,6 @@ def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, bound
 
 
 def _sweep(base: Base, last_ts: int) -> None:
-    """Drop what was kept for the snapshots of an earlier owner: they ended with it."""
+    """Drop what was kept for the snapshots of an earlier owner: they ended with it. The pins did not."""
     sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
     sweep_tombstones(base, last_ts, 1 << 62)
