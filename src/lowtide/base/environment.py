@@ -240,6 +240,10 @@ class Base:
             except lmdb.MapResizedError:
                 self.sync_map_size()
                 continue
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
             try:
                 result = change(txn)
                 txn.commit()

@@ -1,6 +1,6 @@
 """The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
 
-    pins   name -> id, timestamp, when taken, when it expires, keyspaces, owner   (MessagePack)
+    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, owner   (MessagePack)
 
 Three rules make a pin readable by any process, without a word to the owner of the store:
 
@@ -30,10 +30,15 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     id: bytes
     ts: int
     taken: float
-    expires: float
+    renewed: float
+    ttl: float
     keyspaces: tuple[str, ...] | None
     prefixes: tuple[bytes, ...] | None
     owner: str
+
+    @property
+    def expires(self) -> float:
+        return self.renewed + self.ttl
 
     def covers(self, prefix: bytes) -> bool:
         """Whether the pin holds the keyspace with this prefix."""

@@ -19,9 +19,10 @@ _shared: dict[tuple[int, int], tuple[Base, int]] = {}
 def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool = False) -> Base:
     """The base in ``directory``, opened if this process does not have it open. Only an owner may grow its map."""
     with _lock:
-        key = _identity(directory)
+        key = _identity(directory) if directory.exists() else (0, 0)
         base, users = _shared.get(key, (None, 0))
-        if base is None:
+        if base is None or base.closed:
+            users = 0
             base = Base(directory, map_size, create=create, may_grow=owner)
         elif owner:
             base.take_over()
