@@ -21,8 +21,8 @@ At = int | str | Pin
 
 
 class Pinning:
-    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``depth`` is how far up the
-    stack the user's line is."""
+    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``depth`` tells how far up
+    the stack the user's line is."""
 
     def __init__(self, engine: Engine, leases: Leases, checkpoint: Callable[[int], object]) -> None:
         self._engine = engine

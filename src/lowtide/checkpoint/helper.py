@@ -16,7 +16,6 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from struct import Struct
 from typing import IO
 
 import lmdb
@@ -27,8 +26,8 @@ from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.log.reader import read_commits
+from lowtide.messages import receive, send
 
-_LENGTH = Struct("<I")
 _QUIT = b""
 
 
@@ -83,12 +82,12 @@ class Helper:
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            _send(process.stdin, msgspec.msgpack.encode(request))
-            answer = _receive(process.stdout)
+            send(process.stdin, msgspec.msgpack.encode(request))
+            answer = receive(process.stdout)
             while answer is not None and (response := _decode_response(answer)).asks:
                 horizon, oldest_writer = sample()
-                _send(process.stdin, msgspec.msgpack.encode(Sample(horizon.live, oldest_writer)))
-                answer = _receive(process.stdout)
+                send(process.stdin, msgspec.msgpack.encode(Sample(horizon.live, oldest_writer)))
+                answer = receive(process.stdout)
         except BaseException as error:
             # An answer that nobody took would be taken for the answer to the next request.
             self.kill()
@@ -158,7 +157,7 @@ class Helper:
         assert process.stdout is not None
         with contextlib.suppress(OSError):
             # Said in words, since a forked child of the owner may hold the pipe open.
-            _send(process.stdin, _QUIT)
+            send(process.stdin, _QUIT)
             process.stdin.close()
         process.wait()
         process.stdout.close()
@@ -167,7 +166,7 @@ class Helper:
 def serve() -> None:
     """The helper's end: requests in, responses out, until the input ends."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
-    while data := _receive(requests):
+    while data := receive(requests):
         try:
             response = perform(msgspec.msgpack.decode(data, type=Request), lambda: _ask(requests, responses))
         except lmdb.MapFullError as error:
@@ -175,7 +174,7 @@ def serve() -> None:
         except Exception as error:
             response = Response(error=f"{type(error).__name__}: {error}")
         try:
-            _send(responses, msgspec.msgpack.encode(response))
+            send(responses, msgspec.msgpack.encode(response))
         except BrokenPipeError:
             # The owner is gone; what was applied stands. Nothing may be flushed at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), responses.fileno())
@@ -184,8 +183,8 @@ def serve() -> None:
 
 def _ask(requests: IO[bytes], responses: IO[bytes]) -> Sample:
     """Ask the owner who lives."""
-    _send(responses, msgspec.msgpack.encode(Response(asks=True)))
-    answer = _receive(requests)
+    send(responses, msgspec.msgpack.encode(Response(asks=True)))
+    answer = receive(requests)
     if not answer:
         raise HelperLost("the owner ended before it said who lives")
     return msgspec.msgpack.decode(answer, type=Sample)
@@ -206,17 +205,3 @@ def perform(request: Request, ask: Callable[[], Sample]) -> Response:
     finally:
         base.close()
     return Response(applied.rows, applied.kept)
-
-
-def _send(stream: IO[bytes], data: bytes) -> None:
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes | None:
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    data = stream.read(length)
-    return data if len(data) == length else None

@@ -20,9 +20,10 @@ from lowtide.base.environment import Base
 from lowtide.base.history import Interval
 from lowtide.checkpoint import helper as module
 from lowtide.checkpoint.apply import Applied
-from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, Sample, _receive, _send, perform
+from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, Sample, perform
 from lowtide.errors import CorruptionError, Error
 from lowtide.garbage.horizon import make_horizon
+from lowtide.messages import receive, send
 from tests.unit.base.bases import PREFIX, kept_by, rows_of, tombstones_of
 
 A, B = PREFIX + b"a", PREFIX + b"b"
@@ -175,12 +176,12 @@ def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(
     process = helper.process_id
     assert process is not None
 
-    def receive(stream: IO[bytes]) -> bytes | None:
+    def killed(stream: IO[bytes]) -> bytes | None:
         os.kill(process, signal.SIGKILL)
-        return _receive(stream)
+        return receive(stream)
 
     os.kill(process, signal.SIGSTOP)  # so that it cannot have answered before it is killed
-    monkeypatch.setattr(module, "_receive", receive)
+    monkeypatch.setattr(module, "receive", killed)
     with pytest.raises(HelperLost):
         files.have(helper, 3, boundary=1)
     assert helper.process_id is None
@@ -216,16 +217,16 @@ def test_a_helper_that_was_never_needed_was_never_started() -> None:
 @pytest.mark.parametrize("message", [b"", b"x", bytes(100_000)])
 def test_a_message_survives_the_line(message: bytes) -> None:
     stream = io.BytesIO()
-    _send(stream, message)
-    _send(stream, b"next")
+    send(stream, message)
+    send(stream, b"next")
     stream.seek(0)
-    assert _receive(stream) == message
-    assert _receive(stream) == b"next"
-    assert _receive(stream) is None
+    assert receive(stream) == message
+    assert receive(stream) == b"next"
+    assert receive(stream) is None
 
 
 @pytest.mark.parametrize("length", range(1, 4 + 5))
 def test_a_message_that_is_cut_short_is_none(length: int) -> None:
     stream = io.BytesIO()
-    _send(stream, b"hello")
-    assert _receive(io.BytesIO(stream.getvalue()[:length])) is None
+    send(stream, b"hello")
+    assert receive(io.BytesIO(stream.getvalue()[:length])) is None
