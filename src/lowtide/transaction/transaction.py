@@ -80,18 +80,18 @@ class Transaction:
         """The value of a full key: own writes first, then what is committed."""
         if self._state:
             raise self._finished()
-        writes = self._writes
+        writes, engine = self._writes, self._engine
         if writes and full_key in writes:
-            return writes[full_key]
-        engine = self._engine
-        if self._token:
+            value = writes[full_key]
+        elif self._token:
             if self._reads is not None:
                 self._reads.keys.add(full_key)
             value = engine.reader.get(full_key, self.ts)
-            if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
-                self._open_ts()
-            return value
-        return engine.reader.get_latest(full_key)
+        else:
+            return engine.reader.get_latest(full_key)
+        if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
+            self._open_ts()
+        return value
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         """Set or, with None, delete a full key."""
