@@ -186,17 +186,17 @@ def test_a_scan_of_the_latest_state_never_expires(
     assert store._parts.registry.expired == {}
 
 
-def test_what_it_held_is_collected_though_nobody_closed_it(opened: Callable[..., lowtide.Store]) -> None:
+def test_what_it_held_is_collected_though_nobody_closed_it(
+    opened: Callable[..., lowtide.Store], clock: ManualClock
+) -> None:
     """In memory and in the history; by the background, without anybody asking."""
-    clock_of = ManualClock()
     store = opened(max_snapshot_age=AGE, collect_threshold=1)
-    store._parts.monitor._now = clock_of.monotonic
     forgotten = store.snapshot()
     overwrite(store)
     store.checkpoint()
     assert (store.stats().history, store.stats().versions) == (3, 0)
     overwrite(store)
-    clock_of.now = 1000.0 + AGE
+    clock.advance(AGE)
     tick(store)
     wait_until(lambda: store.stats().history == 0)
     assert store.stats().snapshots == []
