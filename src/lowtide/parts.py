@@ -99,6 +99,7 @@ class Parts:
             self.collector.dropped,
             options.read_only,
             self.registry.expired,
+            options.snapshot_origins,
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)

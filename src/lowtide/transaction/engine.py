@@ -18,7 +18,8 @@ class Engine:
     ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
     commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
     have held something back, ``dropped`` when that happens in a destructor. ``expired`` has the notes of the registry:
-    whoever read at a snapshot looks there before it hands out what it read.
+    whoever read at a snapshot looks there before it hands out what it read. ``origins`` is whether a begin remembers
+    who called it.
     """
 
     now: Callable[[], float]
@@ -33,5 +34,6 @@ class Engine:
     dropped: Callable[[int], None]
     read_only: bool
     expired: Mapping[int, Expired]
+    origins: bool
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""

@@ -9,6 +9,7 @@ from types import TracebackType
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
+from lowtide.transaction.registry import Details
 from lowtide.versions.visibility import Range
 
 
@@ -30,8 +31,12 @@ class Snapshot:
             raise UsageError(engine.closed)
         self._engine = engine
         self._token = 0
-        frame = sys._getframe(depth)
-        details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (False, engine.now(), None, 0)
         if at is None:
             self._token, at = engine.registry.register(details)
         else:
