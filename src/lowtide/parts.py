@@ -8,6 +8,7 @@ import os
 import weakref
 from pathlib import Path
 
+from lowtide.base.shared import give_back
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
@@ -17,6 +18,8 @@ from lowtide.log.syncer import Syncer
 from lowtide.maintenance import Maintenance
 from lowtide.monitor import Monitor, SnapshotMonitor
 from lowtide.options import Options
+from lowtide.pinning import Pinning
+from lowtide.pins.leases import Leases
 from lowtide.recovery.opening import LOCK, Opened, open_files
 from lowtide.recovery.ownership import Ownership
 from lowtide.stats import SnapshotStats, Stats
@@ -41,7 +44,7 @@ class Parts:
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
-            undo.callback(opened.base.close)
+            undo.callback(give_back, opened.base)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             undo.pop_all()
@@ -54,7 +57,7 @@ class Parts:
         self.registry = Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
         catalog = Catalog(self.base.saved_keyspaces())
-        validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
+        validator = Validator(self.versions, self.base, opened.last_ts)
         self.committer = Committer(
             self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
         )
@@ -98,12 +101,14 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
-            self.registry.expired,
             options.snapshot_origins,
+        )
+        self.pinning = Pinning(
+            self.engine, Leases(self.base, options.clock.time), lambda ts: self.checkpointer.run(upto=ts)
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
-        hooks = (snapshots.expire, snapshots.report)
+        hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
@@ -154,6 +159,7 @@ class Parts:
         self.log.prepare_spare()
         if self._checkpoint_due() and self.checkpointer.may_try() and self.log.failure is None:
             self.base.clear_dead_readers()
+            self.pinning.expire()
             with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
                 self.checkpointer.run(wait=False)
         if self.collector.wanted:
@@ -163,8 +169,10 @@ class Parts:
         return count_superseded(self.versions, self.base)
 
     def _held(self, entries: list[Entry]) -> dict[HolderId, Held]:
-        """What each snapshot holds alone, by token."""
+        """What each snapshot holds alone, by token, and each pin, by name."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
+        for name, row in self.pinning.leases.all():
+            holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
         return account(holders, self.versions, self.base)
 
     def stats(self) -> Stats:
@@ -211,7 +219,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                self.base.close,
+                lambda: give_back(self.base),
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,

@@ -10,7 +10,8 @@ import pytest
 import lowtide
 from lowtide.garbage import account
 from tests.conftest import OpenStore
-from tests.garbage.background import still
+from tests.garbage.background import still, wait_until
+from tests.support.clocks import ManualClock
 
 PREFIX = 4
 
@@ -116,3 +117,30 @@ def test_nothing_is_walked_while_nobody_lives(store: lowtide.Store, monkeypatch:
     monkeypatch.setattr(account, "held_alone", lambda *_: pytest.fail("it was counted"))
     assert store.stats().snapshots == []
     assert "lowtide_snapshots" in store.metrics()
+
+
+def test_what_a_pin_sees_too_is_not_held_by_the_snapshot_alone(store: lowtide.Store) -> None:
+    put(store, b"x", b"0")
+    store.keyspace("other").put(b"y", b"0")
+    snapshot = store.snapshot()
+    put(store, b"z", b"0")
+    store.pin("scoped", keyspaces=["other"])
+    put(store, b"x", b"1")
+    store.keyspace("other").put(b"y", b"1")
+    store.checkpoint()
+    assert held(store) == {snapshot.ts: (1, PREFIX + 1 + 1)}, "x alone: y is seen by the pin as well"
+    store.unpin("scoped")
+    assert held(store) == {snapshot.ts: (2, 2 * (PREFIX + 1 + 1))}
+
+
+def test_a_pin_whose_time_is_over_is_expired_by_the_monitor(open_store: OpenStore) -> None:
+    clock = ManualClock()
+    store = open_store(clock=clock, monitor_interval=3600, collect_threshold=1, checkpointer="thread")
+    put(store, b"x", b"0")
+    store.pin("short", ttl=10)
+    put(store, b"x", b"1")
+    store.checkpoint()
+    assert store.stats().history == 1
+    clock.advance(11)
+    store._parts.monitor.tick()
+    wait_until(lambda: store.stats().history == 0)

@@ -4,17 +4,21 @@
     history     two tables, see history
     tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may go
     keyspaces   name -> prefix of its full keys
+    pins        see pins
+    consumers   see consumers
     meta        "boundary" -> ts; "store" -> id of the store
 
-Who writes: one write transaction at a time, begun by the maintenance thread, by recovery or by a helper process; LMDB
-itself keeps them apart. Readers take no lock. An LMDB read transaction lives for one lookup or one stretch of a scan,
-never as long as a snapshot. Growing the map ends the read transactions that happen to run: they begin again, see
-``_again``.
+Who writes: one write transaction at a time, begun by the maintenance thread, by recovery, by a helper process, or, for
+pins and consumers only, by any process; LMDB itself keeps them apart. Readers take no lock. An LMDB read transaction
+lives for one lookup or one stretch of a scan, never as long as a snapshot. Growing the map ends the read transactions
+that happen to run: they begin again, see ``_again``.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -23,7 +27,10 @@ import lmdb
 
 from lowtide.base.chunks import distinct_keys, stretch
 from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
+from lowtide.base.consumers import ConsumerTable
+from lowtide.base.forks import inherit, open_environment
 from lowtide.base.history import History
+from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
@@ -49,6 +56,7 @@ class Base:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
+        _opened.add(self)
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[Any]] = self.env.begin
         self.history_below = self.read_boundary() or 0
@@ -56,17 +64,34 @@ class Base:
         sees that commit sees this, and an early look into the history costs time only."""
 
     def _open_tables(self, create: bool) -> None:
-        table = self.env.open_db
-        self.rows = table(b"rows", create=create)
-        self.history = History(
-            table(b"history", create=create),
-            table(b"history-index", create=create, dupsort=True, dupfixed=True),
-        )
-        self.tombstones = table(b"tombstones", create=create)
-        self.keyspaces = table(b"keyspaces", create=create)
-        self.meta = table(b"meta", create=create)
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        with self.env.begin(write=True) as txn:
+
+            def table(name: bytes, **flags: bool) -> lmdb._Database:
+                return self.env.open_db(name, txn=txn, create=create, **flags)
+
+            self.rows = table(b"rows")
+            self.history = History(table(b"history"), table(b"history-index", dupsort=True, dupfixed=True))
+            self.tombstones = table(b"tombstones")
+            self.keyspaces = table(b"keyspaces")
+            self.pins = PinTable(table(b"pins"))
+            self.consumers = ConsumerTable(table(b"consumers"))
+            self.meta = table(b"meta")
+
+    def take_over(self) -> None:
+        """From a base that is only read to the owner's: it may be grown, and only what is old needs the history."""
+        self._may_grow = True
+        self.history_below = self.read_boundary() or 0
 
     # Reading
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """What ``look`` finds in one read transaction. It may run again if growing the map cuts it short."""
+        try:
+            with self._begin() as txn:
+                return look(txn)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.read(look), b"")
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
@@ -105,13 +130,14 @@ class Base:
 
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
+        old = ts < self.history_below
         try:
             with self._begin(self.rows) as txn:
-                return self._chunk(txn, low, high, ts, limit, reverse, strip)
+                return self.chunk_in(txn, low, high, ts, limit, reverse, strip, old)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
 
-    def _chunk(
+    def chunk_in(
         self,
         txn: lmdb.Transaction[bytes],
         low: bytes,
@@ -120,11 +146,13 @@ class Base:
         limit: int,
         reverse: bool,
         strip: int,
+        old: bool,
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """As ``chunk``, in the caller's transaction; ``old`` if ``ts`` may lie below the boundary."""
         newer = horizon(ts)
         entries, more = stretch(txn, self.rows, low, high, limit, reverse)
         last = entries[-1][0] if more else None
-        if ts >= self.history_below:
+        if not old:
             return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
         found = {key: row[8:] for key, row in entries if row < newer}
         if last is not None:
@@ -149,11 +177,7 @@ class Base:
 
     def count_history(self) -> int:
         """How many superseded versions are kept."""
-        try:
-            with self._begin() as txn:
-                return self.history.count(txn)
-        except lmdb.Error as error:
-            return self._again(error, self.count_history, b"")
+        return self.read(self.history.count)
 
     def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
         """A stretch of the superseded versions without their values, see ``History.sizes``."""
@@ -165,8 +189,7 @@ class Base:
 
     def read_boundary(self) -> int | None:
         """The commit up to which the base holds the log; None in a base that was never written."""
-        with self._begin() as txn:
-            return self.boundary_in(txn)
+        return self.read(self.boundary_in)
 
     def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
         value = txn.get(_BOUNDARY, db=self.meta)
@@ -195,8 +218,7 @@ class Base:
         txn.put(_BOUNDARY, encode_ts(boundary), db=self.meta)
 
     def store_id(self) -> bytes | None:
-        with self._begin() as txn:
-            return txn.get(_STORE, db=self.meta)
+        return self.read(lambda txn: txn.get(_STORE, db=self.meta))
 
     def initialise(self, store_id: bytes) -> None:
         """Make a new base this store's own, with nothing in it."""
@@ -209,8 +231,7 @@ class Base:
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
-        with self._begin() as txn:
-            return [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)]
+        return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
 
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():
@@ -222,7 +243,15 @@ class Base:
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
         while True:
-            txn = self.env.begin(write=True)
+            try:
+                txn = self.env.begin(write=True)
+            except lmdb.MapResizedError:
+                self.sync_map_size()
+                continue
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
             try:
                 result = change(txn)
                 txn.commit()
@@ -294,10 +323,10 @@ def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
         raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
     while True:
         try:
-            return lmdb.open(
-                str(directory),
+            return open_environment(
+                directory,
                 map_size=map_size,
-                max_dbs=8,
+                max_dbs=16,
                 max_readers=_MAX_READERS,
                 max_spare_txns=16,
                 mode=0o600,
@@ -311,3 +340,17 @@ def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
             map_size //= 2
         except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
             raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+
+
+_opened: weakref.WeakSet[Base] = weakref.WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for base in list(_opened):
+        if not base.closed:
+            inherit(base.env, base.directory)
+            base.abandon()
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)

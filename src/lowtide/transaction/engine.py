@@ -3,12 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
+from lowtide.errors import UsageError
+from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
-from lowtide.transaction.commit import Committer
+from lowtide.transaction.commit import Request
 from lowtide.transaction.registry import Expired, Registry
 from lowtide.versions.visibility import Reader
+
+
+class Commits(Protocol):
+    """Where a transaction commits."""
+
+    callbacks: Callbacks
+
+    def submit(self, request: Request) -> int: ...
+
+
+class NoCommits:
+    """Where nothing is committed: the store is another process's."""
+
+    def __init__(self) -> None:
+        self.callbacks = Callbacks()
+
+    def submit(self, request: Request) -> int:
+        raise UsageError("the store was opened read-only")
 
 
 @dataclass(slots=True)
@@ -27,13 +48,16 @@ class Engine:
     catalog: Catalog
     registry: Registry
     reader: Reader
-    committer: Committer
+    committer: Commits
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
     dropped: Callable[[int], None]
     read_only: bool
-    expired: Mapping[int, Expired]
-    origins: bool
+    origins: bool = True
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""
+    expired: Mapping[int, Expired] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expired = self.registry.expired
