@@ -31,7 +31,8 @@ class Options:
 
     ``monitor_interval``: how often old snapshots are looked for. One is reported when it reaches
     ``snapshot_warn_age``, then ``snapshot_critical_age``, then every ``snapshot_warn_interval``; and ended when it
-    reaches ``max_snapshot_age``, if that is set.
+    reaches ``max_snapshot_age``, if that is set. ``snapshot_origins``: whether a begin remembers the line that called
+    it.
     """
 
     durability: str = "full"
@@ -50,6 +51,7 @@ class Options:
     snapshot_critical_age: float = 600.0
     snapshot_warn_interval: float = 600.0
     max_snapshot_age: float | None = None
+    snapshot_origins: bool = True
     disk: Disk = field(default_factory=RealDisk)
     clock: Clock = field(default_factory=SystemClock)
 
@@ -91,6 +93,7 @@ class OpenOptions(TypedDict, total=False):
     snapshot_critical_age: float
     snapshot_warn_interval: float
     max_snapshot_age: float | None
+    snapshot_origins: bool
     disk: Disk
     clock: Clock
 

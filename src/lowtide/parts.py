@@ -101,14 +101,14 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
-            self.registry.expired,
+            options.snapshot_origins,
         )
         self.pinning = Pinning(
             self.engine, Leases(self.base, options.clock.time), lambda ts: self.checkpointer.run(upto=ts)
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
-        hooks = (snapshots.expire, snapshots.report, lambda _: self.pinning.expire())
+        hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
@@ -169,8 +169,10 @@ class Parts:
         return count_superseded(self.versions, self.base)
 
     def _held(self, entries: list[Entry]) -> dict[HolderId, Held]:
-        """What each snapshot holds alone, by token."""
+        """What each snapshot holds alone, by token, and each pin, by name."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
+        for name, row in self.pinning.leases.all():
+            holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
         return account(holders, self.versions, self.base)
 
     def stats(self) -> Stats:

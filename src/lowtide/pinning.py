@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from lowtide.base.pins import PinRow
+from lowtide.errors import SnapshotExpired
 from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.transaction.engine import Engine
@@ -42,8 +43,17 @@ class Pinning:
             for each in wanted or ():
                 held.keyspace(each)  # refused if the pin that it stands on does not hold it
             self._checkpoint(held.ts)
-            row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)
+            row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
+            self._check_held(held, name, row)
         return self._handle(name, row)
+
+    def _check_held(self, held: Snapshot, name: str, row: PinRow) -> None:
+        """Take the pin back if ``held`` was expired before the row was there: what it sees may be gone."""
+        try:
+            held._open_ts()
+        except SnapshotExpired:
+            self.leases.remove(name, row.id)
+            raise
 
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, self._engine.released)

@@ -197,3 +197,16 @@ def test_readers_that_expire_all_the_time_read_one_instant_or_nothing(open_store
     write_all(b"first")
     run_together(write, read, read)
     assert store._parts.registry.expired == {}
+
+
+def test_a_pin_is_not_taken_on_a_snapshot_that_expired_under_it(store: lowtide.Store, clock: ManualClock) -> None:
+    """The instant is held by a snapshot until the pin's row is there. A pin that stood on one that had gone would keep
+    what is left."""
+    put(store, b"x", b"old")
+    with Schedule() as schedule:
+        taking = schedule.start(lambda: store.pin("late"), "pin.take").arrive()
+        put(store, b"x", b"new")
+        expire_and_collect(store, clock)
+        with pytest.raises(lowtide.SnapshotExpired):
+            taking.finish()
+    assert store.pins() == []

@@ -34,12 +34,15 @@ from lowtide.errors import SnapshotExpired, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where in the user's program a snapshot was opened; turned into words only when somebody asks."""
+    """Where in the user's program a snapshot was opened; turned into words only when somebody asks. ``code`` is None if
+    it was not to be remembered."""
 
-    code: CodeType
+    code: CodeType | None
     instruction: int
 
     def __str__(self) -> str:
+        if self.code is None:
+            return "unknown (snapshot_origins is off)"
         line = None
         for start, end, number in self.code.co_lines():
             if start <= self.instruction < end:
@@ -77,7 +80,7 @@ class Expired:
         )
 
 
-Details = tuple[bool, float, CodeType, int]
+Details = tuple[bool, float, CodeType | None, int]
 """(may still commit, begun at, code, instruction)"""
 
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
+from lowtide.transaction.registry import Details
 from lowtide.versions.visibility import Range
 
 
@@ -41,8 +42,12 @@ class Snapshot:
         """The keyspaces that can be read; None for all."""
         self._closing = closing
         self._token = 0
-        frame = sys._getframe(depth)
-        details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (False, engine.now(), None, 0)
         if at is None:
             self._token, at = engine.registry.register(details)
         else:

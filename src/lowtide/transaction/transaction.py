@@ -21,6 +21,7 @@ from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.registry import Details
 from lowtide.transaction.savepoint import MISSING, Savepoint, Undo
 from lowtide.versions.visibility import Range
 
@@ -59,8 +60,12 @@ class Transaction:
         tracks = policy.tracks_reads and not read_only
         if tracks:
             self._reads = ReadSet()
-        frame = sys._getframe(depth)
-        details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (not read_only, engine.now(), None, 0)
         self._token, self.ts = engine.registry.register(details, tracks)
 
     @property
