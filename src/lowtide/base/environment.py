@@ -9,13 +9,18 @@
 Who writes: one write transaction at a time, begun by the maintenance thread, by recovery or by a helper process; LMDB
 itself keeps them apart. Readers take no lock. An LMDB read transaction lives for one lookup or one stretch of a scan,
 never as long as a snapshot. Growing the map ends the read transactions that happen to run: they begin again, see
-``_again``.
+``_again``. So does exchanging the file, see ``reopen``.
+
+``_writing`` is held by whoever writes, over LMDB's own lock, so that nobody writes to a file that is being exchanged.
+``_steady`` is held by whoever needs map and environment as they are for long, a copy or an examination, and taken first
+by whoever would change them; readers never wait for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -49,6 +54,8 @@ class Base:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
+        self._writing = threading.Lock()
+        self._steady = threading.RLock()
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[bytes]] = self.env.begin
         self.history_below = self.read_boundary() or 0
@@ -213,36 +220,42 @@ class Base:
 
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
-        while True:
-            txn = self.env.begin(write=True)
-            try:
-                result = change(txn)
-                txn.commit()
-                return result
-            except lmdb.MapFullError:
-                self._abort(txn)
-                if not self._may_grow:
+        with self._writing:
+            while True:
+                txn = self.env.begin(write=True)
+                try:
+                    result = change(txn)
+                    txn.commit()
+                    return result
+                except lmdb.MapFullError:
+                    self._abort(txn)
+                    if not self._may_grow:
+                        raise
+                    self.grow()
+                except lmdb.DiskError as error:
+                    self._abort(txn)
+                    raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+                except lmdb.Error as error:
+                    self._abort(txn)
+                    raise Error(f"LMDB could not write {self.directory}: {error}") from error
+                except BaseException:
+                    self._abort(txn)
                     raise
-                self.grow()
-            except lmdb.DiskError as error:
-                self._abort(txn)
-                raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
-            except lmdb.Error as error:
-                self._abort(txn)
-                raise Error(f"LMDB could not write {self.directory}: {error}") from error
-            except BaseException:
-                self._abort(txn)
-                raise
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
         there is none, so new ones are kept out meanwhile."""
+        with self._steady, self._keep_readers_out():
+            txn.abort()
+
+    @contextlib.contextmanager
+    def _keep_readers_out(self) -> Iterator[None]:
         with self._growing:
-            begin, self._begin = self._begin, self._begin_later
+            self._begin = self._begin_later
             try:
-                txn.abort()
+                yield
             finally:
-                self._begin = begin
+                self._begin = self.env.begin
 
     def _begin_later(self, *arguments: Any) -> lmdb.Transaction[bytes]:
         with self._growing:
@@ -250,7 +263,7 @@ class Base:
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""
-        with self._growing:
+        with self._steady, self._growing:
             self.env.set_mapsize(self.map_size * 2)
 
     @property
@@ -259,8 +272,49 @@ class Base:
 
     def sync_map_size(self) -> None:
         """Take over a map size that another process set."""
-        with self._growing:
+        with self._steady, self._growing:
             self.env.set_mapsize(0)
+
+    # Upkeep
+
+    @contextlib.contextmanager
+    def steady(self) -> Iterator[lmdb.Transaction[bytes]]:
+        """An LMDB read transaction that may take its time: nothing cuts it short. Others read and write meanwhile, but
+        LMDB reuses no page that it sees."""
+        with self._steady, self.env.begin() as txn:
+            yield txn
+
+    def copy(self, descriptor: int) -> None:
+        """Write the base as the last LMDB commit left it, without free pages, to a file. Others read and write
+        meanwhile; the map must not move under LMDB, which reads it without py-lmdb's knowledge."""
+        with self._steady:
+            try:
+                self.env.copyfd(descriptor, compact=True)
+            except lmdb.DiskError as error:
+                raise DiskFull(f"no room for a copy of {self.directory}: {error}; nothing was changed") from error
+            except lmdb.Error as error:
+                raise Error(f"LMDB could not copy {self.directory}: {error}") from error
+
+    @contextlib.contextmanager
+    def unwritten(self) -> Iterator[None]:
+        """Nobody writes meanwhile; those who want to, wait."""
+        with self._writing:
+            yield
+
+    def reopen(self, exchange: Callable[[], None]) -> None:
+        """Have ``exchange`` put another file in the place of ``data.mdb``, with the same content, and go on with that
+        one. The caller holds ``unwritten``. Reads that are cut short begin again, see ``_again``: they find the
+        environment that they began in closed, or a table that belongs to the other one."""
+        with self._steady, self._keep_readers_out():
+            map_size = self.map_size
+            exchange()
+            self.env.close()
+            try:
+                self.env = _open(self.directory, map_size, False)
+                self._open_tables(False)
+            except BaseException:
+                self.closed = True  # the files are whole; whoever opens the store next finds everything
+                raise
 
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died."""
@@ -275,8 +329,9 @@ class Base:
         raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:
-        self.closed = True
-        self.env.close()
+        with self._steady:
+            self.closed = True
+            self.env.close()
 
 
 def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:

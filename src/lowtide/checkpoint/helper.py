@@ -21,6 +21,7 @@ import lmdb
 import msgspec
 
 from lowtide.base.environment import Base
+from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import make_horizon
@@ -171,13 +172,14 @@ def perform(request: Request) -> Response:
     horizon = make_horizon(request.collector, request.live, request.upto)
     commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto)
     changes = changes_of(commits, horizon)
-    base = Base(Path(request.base), request.map_size, may_grow=False)
-    try:
-        applied = apply_checkpoint(
-            base, changes, Target(request.boundary, request.upto, horizon, request.oldest_writer)
-        )
-    finally:
-        base.close()
+    with SharedUse(Path(request.base)):
+        base = Base(Path(request.base), request.map_size, may_grow=False)
+        try:
+            applied = apply_checkpoint(
+                base, changes, Target(request.boundary, request.upto, horizon, request.oldest_writer)
+            )
+        finally:
+            base.close()
     return Response(applied.rows, applied.kept)
 
 
