@@ -24,6 +24,7 @@ from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.validate import Validator
+from lowtide.upkeep.basis import Running
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
 
@@ -97,6 +98,21 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
+        )
+
+        self.running = Running(
+            path,
+            opened.store_id,
+            self.log,
+            self.base,
+            self.versions,
+            self.registry,
+            catalog,
+            self.checkpointer,
+            self.collector,
+            self.committer.exclusive,
+            self.check_open,
+            options.clock.monotonic,
         )
 
     # What the parts ask of each other

@@ -20,6 +20,8 @@ from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
+from lowtide.upkeep.report import Report
+from lowtide.upkeep.verify import verify_store
 
 _Result = TypeVar("_Result")
 _FIRST_PAUSE = 0.0005
@@ -138,6 +140,16 @@ class Store:
         """
         self._parts.check_open()
         return self._parts.stats()
+
+    def verify(self) -> Report:
+        """Examine every invariant of log, base, history and memory. Readers and writers go on meanwhile; checkpoints
+        wait. O(store). Print the report, or ask for ``ok`` and ``problems``.
+
+        >>> store.verify().ok
+        True
+        """
+        self._parts.check_open()
+        return verify_store(self._parts.running)
 
     def close(self) -> None:
         """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""

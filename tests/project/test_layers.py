@@ -24,6 +24,7 @@ LAYERS = (
     ("recovery",),
     ("stats", "maintenance"),
     ("transaction",),
+    ("upkeep",),
     ("parts",),
     ("store",),
     ("lowtide",),

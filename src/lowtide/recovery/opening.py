@@ -65,7 +65,7 @@ def open_files(path: Path, options: Options) -> Opened:
     case = "clean"
     if not (path / MANIFEST).exists():
         case = _make(path, options)
-    store_id = _read_manifest(path / MANIFEST)
+    store_id = read_manifest(path / MANIFEST)
     base = Base(path / "base", options.map_size)
     try:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
@@ -138,7 +138,8 @@ def _holds_commits(directory: Path) -> bool:
         base.close()
 
 
-def _read_manifest(path: Path) -> bytes:
+def read_manifest(path: Path) -> bytes:
+    """The identity of the store whose manifest this is."""
     try:
         manifest = json.loads(path.read_text())
         version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
