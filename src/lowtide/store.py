@@ -20,6 +20,8 @@ from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
+from lowtide.upkeep.backup import BackupReport, back_up
+from lowtide.upkeep.compact import CompactReport, compact
 from lowtide.upkeep.report import Report
 from lowtide.upkeep.verify import verify_store
 
@@ -150,6 +152,31 @@ class Store:
         """
         self._parts.check_open()
         return verify_store(self._parts.running)
+
+    def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
+        """Copy the store to the directory ``dest``, which can then be opened as it stands. Readers, writers and
+        checkpoints go on. Repeated into the same directory, it copies only what is new.
+
+        ``progress`` is told each step in words; if it raises, the backup ends there, and ``dest`` holds what it held
+        before or something newer. It must not close the store.
+
+        >>> import tempfile
+        >>> store.backup(tempfile.mkdtemp()).base_copied
+        True
+        """
+        self._parts.check_open()
+        return back_up(self._parts.running, dest, progress)
+
+    def compact(self) -> CompactReport:
+        """Give the space of free pages and spare log files back to the file system. Readers and writers go on, but for
+        an instant; checkpoints wait. Needs room for a second base. UsageError if another process reads the store.
+
+        >>> report = store.compact()
+        >>> report.after <= report.before
+        True
+        """
+        self._parts.check_open()
+        return compact(self._parts.running)
 
     def close(self) -> None:
         """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""

@@ -31,6 +31,9 @@ from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
 from lowtide.base.history import History
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
+COMPACTED = "data.mdb.tmp"
+"""A copy that will take the place of ``data.mdb``; one that is found at opening was never finished."""
+
 _BOUNDARY = b"boundary"
 _STORE = b"store"
 _MAX_READERS = 1024

@@ -13,7 +13,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.environment import Base
+from lowtide.base.environment import COMPACTED, Base
 from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.horizon import make_horizon
@@ -31,7 +31,11 @@ logger = logging.getLogger("lowtide")
 FORMAT = 1
 MANIFEST = "store.json"
 LOCK = "lock"
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, "base", "log"}
+BACKUP = "backup.json"
+"""Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
+commits of its own."""
+
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,10 @@ def open_files(path: Path, options: Options) -> Opened:
     """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
     case = "clean"
     if not (path / MANIFEST).exists():
+        if (path / BACKUP).exists():
+            raise UsageError(f"{path} is a backup that was never finished; run it again, or open another one")
         case = _make(path, options)
+    _tidy(path, options)
     store_id = read_manifest(path / MANIFEST)
     base = Base(path / "base", options.map_size)
     try:
@@ -80,6 +87,14 @@ def open_files(path: Path, options: Options) -> Opened:
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
     return Opened(store_id, base, log, last_ts, case, replayed)
+
+
+def _tidy(path: Path, options: Options) -> None:
+    """Remove what an interrupted compaction left, and the mark of a backup."""
+    (path / "base" / COMPACTED).unlink(missing_ok=True)
+    if (path / BACKUP).exists():
+        (path / BACKUP).unlink()
+        options.disk.sync_directory(path)
 
 
 def _make(path: Path, options: Options) -> str:

@@ -41,7 +41,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What ``verify`` found of the store in ``path``, as of commit ``last_commit`` and with the boundary ``boundary``."""
+    """What ``verify`` found of the store in ``path``, when ``last_commit`` was the last one."""
 
     path: Path
     boundary: int
