@@ -22,6 +22,7 @@ from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
 from lowtide.upkeep.backup import BackupReport, back_up
 from lowtide.upkeep.compact import CompactReport, compact
+from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
 from lowtide.upkeep.report import Report
 from lowtide.upkeep.verify import verify_store
 
@@ -152,6 +153,24 @@ class Store:
         """
         self._parts.check_open()
         return verify_store(self._parts.running)
+
+    def inspect_key(self, keyspace: str, key: bytes) -> KeyReport:
+        """The versions of a key that are kept, where they are, and which snapshots see them. Print the report.
+
+        >>> store.inspect_key("fruit", b"apple").versions[0].end is None
+        True
+        """
+        self._parts.check_open()
+        return inspect_key(self._parts.running, keyspace, key)
+
+    def inspect_base(self) -> BaseReport:
+        """The tables of the base, its file, its free pages and its readers. Print the report.
+
+        >>> [table.name for table in store.inspect_base().tables][:2]
+        ['rows', 'history']
+        """
+        self._parts.check_open()
+        return inspect_base(self._parts.running)
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
         """Copy the store to the directory ``dest``, which can then be opened as it stands. Readers, writers and

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -52,8 +54,8 @@ class KeyReport:
 
 
 def inspect_key(running: Running, keyspace: str, key: bytes) -> KeyReport:
-    """The versions of a key in memory, base and history. The layers are taken before the LMDB transaction is begun, as a
-    read does it: what they no longer had is in the base."""
+    """The versions of a key in memory, base and history. The layers are taken before the LMDB transaction is begun, as
+    a read does it: what they no longer had is in the base."""
     prefix = running.catalog.prefixes.get(keyspace)
     if prefix is None:
         raise UsageError(f"there is no keyspace {keyspace!r}; there are {', '.join(running.catalog.names()) or 'none'}")
@@ -106,8 +108,8 @@ class FrameReport:
             return f"offset {self.offset}: marker, all up to commit {self.durable} is on disk"
         when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(self.time))
         return (
-            f"offset {self.offset}: commit {self.ts} at {when} UTC, {self.keys} keys, {self.value_bytes} bytes of values, "
-            f"{self.size} bytes in all"
+            f"offset {self.offset}: commit {self.ts} at {when} UTC, {self.keys} keys, {self.value_bytes} bytes of "
+            f"values, {self.size} bytes in all"
         )
 
 
@@ -213,17 +215,16 @@ class BaseReport:
 
     def __str__(self) -> str:
         free = self.free_pages * self.page_size
-        lines = [
+        head = (
             f"{self.path}: everything up to commit {self.boundary}, {self.file_bytes} bytes, of which {free} are free "
             f"({self.free_pages} of {self.pages} pages of {self.page_size} bytes); map of {self.map_size} bytes"
-        ]
+        )
         width = max(len(table.name) for table in self.tables)
-        lines += [
-            f"  {each.name:<{width}}  {each.entries:>10} entries {each.pages:>8} pages {each.bytes:>12} bytes, "
-            f"depth {each.depth}"
+        lines = [
+            f"  {each.name:<{width}}  {each.entries:>10} entries {each.pages:>8} pages {each.bytes:>12} bytes"
             for each in self.tables
         ]
-        return "\n".join([*lines, *(f"  reader: {reader}" for reader in self.readers)])
+        return "\n".join([head, *lines, *(f"  reader: {reader}" for reader in self.readers)])
 
 
 def inspect_base(running: Running) -> BaseReport:
@@ -262,5 +263,5 @@ def _base_report(tables: Tables, readers: tuple[str, ...]) -> BaseReport:
     )
 
 
-def _pages(stat: dict[str, int]) -> int:
+def _pages(stat: Mapping[str, Any]) -> int:
     return int(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])
