@@ -17,6 +17,7 @@ from lowtide.errors import (
     UsageError,
 )
 from lowtide.options import Options
+from lowtide.pins.pin import Pin
 from lowtide.stats import SnapshotStats, Stats
 from lowtide.store import Store
 from lowtide.store import open_store as open
@@ -36,6 +37,7 @@ __all__ = [
     "Isolation",
     "Keyspace",
     "Options",
+    "Pin",
     "ReadKeyspace",
     "Savepoint",
     "Snapshot",

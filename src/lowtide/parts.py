@@ -8,6 +8,7 @@ import os
 import weakref
 from pathlib import Path
 
+from lowtide.base.shared import give_back
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
 from lowtide.garbage.account import held_alone, superseded
@@ -16,6 +17,8 @@ from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.log.syncer import Syncer
 from lowtide.maintenance import Maintenance
 from lowtide.options import Options
+from lowtide.pinning import Pinning
+from lowtide.pins.leases import Leases
 from lowtide.recovery.opening import LOCK, Opened, open_files
 from lowtide.recovery.ownership import Ownership
 from lowtide.stats import SnapshotStats, Stats
@@ -41,7 +44,7 @@ class Parts:
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
-            undo.callback(opened.base.close)
+            undo.callback(give_back, opened.base)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             undo.pop_all()
@@ -54,7 +57,7 @@ class Parts:
         self.registry = Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
         catalog = Catalog(self.base.saved_keyspaces())
-        validator = Validator(self.versions, self.base, self.reader, opened.last_ts)
+        validator = Validator(self.versions, self.base, opened.last_ts)
         self.committer = Committer(
             self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
         )
@@ -98,6 +101,9 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
+        )
+        self.pinning = Pinning(
+            self.engine, Leases(self.base, options.clock.time), lambda ts: self.checkpointer.run(upto=ts)
         )
 
         self.running = Running(
@@ -162,6 +168,7 @@ class Parts:
         self.log.prepare_spare()
         if self._checkpoint_due() and self.checkpointer.may_try() and self.log.failure is None:
             self.base.clear_dead_readers()
+            self.pinning.expire()
             with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
                 self.checkpointer.run(wait=False)
         if self.collector.wanted:
@@ -208,7 +215,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                self.base.close,
+                lambda: give_back(self.base),
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,

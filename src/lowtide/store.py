@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
@@ -13,6 +13,7 @@ from typing import TypeVar, Unpack
 from lowtide.errors import TransientError, UsageError
 from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.parts import Parts
+from lowtide.pins.pin import Pin
 from lowtide.recovery.opening import check_directory
 from lowtide.stats import Stats
 from lowtide.transaction.autocommit import Autocommit
@@ -93,14 +94,53 @@ class Store:
             self._options.clock.sleep(random.uniform(0, pause))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def snapshot(self, at: int | None = None) -> Snapshot:
-        """The state of the last commit, or of commit ``at`` if a live snapshot holds it, read-only.
+    def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
+        """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a
+        pin or a live snapshot holds. Raises SnapshotExpired if nobody holds it.
 
         >>> with store.snapshot() as snapshot:
         ...     len(list(snapshot.keyspace("fruit").scan()))
         3
         """
-        return Snapshot(self._engine, at, 2)
+        return self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._engine, None, 2)
+
+    # Pins
+
+    def pin(
+        self,
+        name: str,
+        ttl: float = 3600.0,
+        *,
+        keyspaces: Iterable[str] | None = None,
+        at: int | str | Pin | None = None,
+    ) -> Pin:
+        """Keep the last commit, or ``at``, for ``ttl`` seconds, under a name that every process can open.
+
+        A pin survives restarts and crashes; it is renewed with ``pin.renew``, and removed with ``pin.release``,
+        ``store.unpin`` or the end of a ``with`` block. With ``keyspaces`` it holds back only what these need. It costs
+        a checkpoint if something was committed since the last one, and later one old version of each key that changes.
+
+        >>> pin = store.pin("nightly", ttl=3600, keyspaces=["fruit"])
+        >>> store.unpin("nightly")
+        True
+        """
+        self._parts.check_open()
+        return self._parts.pinning.pin(name, ttl, keyspaces, at, 2)
+
+    def unpin(self, name: str) -> bool:
+        """Remove a pin, so that what only it sees can go; false if there is none of this name."""
+        self._parts.check_open()
+        return self._parts.pinning.unpin(name)
+
+    def pins(self) -> list[Pin]:
+        """The pins that are alive, whichever process took them.
+
+        >>> with store.pin("nightly"):
+        ...     [pin.name for pin in store.pins()]
+        ['nightly']
+        """
+        self._parts.check_open()
+        return self._parts.pinning.pins()
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, where each call is a transaction of its own: the fast path for one read or write.

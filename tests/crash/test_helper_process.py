@@ -15,7 +15,9 @@ import pytest
 import lowtide
 import lowtide.checkpoint.helper as helper_module
 import lowtide.recovery.opening as opening
+from lowtide import messages
 from lowtide.checkpoint.helper import Helper, Request
+from lowtide.garbage.horizon import make_horizon
 from lowtide.log.segment import Scan
 from lowtide.recovery.cases import Verdict, judge
 from tests.conftest import OpenStore
@@ -85,16 +87,16 @@ def test_an_answer_that_nobody_waited_for_is_not_taken_for_the_next(
     """An interrupt while the owner waits: the helper's late answer must not stand for a checkpoint it has not made."""
     model = Model()
     model.states.append(content_of(store))
-    real = helper_module._receive
+    real = messages.receive
 
     def interrupted(stream: object) -> bytes | None:
-        monkeypatch.setattr(helper_module, "_receive", real)
+        monkeypatch.setattr(helper_module, "receive", real)
         raise KeyboardInterrupt
 
     for number in range(10, 14):
         commit(store, both(number, 600))
         model.apply(both(number, 600))
-        monkeypatch.setattr(helper_module, "_receive", interrupted)
+        monkeypatch.setattr(helper_module, "receive", interrupted)
         with pytest.raises(KeyboardInterrupt):
             store.checkpoint()
         for _ in range(2):
@@ -109,7 +111,7 @@ def test_a_helper_that_ends_after_its_work_and_before_its_answer_is_made_up_for(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The base has the checkpoint already: making it again, in a thread, finds nothing to do."""
-    real = helper_module._receive
+    real = messages.receive
 
     def lost(stream: Any) -> bytes | None:
         assert real(stream)
@@ -117,7 +119,7 @@ def test_a_helper_that_ends_after_its_work_and_before_its_answer_is_made_up_for(
 
     commit(store, both(7, 600))
     with monkeypatch.context() as patch:
-        patch.setattr(helper_module, "_receive", lost)
+        patch.setattr(helper_module, "receive", lost)
         store.checkpoint()
     assert base_boundary(store) == store.stats().boundary == store.stats().last_commit
     assert store.stats().checkpoint_failures == 0
@@ -203,7 +205,8 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        helper.checkpoint(Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, (), "exact", None))
+        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, "exact", ())
+        helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint
     helper.close()

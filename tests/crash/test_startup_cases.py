@@ -309,8 +309,8 @@ def test_older_format(tmp_path: Path) -> None:
 
 def test_newer_format(tmp_path: Path) -> None:
     fill(tmp_path / "store")
-    with_manifest(tmp_path / "store", format=2)
-    assert "a newer format, 2" in refusal_of(tmp_path / "store", lowtide.UsageError)
+    with_manifest(tmp_path / "store", format=3)
+    assert "a newer format, 3" in refusal_of(tmp_path / "store", lowtide.UsageError)
 
 
 @pytest.mark.parametrize(

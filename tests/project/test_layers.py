@@ -14,16 +14,18 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock"),
+    ("errors", "clock", "messages"),
     ("log",),
     ("options",),
     ("base",),
     ("versions",),
     ("garbage",),
+    ("pins",),
     ("checkpoint",),
     ("recovery",),
     ("stats", "maintenance"),
     ("transaction",),
+    ("pinning",),
     ("upkeep",),
     ("parts",),
     ("store",),

@@ -47,6 +47,7 @@ class Shelving(RuleBasedStateMachine):
         self.ended: list[int] = []
         self.rest: list[Stretch] = []
         self.target: Target | None = None
+        self.sampled: tuple[Exact, int | None] = (make_horizon("exact", (), 0), None)
         self.applied = False
 
     def teardown(self) -> None:
@@ -120,7 +121,8 @@ class Shelving(RuleBasedStateMachine):
     def sample(self) -> None:
         """Who begins after this is not in the sample; who ends after this may leave garbage in the history."""
         upto = self.versions.frozen_upto
-        self.target = Target(self.versions.boundary, upto, self.horizon(upto), self.oldest_writer())
+        self.sampled = self.horizon(upto), self.oldest_writer()
+        self.target = Target(self.versions.boundary, upto, lambda: self.sampled)
         self.base.history_below = max(self.base.history_below, upto)
 
     def apply(self, by_helper: bool) -> None:
@@ -130,7 +132,7 @@ class Shelving(RuleBasedStateMachine):
         changes = Changes(self.versions.frozen.chains, {})
         if by_helper:
             commits = [each for each in self.log if self.target.boundary < each.ts <= self.target.upto]
-            changes = changes_of(commits, self.target.horizon)
+            changes = changes_of(commits, self.sampled[0])
         apply_checkpoint(self.base, changes, self.target)
         self.applied = True
 
@@ -138,7 +140,7 @@ class Shelving(RuleBasedStateMachine):
         """Those who ended while it ran are reported once more: it kept versions for them."""
         assert self.target is not None
         self.versions.drop_frozen()
-        self.ended += set(self.target.horizon.live) - {ts for ts, _ in self.live}
+        self.ended += set(self.sampled[0].live) - {ts for ts, _ in self.live}
         self.target, self.applied = None, False
 
     @rule(budget=st.integers(1, 3))

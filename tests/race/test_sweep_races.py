@@ -37,7 +37,7 @@ def test_a_snapshot_that_begins_while_a_sweep_stands_keeps_its_versions(store: l
         old.close()  # not before: the background would sweep at once
         with store.snapshot() as snapshot:
             put(store, b"2")
-            checkpoint = schedule.start(store.checkpoint, "checkpoint.sampled").arrive()
+            checkpoint = schedule.start(store.checkpoint, "checkpoint.apply").arrive()
             checkpoint.resume()
             put(store, b"3")
             assert read(snapshot) == b"1"

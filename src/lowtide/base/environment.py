@@ -4,22 +4,26 @@
     history     two tables, see history
     tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may go
     keyspaces   name -> prefix of its full keys
+    pins        see pins
+    consumers   see consumers
     meta        "boundary" -> ts; "store" -> id of the store
 
-Who writes: one write transaction at a time, begun by the maintenance thread, by recovery or by a helper process; LMDB
-itself keeps them apart. Readers take no lock. An LMDB read transaction lives for one lookup or one stretch of a scan,
-never as long as a snapshot. Growing the map ends the read transactions that happen to run: they begin again, see
-``_again``. So does exchanging the file, see ``reopen``.
+Who writes: one write transaction at a time, begun by the maintenance thread, by recovery, by a helper process, or, for
+pins and consumers only, by any process; LMDB itself keeps them apart. Readers take no lock. An LMDB read transaction
+lives for one lookup or one stretch of a scan, never as long as a snapshot. Growing the map ends the read transactions
+that happen to run: they begin again, see ``_again``. So does exchanging the file, see exchange.
 
-``_writing`` is held by whoever writes, over LMDB's own lock, so that nobody writes to a file that is being exchanged.
-``_steady`` is held by whoever needs map and environment as they are for long, a copy or an examination, and taken first
-by whoever would change them; readers never wait for it.
+``writing`` is held by whoever writes, over LMDB's own lock, so that nobody here writes to a file that is being
+exchanged. ``steady`` is held by whoever needs map and environment as they are for long, a copy or an examination, and
+taken first by whoever would change them; readers never wait for it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -28,11 +32,11 @@ import lmdb
 
 from lowtide.base.chunks import distinct_keys, stretch
 from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
+from lowtide.base.consumers import ConsumerTable
+from lowtide.base.forks import inherit, open_environment
 from lowtide.base.history import History
+from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
-
-COMPACTED = "data.mdb.tmp"
-"""A copy that will take the place of ``data.mdb``; one that is found at opening was never finished."""
 
 _BOUNDARY = b"boundary"
 _STORE = b"store"
@@ -50,33 +54,51 @@ class Base:
     def __init__(self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True) -> None:
         self.directory = directory
         self._may_grow = may_grow
-        self.env = _open(directory, map_size, create)
+        self.env = open_largest(directory, map_size, create)
         try:
-            self._open_tables(create)
+            self.open_tables(create)
         except lmdb.NotFoundError as error:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
-        self._writing = threading.Lock()
-        self._steady = threading.RLock()
+        _opened.add(self)
+        self.writing = threading.Lock()
+        self.steady = threading.RLock()
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[bytes]] = self.env.begin
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
         sees that commit sees this, and an early look into the history costs time only."""
 
-    def _open_tables(self, create: bool) -> None:
-        table = self.env.open_db
-        self.rows = table(b"rows", create=create)
-        self.history = History(
-            table(b"history", create=create),
-            table(b"history-index", create=create, dupsort=True, dupfixed=True),
-        )
-        self.tombstones = table(b"tombstones", create=create)
-        self.keyspaces = table(b"keyspaces", create=create)
-        self.meta = table(b"meta", create=create)
+    def open_tables(self, create: bool) -> None:
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        with self.env.begin(write=True) as txn:
+
+            def table(name: bytes, **flags: bool) -> lmdb._Database:
+                return self.env.open_db(name, txn=txn, create=create, **flags)
+
+            self.rows = table(b"rows")
+            self.history = History(table(b"history"), table(b"history-index", dupsort=True, dupfixed=True))
+            self.tombstones = table(b"tombstones")
+            self.keyspaces = table(b"keyspaces")
+            self.pins = PinTable(table(b"pins"))
+            self.consumers = ConsumerTable(table(b"consumers"))
+            self.meta = table(b"meta")
+
+    def take_over(self) -> None:
+        """From a base that is only read to the owner's: it may be grown, and only what is old needs the history."""
+        self._may_grow = True
+        self.history_below = self.read_boundary() or 0
 
     # Reading
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """What ``look`` finds in one read transaction. It may run again if growing the map cuts it short."""
+        try:
+            with self._begin() as txn:
+                return look(txn)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.read(look), b"")
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
@@ -115,13 +137,14 @@ class Base:
 
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
+        old = ts < self.history_below
         try:
             with self._begin(self.rows) as txn:
-                return self._chunk(txn, low, high, ts, limit, reverse, strip)
+                return self.chunk_in(txn, low, high, ts, limit, reverse, strip, old)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
 
-    def _chunk(
+    def chunk_in(
         self,
         txn: lmdb.Transaction[bytes],
         low: bytes,
@@ -130,11 +153,13 @@ class Base:
         limit: int,
         reverse: bool,
         strip: int,
+        old: bool,
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """As ``chunk``, in the caller's transaction; ``old`` if ``ts`` may lie below the boundary."""
         newer = horizon(ts)
         entries, more = stretch(txn, self.rows, low, high, limit, reverse)
         last = entries[-1][0] if more else None
-        if ts >= self.history_below:
+        if not old:
             return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
         found = {key: row[8:] for key, row in entries if row < newer}
         if last is not None:
@@ -159,16 +184,11 @@ class Base:
 
     def count_history(self) -> int:
         """How many superseded versions are kept."""
-        try:
-            with self._begin() as txn:
-                return self.history.count(txn)
-        except lmdb.Error as error:
-            return self._again(error, self.count_history, b"")
+        return self.read(self.history.count)
 
     def read_boundary(self) -> int | None:
         """The commit up to which the base holds the log; None in a base that was never written."""
-        with self._begin() as txn:
-            return self.boundary_in(txn)
+        return self.read(self.boundary_in)
 
     def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
         value = txn.get(_BOUNDARY, db=self.meta)
@@ -197,8 +217,7 @@ class Base:
         txn.put(_BOUNDARY, encode_ts(boundary), db=self.meta)
 
     def store_id(self) -> bytes | None:
-        with self._begin() as txn:
-            return txn.get(_STORE, db=self.meta)
+        return self.read(lambda txn: txn.get(_STORE, db=self.meta))
 
     def initialise(self, store_id: bytes) -> None:
         """Make a new base this store's own, with nothing in it."""
@@ -211,8 +230,7 @@ class Base:
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
-        with self._begin() as txn:
-            return [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)]
+        return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
 
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():
@@ -223,36 +241,47 @@ class Base:
 
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
-        with self._writing:
-            while True:
+        with self.writing:
+            return self._write(change)
+
+    def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        while True:
+            try:
                 txn = self.env.begin(write=True)
-                try:
-                    result = change(txn)
-                    txn.commit()
-                    return result
-                except lmdb.MapFullError:
-                    self._abort(txn)
-                    if not self._may_grow:
-                        raise
-                    self.grow()
-                except lmdb.DiskError as error:
-                    self._abort(txn)
-                    raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
-                except lmdb.Error as error:
-                    self._abort(txn)
-                    raise Error(f"LMDB could not write {self.directory}: {error}") from error
-                except BaseException:
-                    self._abort(txn)
+            except lmdb.MapResizedError:
+                self.sync_map_size()
+                continue
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            try:
+                result = change(txn)
+                txn.commit()
+                return result
+            except lmdb.MapFullError:
+                self._abort(txn)
+                if not self._may_grow:
                     raise
+                self.grow()
+            except lmdb.DiskError as error:
+                self._abort(txn)
+                raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+            except lmdb.Error as error:
+                self._abort(txn)
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            except BaseException:
+                self._abort(txn)
+                raise
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
         there is none, so new ones are kept out meanwhile."""
-        with self._steady, self._keep_readers_out():
+        with self.steady, self.keep_readers_out():
             txn.abort()
 
     @contextlib.contextmanager
-    def _keep_readers_out(self) -> Iterator[None]:
+    def keep_readers_out(self) -> Iterator[None]:
         with self._growing:
             self._begin = self._begin_later
             try:
@@ -266,7 +295,7 @@ class Base:
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""
-        with self._steady, self._growing:
+        with self.steady, self._growing:
             self.env.set_mapsize(self.map_size * 2)
 
     @property
@@ -275,49 +304,17 @@ class Base:
 
     def sync_map_size(self) -> None:
         """Take over a map size that another process set."""
-        with self._steady, self._growing:
+        with self.steady, self._growing:
             self.env.set_mapsize(0)
 
     # Upkeep
 
     @contextlib.contextmanager
-    def steady(self) -> Iterator[lmdb.Transaction[bytes]]:
+    def reading_long(self) -> Iterator[lmdb.Transaction[bytes]]:
         """An LMDB read transaction that may take its time: nothing cuts it short. Others read and write meanwhile, but
         LMDB reuses no page that it sees."""
-        with self._steady, self.env.begin() as txn:
+        with self.steady, self.env.begin() as txn:
             yield txn
-
-    def copy(self, descriptor: int) -> None:
-        """Write the base as the last LMDB commit left it, without free pages, to a file. Others read and write
-        meanwhile; the map must not move under LMDB, which reads it without py-lmdb's knowledge."""
-        with self._steady:
-            try:
-                self.env.copyfd(descriptor, compact=True)
-            except lmdb.DiskError as error:
-                raise DiskFull(f"no room for a copy of {self.directory}: {error}; nothing was changed") from error
-            except lmdb.Error as error:
-                raise Error(f"LMDB could not copy {self.directory}: {error}") from error
-
-    @contextlib.contextmanager
-    def unwritten(self) -> Iterator[None]:
-        """Nobody writes meanwhile; those who want to, wait."""
-        with self._writing:
-            yield
-
-    def reopen(self, exchange: Callable[[], None]) -> None:
-        """Have ``exchange`` put another file in the place of ``data.mdb``, with the same content, and go on with that
-        one. The caller holds ``unwritten``. Reads that are cut short begin again, see ``_again``: they find the
-        environment that they began in closed, or a table that belongs to the other one."""
-        with self._steady, self._keep_readers_out():
-            map_size = self.map_size
-            exchange()
-            self.env.close()
-            try:
-                self.env = _open(self.directory, map_size, False)
-                self._open_tables(False)
-            except BaseException:
-                self.closed = True  # the files are whole; whoever opens the store next finds everything
-                raise
 
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died."""
@@ -332,22 +329,22 @@ class Base:
         raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:
-        with self._steady:
+        with self.steady:
             self.closed = True
             self.env.close()
 
 
-def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
+def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to ``map_size`` that the system grants."""
     data = directory / "data.mdb"
     if not create and not (data.exists() and data.stat().st_size):
         raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
     while True:
         try:
-            return lmdb.open(
-                str(directory),
+            return open_environment(
+                directory,
                 map_size=map_size,
-                max_dbs=8,
+                max_dbs=16,
                 max_readers=_MAX_READERS,
                 max_spare_txns=16,
                 mode=0o600,
@@ -361,3 +358,17 @@ def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
             map_size //= 2
         except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
             raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+
+
+_opened: weakref.WeakSet[Base] = weakref.WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for base in list(_opened):
+        if not base.closed:
+            inherit(base.env, base.directory)
+            base.abandon()
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)

@@ -6,17 +6,19 @@ only in where the chains come from. It depends on nothing but LMDB, the chains a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import lmdb
 
-from lowtide.base.codec import encode_ts
+from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix, encode_ts
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
 from lowtide.checkpoint.plan import plan_key
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
+from lowtide.garbage.living import Living, with_pins
 from lowtide.log.frame import Commit, Names
 from lowtide.versions.chain import Chain
 from lowtide.versions.layers import Chains
@@ -26,12 +28,15 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a checkpoint works towards: from which boundary to which, and what the living need."""
+    """What a checkpoint works towards: from which boundary to which.
+
+    ``sample`` says who lives: the horizon and the oldest writer. It is asked inside the write transaction, where the
+    pins are read, too: a snapshot that was taken at a pin is then counted even if the pin was removed meanwhile.
+    """
 
     boundary: int
     upto: int
-    horizon: Exact
-    oldest_writer: int | None
+    sample: Callable[[], tuple[Exact, int | None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +60,7 @@ class Changes:
 
 
 def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
-    """The changes of ``commits``, without the versions that no live snapshot sees."""
+    """The changes of ``commits``, without the versions that no live snapshot sees. Pins are older than all of them."""
     changes = Changes({}, {})
     chains = changes.chains
     for commit in commits:
@@ -83,9 +88,11 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
             return Applied(0, 0)
         if found != target.boundary:
             raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
+        horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
+        living = with_pins(horizon, (row for _, row in base.pins.all(txn)))
         kept = 0
-        for start in range(0, len(keys), _BATCH):
-            kept += _apply_batch(base, txn, keys[start : start + _BATCH], chains, target)
+        for batch in _batches(keys):
+            kept += _apply_batch(base, txn, batch, chains, living, oldest_writer)
         base.put_keyspaces(txn, changes.names)
         base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
         return Applied(len(keys), kept)
@@ -93,8 +100,25 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
     return base.write(change)
 
 
-def _apply_batch(base: Base, txn: lmdb.Transaction[bytes], keys: list[bytes], chains: Chains, target: Target) -> int:
-    horizon, oldest_writer = target.horizon, target.oldest_writer
+def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
+    """The sorted ``keys`` in batches, each of one keyspace."""
+    start = 0
+    while start < len(keys):
+        beyond = after_prefix(keys[start][:KEYSPACE_PREFIX])
+        end = bisect_left(keys, beyond, start) if beyond is not None else len(keys)
+        yield keys[start : min(end, start + _BATCH)]
+        start = min(end, start + _BATCH)
+
+
+def _apply_batch(
+    base: Base,
+    txn: lmdb.Transaction[bytes],
+    keys: list[bytes],
+    chains: Chains,
+    living: Living,
+    oldest_writer: int | None,
+) -> int:
+    horizon = living.of(keys[0])
     old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
     seen_by_nobody = encode_ts(horizon.unseen_after + 1)
     puts: list[tuple[bytes, bytes]] = []

@@ -4,12 +4,12 @@ Steps, each of which a crash or an error may follow without harm:
 
 1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
 2. sync the log up to it, so that the boundary is never ahead of what is durable;
-3. sample who lives: after the freeze, so whoever comes later reads at or above the new boundary;
-4. apply: one LMDB transaction, in this thread or in the helper process;
-5. publish the boundary and drop the frozen layer: two assignments;
-6. release the log segments below it.
+3. apply: one LMDB transaction, in this thread or in the helper process. Who lives is asked inside it, hence after the
+   freeze: whoever comes later reads at or above the new boundary;
+4. publish the boundary and drop the frozen layer: two assignments;
+5. release the log segments below it.
 
-If step 2 to 4 fails, the frozen layer stays, reads and commits go on, and the next checkpoint tries the same layer
+If step 2 or 3 fails, the frozen layer stays, reads and commits go on, and the next checkpoint tries the same layer
 again. One checkpoint runs at a time; ``_busy`` is held throughout and nobody who commits or reads ever waits for it.
 """
 
@@ -77,14 +77,14 @@ class Checkpointer:
         self.due_at = log.appended + options.checkpoint_bytes
         """How much must have been logged for the next checkpoint to be due."""
 
-    def run(self, *, wait: bool = True) -> bool:
-        """Bring everything that was published before this call to the base. False if one was running and ``wait`` is
-        false, so that it was not even begun."""
+    def run(self, *, wait: bool = True, upto: int | None = None) -> bool:
+        """Bring everything that was published before this call, or up to ``upto``, to the base. False if one was
+        running and ``wait`` is false, so that it was not even begun."""
         if not wait and self._busy.locked():
             return False
         with self._busy:
             try:
-                wanted = self._published()
+                wanted = self._published() if upto is None else upto
                 while self._versions.boundary < wanted:
                     self._once()
             except Exception as error:
@@ -118,12 +118,19 @@ class Checkpointer:
                 layer = self._versions.freeze(self._published())
         upto = self._versions.frozen_upto
         self._log.sync()
-        horizon, oldest_writer = self._sample(upto)  # point: checkpoint.sampled
-        target = Target(self._versions.boundary, upto, horizon, oldest_writer)
+        live: tuple[int, ...] = ()
+
+        def sample() -> tuple[Exact, int | None]:
+            nonlocal live
+            sampled = self._sample(upto)
+            live = sampled[0].live
+            return sampled
+
+        target = Target(self._versions.boundary, upto, sample)
         self._base.history_below = max(self._base.history_below, upto)
-        self._apply(layer, target)
+        self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
-        self._applied(target.horizon.live)
+        self._applied(live)
         self.count += 1
         self._log.release(upto)
 
@@ -131,7 +138,7 @@ class Checkpointer:
         """Apply ``layer``, in the helper process if that is preferred and to be had."""
         while self._prefers_helper(layer):
             try:
-                return self._helper.checkpoint(self._request(target))
+                return self._helper.checkpoint(self._request(target), target.sample)
             except lmdb.MapFullError:
                 self._base.grow()
             except HelperLost as error:
@@ -151,9 +158,8 @@ class Checkpointer:
             self._store_id,
             target.boundary,
             target.upto,
-            target.horizon.live,
             self._options.collector,
-            target.oldest_writer,
+            self._sample(target.upto)[0].live,
         )
 
     def close(self) -> None:

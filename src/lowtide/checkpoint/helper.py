@@ -1,9 +1,10 @@
 """A checkpoint in a process of its own.
 
-Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL twice;
-in another process it takes a fraction of one. The helper follows the log, so it is told nothing but how far to go and
-who lives. It is started when first needed, serves one request after the other over its standard input and output as
-length-prefixed MessagePack, and ends when its input does, that is with its owner.
+Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL
+twice; in another process it takes a fraction of one. The helper follows the log, so it is told nothing but how far to
+go, and asks, when it has its write transaction, who lives. It is started when first needed, serves one request after
+the other over its standard input and output as length-prefixed MessagePack, and ends when its input does, that is
+with its owner.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from struct import Struct
 from typing import IO
 
 import lmdb
@@ -24,10 +25,10 @@ from lowtide.base.environment import Base
 from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
-from lowtide.garbage.horizon import make_horizon
+from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.log.reader import read_commits
+from lowtide.messages import receive, send
 
-_LENGTH = Struct("<I")
 _QUIT = b""
 
 
@@ -44,18 +45,29 @@ class Request(msgspec.Struct, frozen=True):
     store_id: bytes
     boundary: int
     upto: int
-    live: tuple[int, ...]
     collector: str
+    live: tuple[int, ...]
+    """Who lived when the request was made: versions that were needless then are not even read."""
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """Who lives, for a helper that has its write transaction."""
+
+    live: tuple[int, ...]
     oldest_writer: int | None
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What came of it; ``error`` is None when all went well."""
+    """What came of it; ``error`` is None when all went well. One that ``asks`` wants to be sent a sample first."""
 
     rows: int = 0
     kept: int = 0
     map_full: bool = False
     error: str | None = None
+    asks: bool = False
+
+
+_decode_response = msgspec.msgpack.Decoder(Response).decode
 
 
 class Helper:
@@ -65,14 +77,18 @@ class Helper:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def checkpoint(self, request: Request) -> Applied:
-        """Have the helper apply the checkpoint, and wait for it."""
+    def checkpoint(self, request: Request, sample: Callable[[], tuple[Exact, int | None]]) -> Applied:
+        """Have the helper apply the checkpoint, tell it who lives when it asks, and wait for it."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
-            _send(process.stdin, msgspec.msgpack.encode(request))
-            answer = _receive(process.stdout)
+            send(process.stdin, msgspec.msgpack.encode(request))
+            answer = receive(process.stdout)
+            while answer is not None and (response := _decode_response(answer)).asks:
+                horizon, oldest_writer = sample()
+                send(process.stdin, msgspec.msgpack.encode(Sample(horizon.live, oldest_writer)))
+                answer = receive(process.stdout)
         except BaseException as error:
             # An answer that nobody took would be taken for the answer to the next request.
             self.kill()
@@ -82,7 +98,6 @@ class Helper:
         if answer is None:
             self.kill()
             raise HelperLost("the checkpoint helper ended before it answered")
-        response = msgspec.msgpack.decode(answer, type=Response)
         if response.map_full:
             raise lmdb.MapFullError(response.error or "map full")
         if response.error is not None:
@@ -143,7 +158,7 @@ class Helper:
         assert process.stdout is not None
         with contextlib.suppress(OSError):
             # Said in words, since a forked child of the owner may hold the pipe open.
-            _send(process.stdin, _QUIT)
+            send(process.stdin, _QUIT)
             process.stdin.close()
         process.wait()
         process.stdout.close()
@@ -152,46 +167,43 @@ class Helper:
 def serve() -> None:
     """The helper's end: requests in, responses out, until the input ends."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
-    while data := _receive(requests):
+    while data := receive(requests):
         try:
-            response = perform(msgspec.msgpack.decode(data, type=Request))
+            response = perform(msgspec.msgpack.decode(data, type=Request), lambda: _ask(requests, responses))
         except lmdb.MapFullError as error:
             response = Response(map_full=True, error=str(error))
         except Exception as error:
             response = Response(error=f"{type(error).__name__}: {error}")
         try:
-            _send(responses, msgspec.msgpack.encode(response))
+            send(responses, msgspec.msgpack.encode(response))
         except BrokenPipeError:
             # The owner is gone; what was applied stands. Nothing may be flushed at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), responses.fileno())
             return
 
 
-def perform(request: Request) -> Response:
+def _ask(requests: IO[bytes], responses: IO[bytes]) -> Sample:
+    """Ask the owner who lives."""
+    send(responses, msgspec.msgpack.encode(Response(asks=True)))
+    answer = receive(requests)
+    if not answer:
+        raise HelperLost("the owner ended before it said who lives")
+    return msgspec.msgpack.decode(answer, type=Sample)
+
+
+def perform(request: Request, ask: Callable[[], Sample]) -> Response:
     """Make one checkpoint from the log."""
-    horizon = make_horizon(request.collector, request.live, request.upto)
+
+    def sample() -> tuple[Exact, int | None]:
+        sampled = ask()
+        return make_horizon(request.collector, sampled.live, request.upto), sampled.oldest_writer
+
     commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto)
-    changes = changes_of(commits, horizon)
+    changes = changes_of(commits, make_horizon(request.collector, request.live, request.upto))
     with SharedUse(Path(request.base)):
         base = Base(Path(request.base), request.map_size, may_grow=False)
         try:
-            applied = apply_checkpoint(
-                base, changes, Target(request.boundary, request.upto, horizon, request.oldest_writer)
-            )
+            applied = apply_checkpoint(base, changes, Target(request.boundary, request.upto, sample))
         finally:
             base.close()
     return Response(applied.rows, applied.kept)
-
-
-def _send(stream: IO[bytes], data: bytes) -> None:
-    stream.write(_LENGTH.pack(len(data)) + data)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> bytes | None:
-    head = stream.read(_LENGTH.size)
-    if len(head) < _LENGTH.size:
-        return None
-    (length,) = _LENGTH.unpack(head)
-    data = stream.read(length)
-    return data if len(data) == length else None

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from lowtide.base.environment import Base
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
+from lowtide.garbage.living import with_pins
 from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
 from lowtide.versions.layers import VersionStore
 
@@ -131,9 +132,14 @@ class Collector:
         self._patience = looked_at if dropped * 4 < looked_at else 0
         return dropped
 
+    def _live_everywhere(self) -> tuple[int, ...]:
+        """The timestamps that are live in all keyspaces: between two of them lies what the end of one leaves."""
+        rows = self._base.read(self._base.pins.all)
+        return with_pins(self._sample(), (row for _, row in rows)).everywhere.live
+
     def _collect_history(self, thorough: bool) -> int:
         released = [self._released.popleft() for _ in range(len(self._released))]
-        self._rest = [EVERYTHING] if thorough else self._rest + stretches(released, self._sample().live)
+        self._rest = [EVERYTHING] if thorough else self._rest + stretches(released, self._live_everywhere())
         swept = sweep_history(self._base, self._sample, self._rest, 1 << 62 if thorough else _HISTORY_BUDGET)
         self._rest = swept.rest
         if swept.rest:

@@ -29,6 +29,11 @@ class Exact:
         index = bisect_left(self.live, begin)
         return index < len(self.live) and self.live[index] < end
 
+    def plus(self, timestamps: Iterable[int]) -> Exact:
+        """The same with more live timestamps."""
+        more = tuple(sorted({*self.live, *timestamps}))
+        return self if more == self.live else type(self)(more, self.bound)
+
     @property
     def unseen_after(self) -> int:
         """A superseded version that began after this is seen by nobody."""

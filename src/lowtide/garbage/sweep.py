@@ -19,6 +19,7 @@ from lowtide.base.codec import decode_ts, encode_tombstone, encode_ts
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
 from lowtide.garbage.horizon import Exact
+from lowtide.garbage.living import Living, with_pins
 
 _FOREVER = 1 << 62
 
@@ -51,19 +52,20 @@ def stretches(released: Iterable[int], live: tuple[int, ...]) -> list[Stretch]:
 def sweep_history(base: Base, sample: Callable[[], Exact], wanted: list[Stretch], budget: int) -> Swept:
     """Drop what nobody needs in the ``wanted`` stretches, looking at ``budget`` versions at most.
 
-    Who lives is asked inside the write transaction: no checkpoint can then add versions that the answer knows nothing
-    of.
+    Who lives is asked inside the write transaction, where the pins are read, too: no checkpoint can then add versions
+    that the answer knows nothing of.
     """
     if not wanted or base.count_history() == 0:
         return Swept(0, [])
 
     def change(txn: lmdb.Transaction[bytes]) -> Swept:
-        horizon = sample()  # point: sweep.sampled
-        if not horizon.live:
+        snapshots = sample()  # point: sweep.sampled
+        living = with_pins(snapshots, (row for _, row in base.pins.all(txn)))
+        if living.nobody:
             dropped = base.history.count(txn)
             base.history.clear(txn)
             return Swept(dropped, [])
-        garbage, rest = _find_garbage(txn, base, horizon, wanted, budget)
+        garbage, rest = _find_garbage(txn, base, living, wanted, budget)
         base.history.remove(txn, garbage)
         return Swept(len(garbage), rest)
 
@@ -71,7 +73,7 @@ def sweep_history(base: Base, sample: Callable[[], Exact], wanted: list[Stretch]
 
 
 def _find_garbage(
-    txn: lmdb.Transaction[bytes], base: Base, horizon: Exact, wanted: list[Stretch], budget: int
+    txn: lmdb.Transaction[bytes], base: Base, living: Living, wanted: list[Stretch], budget: int
 ) -> tuple[list[Interval], list[Stretch]]:
     garbage: list[Interval] = []
     for index, (first, upto) in enumerate(wanted):
@@ -81,7 +83,7 @@ def _find_garbage(
             if budget == 0:
                 return garbage, [(interval.row_key, upto), *wanted[index + 1 :]]
             budget -= 1
-            if not horizon.needs(interval.begin, interval.end):
+            if not living.of(interval.full_key).needs(interval.begin, interval.end):
                 garbage.append(interval)
     return garbage, []
 

@@ -72,6 +72,13 @@ def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes
     return _HEAD.pack(MAGIC, crc) + body, crc
 
 
+def frame_length(header: bytes) -> int | None:
+    """The bytes that the frame with this header has in all; None if it is no frame's."""
+    if len(header) < FRAME_HEADER or not header.startswith(MAGIC):
+        return None
+    return FRAME_HEADER + int(_BODY.unpack_from(header, _HEAD.size)[0])
+
+
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
     """The frame that starts at ``offset``, or None if there is none whose checksum is right."""
     start = offset + _HEAD.size

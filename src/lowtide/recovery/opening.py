@@ -13,7 +13,9 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.environment import COMPACTED, Base
+from lowtide.base.environment import Base
+from lowtide.base.exchange import COMPACTED
+from lowtide.base.shared import borrow, give_back
 from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.horizon import make_horizon
@@ -24,11 +26,14 @@ from lowtide.log.reader import decode
 from lowtide.log.segment import scan_segment, segment_paths, sequence_of
 from lowtide.log.writer import LogWriter
 from lowtide.options import Options
+from lowtide.pins.leases import Leases
 from lowtide.recovery.cases import Verdict, judge
 
 logger = logging.getLogger("lowtide")
 
-FORMAT = 1
+FORMAT = 2
+"""Format 1 has no pins and no consumers; it is brought to this one when it is opened."""
+
 MANIFEST = "store.json"
 LOCK = "lock"
 BACKUP = "backup.json"
@@ -72,16 +77,19 @@ def open_files(path: Path, options: Options) -> Opened:
             raise UsageError(f"{path} is a backup that was never finished; run it again, or open another one")
         case = _make(path, options)
     _tidy(path, options)
-    store_id = read_manifest(path / MANIFEST)
-    base = Base(path / "base", options.map_size)
+    store_id, written_by = read_manifest(path / MANIFEST)
+    base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     try:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
         _resume(log, options.disk, path / "log", verdict, boundary)
         last_ts = max(boundary, verdict.last_ts)
+        Leases(base, options.clock.time).expire()
         _sweep(base, last_ts)
+        if written_by != FORMAT:
+            _write_manifest(path, store_id, options.disk)
     except BaseException:
-        base.close()
+        give_back(base)
         raise
     if verdict.case != "clean":
         case = verdict.case
@@ -113,18 +121,22 @@ def _make(path: Path, options: Options) -> str:
     log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
     log.start(0, 1)
     log.close()
+    options.disk.sync_directory(path / "base")
+    _write_manifest(path, store_id, options.disk)
+    options.disk.sync_directory(path.parent)
+    return "half-made" if half_made else "fresh"
+
+
+def _write_manifest(path: Path, store_id: bytes, disk: Disk) -> None:
     temporary = path / (MANIFEST + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w") as file:
         json.dump({"format": FORMAT, "store": store_id.hex()}, file)
         file.flush()
         os.fsync(file.fileno())
-    options.disk.sync_directory(path / "base")
-    options.disk.sync_directory(path)
+    disk.sync_directory(path)
     os.rename(temporary, path / MANIFEST)
-    options.disk.sync_directory(path)
-    options.disk.sync_directory(path.parent)
-    return "half-made" if half_made else "fresh"
+    disk.sync_directory(path)
 
 
 def _discard_half_made(path: Path) -> None:
@@ -153,20 +165,20 @@ def _holds_commits(directory: Path) -> bool:
         base.close()
 
 
-def read_manifest(path: Path) -> bytes:
-    """The identity of the store whose manifest this is."""
+def read_manifest(path: Path) -> tuple[bytes, int]:
+    """The id of the store, and the format it was written in."""
     try:
         manifest = json.loads(path.read_text())
         version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptionError(path, f"cannot be understood: {error!r}") from error
-    if version != FORMAT:
+    if version not in (1, FORMAT):
         age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
         raise UsageError(
             f"{path.parent} has {age} format, {version}; this release of Lowtide reads format {FORMAT}: "
             "open it with the release that wrote it"
         )
-    return store_id
+    return store_id, version
 
 
 def _check_base(base: Base, store_id: bytes) -> int:
@@ -198,14 +210,14 @@ def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
 
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
-    """Checkpoint the commits above the boundary. Nobody lives yet, so nothing needs to be kept for anyone."""
+    """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
     frames = [(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary]
     if not frames:
         return 0
     upto = verdict.last_ts
     horizon = make_horizon("exact", (), upto)
     changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
-    apply_checkpoint(base, changes, Target(boundary, upto, horizon, None))
+    apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))
     return len(frames)
 
 
@@ -235,6 +247,6 @@ def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, bound
 
 
 def _sweep(base: Base, last_ts: int) -> None:
-    """Drop what was kept for the snapshots of an earlier owner: they ended with it."""
+    """Drop what was kept for the snapshots of an earlier owner: they ended with it. The pins did not."""
     sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
     sweep_tombstones(base, last_ts, 1 << 62)

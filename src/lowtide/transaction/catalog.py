@@ -19,12 +19,17 @@ from lowtide.log.frame import Names, Writes
 
 _MAX_NAME = 200
 
+NOWHERE = b"\xff" * KEYSPACE_PREFIX
+"""The prefix of a keyspace that does not exist: no key begins with it."""
+
 
 class Catalog:
     """The names of the keyspaces, and which of them the log does not know yet."""
 
-    def __init__(self, saved: Iterable[tuple[str, bytes]]) -> None:
+    def __init__(self, saved: Iterable[tuple[str, bytes]], *, fixed: bool = False) -> None:
         self._lock = threading.Lock()
+        self._fixed = fixed
+        """Whether numbers are given out elsewhere, by the process that owns the store."""
         self._names: dict[bytes, str] = {}
         self.prefixes: dict[str, bytes] = {}
         """Name to prefix of the keyspaces that were used."""
@@ -39,9 +44,15 @@ class Catalog:
         self._names[prefix] = name
         self.prefixes[name] = prefix
 
+    def learn(self, names: Iterable[tuple[str, bytes]]) -> None:
+        """Take over names that the owner of the store gave out."""
+        with self._lock:
+            for name, prefix in names:
+                self._add(name, prefix)
+
     def prefix_of(self, name: str) -> bytes:
-        """The prefix of the keyspace's full keys, which is given out now if need be. Ask ``prefixes`` first:
-        quicker."""
+        """The prefix of the keyspace's full keys, which is given out now if need be; NOWHERE if that is not ours to
+        do. Ask ``prefixes`` first: quicker."""
         if not isinstance(name, str) or not name:
             raise UsageError(f"a keyspace is named by a string that is not empty, not by {name!r}")
         if len(name.encode(errors="replace")) > _MAX_NAME:
@@ -51,6 +62,8 @@ class Catalog:
         except UnicodeEncodeError as error:
             raise UsageError(f"a keyspace's name must be encodable as UTF-8: {error}") from error
         with self._lock:
+            if name not in self.prefixes and self._fixed:
+                return NOWHERE
             if name not in self.prefixes:
                 prefix = encode_keyspace(self._last_number + 1)
                 self.unlogged[prefix] = name

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from lowtide.errors import UsageError
+from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
-from lowtide.transaction.commit import Committer
+from lowtide.transaction.commit import Request
 from lowtide.transaction.registry import Registry
 from lowtide.versions.visibility import Reader
+
+
+class Commits(Protocol):
+    """Where a transaction commits."""
+
+    callbacks: Callbacks
+
+    def submit(self, request: Request) -> int: ...
+
+
+class NoCommits:
+    """Where nothing is committed: the store is another process's."""
+
+    def __init__(self) -> None:
+        self.callbacks = Callbacks()
+
+    def submit(self, request: Request) -> int:
+        raise UsageError("the store was opened read-only")
 
 
 @dataclass(slots=True)
@@ -25,7 +46,7 @@ class Engine:
     catalog: Catalog
     registry: Registry
     reader: Reader
-    committer: Committer
+    committer: Commits
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]

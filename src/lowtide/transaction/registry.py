@@ -85,8 +85,9 @@ class Registry:
         self.details[token] = details
         return token, ts
 
-    def register_at(self, at: int, details: Details) -> int:
-        """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds.
+    def register_at(self, at: int, details: Details, pinned: Callable[[], bool] = bool) -> int:
+        """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds, or a
+        pin, which ``pinned`` tells.
 
         The other one is looked for after this one was registered, so at every moment at least one of them is there.
         """
@@ -94,14 +95,20 @@ class Registry:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
         token = self._next_token()
         self.live[token] = at
-        if self.published != at and not self._is_held(at):
+        try:
+            kept = self.holds(at) or pinned()
+        except BaseException:
+            self.release(token)
+            raise
+        if not kept:
             self.release(token)
             raise SnapshotExpired(f"the state as of commit {at} is no longer kept: no live snapshot or pin holds it")
         self.details[token] = details
         return token
 
-    def _is_held(self, ts: int) -> bool:
-        return any(each == ts and token in self.details for token, each in _items(self.live))
+    def holds(self, ts: int) -> bool:
+        """Whether ``ts`` is the last commit, or a live snapshot's timestamp."""
+        return self.published == ts or any(each == ts and token in self.details for token, each in _items(self.live))
 
     def release(self, token: int) -> None:
         """Forget a snapshot. Harmless when repeated; takes no lock, so it may run in a destructor."""

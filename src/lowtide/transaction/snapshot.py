@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from lowtide.errors import UsageError
@@ -23,23 +23,38 @@ class Snapshot:
     b'red'
     """
 
-    __slots__ = ("_engine", "_token", "ts")
+    __slots__ = ("_closing", "_engine", "_token", "keyspaces", "ts")
 
-    def __init__(self, engine: Engine, at: int | None, depth: int = 1) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        at: int | None,
+        depth: int = 1,
+        *,
+        pinned: Callable[[], bool] = bool,
+        keyspaces: tuple[str, ...] | None = None,
+        closing: Callable[[], None] | None = None,
+    ) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
         self._engine = engine
+        self.keyspaces = keyspaces
+        """The keyspaces that can be read; None for all."""
+        self._closing = closing
         self._token = 0
         frame = sys._getframe(depth)
         details = (False, engine.now(), frame.f_code, frame.f_lasti)
         if at is None:
             self._token, at = engine.registry.register(details)
         else:
-            self._token = engine.registry.register_at(at, details)
+            self._token = engine.registry.register_at(at, details, pinned)
         self.ts = at
 
     def keyspace(self, name: str) -> ReadKeyspace:
         """The keyspace ``name``, as it was at ``ts``."""
+        if self.keyspaces is not None and name not in self.keyspaces:
+            held = ", ".join(map(repr, self.keyspaces))
+            raise UsageError(f"this snapshot is at a pin of {held} only, not of keyspace {name!r}; pin that one, too")
         return ReadKeyspace(self, name, self._engine.catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
@@ -65,6 +80,8 @@ class Snapshot:
         if token:
             self._engine.registry.release(token)
             self._engine.released(self.ts)
+            if self._closing is not None:
+                self._closing()
 
     def __enter__(self) -> Snapshot:
         return self
@@ -78,6 +95,8 @@ class Snapshot:
         if getattr(self, "_token", 0):
             self._engine.registry.release(self._token)
             self._engine.dropped(self.ts)
+            if self._closing is not None:
+                self._closing()
 
     def __repr__(self) -> str:
         return f"<snapshot at {self.ts}, {'open' if self._token else 'closed'}>"

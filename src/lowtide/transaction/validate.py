@@ -13,7 +13,7 @@ from lowtide.base.environment import Base
 from lowtide.log.frame import Writes
 from lowtide.transaction.reads import ReadSet
 from lowtide.versions.layers import VersionStore
-from lowtide.versions.visibility import Range, Reader
+from lowtide.versions.visibility import Range, changed_since
 
 _MOST_KEYS = 200_000
 """Keys of recent commits that are remembered for validation before the slower way is taken."""
@@ -69,10 +69,9 @@ class RecentCommits:
 class Validator:
     """The checks of a commit against what was committed since its snapshot."""
 
-    def __init__(self, versions: VersionStore, base: Base, reader: Reader, published: int) -> None:
+    def __init__(self, versions: VersionStore, base: Base, published: int) -> None:
         self._versions = versions
         self._base = base
-        self._reader = reader
         self.recent = RecentCommits(published)
 
     def write_clash(self, writes: Writes, since: int) -> Clash | None:
@@ -114,6 +113,6 @@ class Validator:
             if (changed := self._changed_at(key)) > since:
                 return key, changed
         for each in ranges:
-            if (clash := self._reader.changed_since(each, since)) is not None:
+            if (clash := changed_since(self._versions, self._base, each, since)) is not None:
                 return clash
         return None

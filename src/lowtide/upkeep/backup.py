@@ -35,8 +35,10 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+from lowtide.base.exchange import copy_base
 from lowtide.errors import CorruptionError, StoreFailed, UsageError
 from lowtide.log.files import ClosedSegment
 from lowtide.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
@@ -98,7 +100,7 @@ def back_up(
         boundary = target.base_boundary()
         copies = boundary is None or not _may_ship_log(target, record, boundary, noted)
         if copies or boundary is None:
-            target.place_base(running.base.copy)
+            target.place_base(partial(copy_base, running.base))
             written += target.data.stat().st_size
             boundary = target.base_boundary() or 0
             noted = _note(running)

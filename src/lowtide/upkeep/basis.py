@@ -6,19 +6,25 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import lmdb
 
 from lowtide.base.codec import decode_ts
+from lowtide.base.consumers import ConsumerTable
 from lowtide.base.environment import Base
 from lowtide.base.history import History
+from lowtide.base.pins import PinTable
 from lowtide.checkpoint.checkpointer import Checkpointer
-from lowtide.errors import CorruptionError
+from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.collector import Collector
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Registry
 from lowtide.versions.layers import VersionStore
+
+_TABLES = ("rows", "history", "history-index", "tombstones", "keyspaces", "meta")
+_SINCE_FORMAT_2 = ("pins", "consumers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,9 @@ class Tables:
     tombstones: lmdb._Database
     keyspaces: lmdb._Database
     meta: lmdb._Database
+    pins: PinTable | None
+    consumers: ConsumerTable | None
+    """None in a base of format 1, which has neither."""
 
     def meta_value(self, name: bytes) -> bytes | None:
         return self.txn.get(name, db=self.meta)
@@ -72,7 +81,7 @@ class Tables:
 
     def named(self) -> dict[str, lmdb._Database]:
         """The tables by the names that file-format.md has for them."""
-        return {
+        found = {
             "rows": self.rows,
             "history": self.history.rows,
             "history-index": self.history.index,
@@ -80,13 +89,29 @@ class Tables:
             "keyspaces": self.keyspaces,
             "meta": self.meta,
         }
+        if self.pins is not None:
+            found["pins"] = self.pins.table
+        if self.consumers is not None:
+            found["consumers"] = self.consumers.table
+        return found
 
 
 @contextmanager
 def open_tables(base: Base) -> Iterator[Tables]:
     """The tables of an open base. Others read and write meanwhile."""
-    with base.steady() as txn:
-        yield Tables(base.directory, base.env, txn, base.rows, base.history, base.tombstones, base.keyspaces, base.meta)
+    with base.reading_long() as txn:
+        yield Tables(
+            base.directory,
+            base.env,
+            txn,
+            base.rows,
+            base.history,
+            base.tombstones,
+            base.keyspaces,
+            base.meta,
+            base.pins,
+            base.consumers,
+        )
 
 
 @contextmanager
@@ -97,18 +122,35 @@ def read_tables(data: Path) -> Iterator[Tables]:
     try:
         env = lmdb.open(str(data), subdir=False, readonly=True, lock=False, create=False, max_dbs=16)
     except lmdb.Error as error:
+        if "already open" in str(error):
+            raise UsageError(f"{data} is open in this process; close it first") from error
         raise CorruptionError(data, f"this is not an LMDB file that can be opened: {error}") from error
     try:
-        table = env.open_db
-        try:
-            history = History(
-                table(b"history", create=False), table(b"history-index", create=False, dupsort=True, dupfixed=True)
-            )
-            tables = [table(name, create=False) for name in (b"rows", b"tombstones", b"keyspaces", b"meta")]
-        except lmdb.Error as error:
-            raise CorruptionError(data, f"this is not the base of a Lowtide store: {error}") from error
-        rows, tombstones, keyspaces, meta = tables
+        tables = {name: _open_table(env, name) for name in (*_TABLES, *_SINCE_FORMAT_2)}
+        missing = [name for name in _TABLES if tables[name] is None]
+        if missing:
+            raise CorruptionError(data, f"this is not the base of a Lowtide store: it has no table {missing[0]!r}")
+        rows, history, index, tombstones, keyspaces, meta, pins, consumers = tables.values()
         with env.begin() as txn:
-            yield Tables(data.parent, env, txn, rows, history, tombstones, keyspaces, meta)
+            yield Tables(
+                data.parent,
+                env,
+                txn,
+                rows,
+                History(history, index),
+                tombstones,
+                keyspaces,
+                meta,
+                PinTable(pins) if pins is not None else None,
+                ConsumerTable(consumers) if consumers is not None else None,
+            )
     finally:
         env.close()
+
+
+def _open_table(env: lmdb.Environment, name: str) -> Any:
+    dupes = name == "history-index"
+    try:
+        return env.open_db(name.encode(), create=False, dupsort=dupes, dupfixed=dupes)
+    except lmdb.NotFoundError:
+        return None

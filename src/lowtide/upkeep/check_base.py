@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from lowtide.base.codec import (
     KEYSPACE_PREFIX,
     decode_ts,
@@ -9,8 +11,10 @@ from lowtide.base.codec import (
     is_tombstone,
     row_ts,
 )
+from lowtide.base.consumers import ConsumerRow
 from lowtide.base.history import Interval, decode_interval
-from lowtide.garbage.horizon import Exact
+from lowtide.base.pins import PinRow
+from lowtide.garbage.living import Living
 from lowtide.upkeep.basis import Tables
 from lowtide.upkeep.report import Examination
 
@@ -84,10 +88,10 @@ def check_tombstones(tables: Tables, names: dict[bytes, str], check: Examination
 
 
 def check_history(
-    tables: Tables, names: dict[bytes, str], pairs: Examination, intervals: Examination, horizon: Exact
+    tables: Tables, names: dict[bytes, str], pairs: Examination, intervals: Examination, living: Living
 ) -> None:
     """Rows and index of the history against each other, and the intervals of each key against its row."""
-    unseen = _check_history_rows(tables, names, pairs, horizon)
+    unseen = _check_history_rows(tables, names, pairs, living)
     if unseen:
         intervals.note(f"{unseen} versions are seen by nobody any more and wait for the sweep")
     before: Interval | None = None
@@ -112,7 +116,7 @@ def check_history(
         before = each
 
 
-def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examination, horizon: Exact) -> int:
+def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examination, living: Living) -> int:
     """Every row of the history has its entry in the index; returns how many of them nobody sees."""
     index = tables.txn.cursor(tables.history.index)
     unseen = 0
@@ -124,5 +128,39 @@ def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examinat
             pairs.problem(f"{words} is in a keyspace that has no name", named(names, each.full_key))
         if not index.set_key_dup(each.full_key, each.index_value):
             pairs.problem(f"{words} is not in the history's index", named(names, each.full_key))
-        unseen += not horizon.needs(each.begin, each.end)
+        unseen += not living.of(each.full_key).needs(each.begin, each.end)
     return unseen
+
+
+def check_pins(tables: Tables, names: dict[bytes, str], check: Examination) -> list[PinRow]:
+    """Every pin lies at or below the boundary, and holds keyspaces that exist; returns those that could be read."""
+    found = []
+    for name, data in tables.txn.cursor(tables.pins.table) if tables.pins is not None else ():
+        check.examined += 1
+        where = f"pin {name.decode(errors='replace')!r}"
+        try:
+            row = msgspec.msgpack.decode(data, type=PinRow)
+        except msgspec.MsgspecError as error:
+            check.problem(f"it cannot be decoded: {error}", where, "remove it with store.unpin")
+            continue
+        found.append(row)
+        if not 0 <= row.ts <= tables.boundary:
+            check.problem(f"it is at commit {row.ts}, but the base ends at {tables.boundary}", where)
+        for prefix in row.prefixes or ():
+            if prefix not in names:
+                check.problem(f"it holds the keyspace with the number {prefix.hex()}, which has no name", where)
+    return found
+
+
+def check_consumers(tables: Tables, last_commit: int, check: Examination) -> None:
+    """No consumer of the change feed has acknowledged a commit that does not exist."""
+    for name, data in tables.txn.cursor(tables.consumers.table) if tables.consumers is not None else ():
+        check.examined += 1
+        where = f"consumer {name.decode(errors='replace')!r}"
+        try:
+            row = msgspec.msgpack.decode(data, type=ConsumerRow)
+        except msgspec.MsgspecError as error:
+            check.problem(f"it cannot be decoded: {error}", where, "remove the consumer and make it anew")
+            continue
+        if not 0 <= row.position <= last_commit:
+            check.problem(f"it has acknowledged commit {row.position}, but {last_commit} is the last one", where)

@@ -4,12 +4,13 @@ LMDB reuses pages that became free, and never gives them back to the file system
 ``data.mdb``, synced, and renamed over it; then the environment is opened anew. A crash before the rename leaves the old
 file and a copy that the next opening removes; one after it leaves the new file, which holds the same.
 
-Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.unwritten``).
+Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.writing``).
 Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
-cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``.
+cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
+that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
 Commits go on throughout, in memory and log, since no checkpoint takes them away until this is over.
 
-Locks, in this order: checkpointer, collector, base (``_writing``, ``_steady``, ``_growing``).
+Locks, in this order: checkpointer, collector, base (``writing``, ``steady``, ``_growing``).
 """
 
 from __future__ import annotations
@@ -19,10 +20,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.environment import COMPACTED, Base
+from lowtide.base.environment import Base
+from lowtide.base.exchange import COMPACTED, copy_base, last_change, reopen
 from lowtide.base.sharing import sole_use
+from lowtide.errors import UsageError
 from lowtide.upkeep.basis import Running
 from lowtide.upkeep.destination import sync_directory
+
+_ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +65,34 @@ def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> C
 def _exchange(base: Base, step: Callable[[str], None]) -> tuple[int, int]:
     """Put a compact copy in the place of the base's file; returns the bytes before and after."""
     data, copy = base.directory / "data.mdb", base.directory / COMPACTED
-    with base.unwritten():
+
+    def exchange() -> None:
+        os.rename(copy, data)
+        step("renamed")
+        sync_directory(base.directory)
+
+    with base.writing:
         try:
-            _write_copy(base, copy)
-            step("copied")
-            before, after = data.stat().st_size, copy.stat().st_size
-
-            def exchange() -> None:
-                os.rename(copy, data)
-                step("renamed")
-                sync_directory(base.directory)
-
-            with sole_use(base.directory):
-                base.reopen(exchange)
+            for _ in range(_ATTEMPTS):
+                copied = last_change(base)
+                _write_copy(base, copy)
+                step("copied")
+                with sole_use(base.directory):
+                    if last_change(base) == copied:
+                        before, after = data.stat().st_size, copy.stat().st_size
+                        reopen(base, exchange)
+                        step("reopened")
+                        return before, after
         finally:
             copy.unlink(missing_ok=True)
-        step("reopened")
-        return before, after
+    raise UsageError(f"other processes keep changing {base.directory}; nothing was changed, try again later")
 
 
 def _write_copy(base: Base, copy: Path) -> None:
     copy.unlink(missing_ok=True)
     descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        base.copy(descriptor)
+        copy_base(base, descriptor)
         os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -24,7 +24,7 @@ _SHOWN = 40
 @dataclass(frozen=True, slots=True)
 class VersionReport:
     """A version of a key, visible to snapshots t with ``begin <= t < end``; ``end`` of None is the newest. ``where`` is
-    "memory", "base" or "history"; ``seen_by`` says which live snapshots see it."""
+    "memory", "base" or "history"; ``seen_by`` says which live snapshots and pins see it."""
 
     where: str
     begin: int
@@ -74,7 +74,9 @@ def inspect_key(running: Running, keyspace: str, key: bytes) -> KeyReport:
             for interval in cursor.iternext_dup():
                 value = tables.txn.get(interval + full_key, db=tables.history.rows)
                 superseded.append((decode_ts(interval[8:]), decode_ts(interval), value or b""))
+        pins = tables.pins.all(tables.txn) if tables.pins is not None else []
     snapshots = [(each.ts, f"the snapshot at {each.ts} ({each.origin})") for each in running.registry.entries()]
+    snapshots += [(pin.ts, f"the pin {name!r} at {pin.ts}") for name, pin in pins if pin.covers(prefix)]
 
     def report(where: str, begin: int, end: int | None, value: bytes | None) -> VersionReport:
         seen = tuple(words for ts, words in snapshots if begin <= ts and (end is None or ts < end))

@@ -6,7 +6,7 @@ commit lock, it notes the last commit, how far the log reaches, and the chains, 
 is then read in one LMDB transaction; a sweep may run beside it and is not seen. What is committed meanwhile stays in
 memory and log, and is not looked at. A checkpoint that falls due waits until the examination is over.
 
-Locks, in this order: the checkpointer's, the log's hold, the commit lock (given back at once), the base's ``_steady``.
+Locks, in this order: the checkpointer's, the log's hold, the commit lock (given back at once), the base's ``steady``.
 Who holds the commit lock never waits for one of the others.
 """
 
@@ -20,14 +20,23 @@ from pathlib import Path
 
 import lmdb
 
+from lowtide.base.pins import PinRow
 from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.living import with_pins
 from lowtide.log.segment import segment_paths
 from lowtide.recovery.opening import LOCK, MANIFEST, read_manifest
 from lowtide.recovery.ownership import describe_holder
 from lowtide.upkeep.agreement import Agreement
 from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
-from lowtide.upkeep.check_base import check_history, check_meta, check_rows, check_tombstones
+from lowtide.upkeep.check_base import (
+    check_consumers,
+    check_history,
+    check_meta,
+    check_pins,
+    check_rows,
+    check_tombstones,
+)
 from lowtide.upkeep.check_chains import check_layer, copy_layers
 from lowtide.upkeep.check_log import LogExamination, Piece
 from lowtide.upkeep.report import REPORT, Examination, Report
@@ -56,13 +65,15 @@ def verify_store(running: Running) -> Report:
         with open_tables(running.base) as tables:
             names = tables.names()
             agreement = Agreement(boundary, published, layers)
+            consumers = Examination("consumers of the change feed", "consumers")
             horizon = make_horizon("exact", live, published)
-            base = _check_base(tables, running.store_id, names, horizon)
+            base = _check_base(tables, running.store_id, names, horizon, consumers)
             if tables.boundary != boundary:
                 base[0].problem(
                     f"its boundary is {tables.boundary}, in memory it is {boundary}", tables.directory, REPORT
                 )
             _walk(log, pieces, names, agreement, tables)
+            _guarded(consumers, tables, lambda: check_consumers(tables, published, consumers))
         if log.last_ts != published:
             log.reach.problem(f"the log ends at commit {log.last_ts}, but {published} was the last one", "log")
         for layer in layers:
@@ -94,7 +105,7 @@ def verify_files(path: str | os.PathLike[str]) -> Report:
 def _verify_directory(directory: Path) -> Report:
     manifest = Examination("manifest", "files")
     try:
-        store_id = read_manifest(directory / MANIFEST)
+        store_id, _ = read_manifest(directory / MANIFEST)
     except Error as error:
         manifest.examined += 1
         manifest.problem(str(error), directory / MANIFEST)
@@ -106,13 +117,16 @@ def _verify_directory(directory: Path) -> Report:
             boundary, names = tables.boundary, tables.names()
             log = LogExamination(store_id, boundary)
             agreement = Agreement(boundary, _NEVER, None)
-            checks = _check_base(tables, store_id, names, None)
+            consumers = Examination("consumers of the change feed", "consumers")
+            checks = _check_base(tables, store_id, names, make_horizon("exact", (), boundary), consumers)
             _walk(log, _pieces(directory, log), names, agreement, tables)
+            last_commit = max(boundary, log.last_ts)
+            _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
     except CorruptionError as error:
         base.problem(str(error), directory / "base")
         return Report(directory, 0, 0, (manifest.check(), base.check()))
     examined = [manifest, *log.checks, *checks, agreement.base]
-    return Report(directory, boundary, max(boundary, log.last_ts), tuple(each.check() for each in examined))
+    return Report(directory, boundary, last_commit, tuple(each.check() for each in examined))
 
 
 def _pieces(directory: Path, log: LogExamination) -> list[Piece]:
@@ -134,18 +148,23 @@ def _walk(
     _guarded(agreement.base, tables, lambda: agreement.compare_base(tables, names))
 
 
-def _check_base(tables: Tables, store_id: bytes, names: dict[bytes, str], horizon: Exact | None) -> list[Examination]:
+def _check_base(
+    tables: Tables, store_id: bytes, names: dict[bytes, str], snapshots: Exact, consumers: Examination
+) -> list[Examination]:
     meta = Examination("base: identity, boundary and keyspaces", "entries")
     rows = Examination("base: rows", "rows")
     tombstones = Examination("base: tombstones", "entries")
     pairs = Examination("history: rows and index", "entries")
     intervals = Examination("history: intervals", "versions")
-    everybody = horizon if horizon is not None else make_horizon("exact", (), tables.boundary)
+    pins = Examination("pins", "pins")
+    rows_of_pins: list[PinRow] = []
+    _guarded(pins, tables, lambda: rows_of_pins.extend(check_pins(tables, names, pins)))
+    living = with_pins(snapshots, rows_of_pins)
     _guarded(meta, tables, lambda: check_meta(tables, store_id, meta))
     _guarded(rows, tables, lambda: check_rows(tables, names, rows, tombstones))
     _guarded(tombstones, tables, lambda: check_tombstones(tables, names, tombstones))
-    _guarded(pairs, tables, lambda: check_history(tables, names, pairs, intervals, everybody))
-    return [meta, rows, tombstones, pairs, intervals]
+    _guarded(pairs, tables, lambda: check_history(tables, names, pairs, intervals, living))
+    return [meta, rows, tombstones, pairs, intervals, pins, consumers]
 
 
 def _guarded(check: Examination, tables: Tables, examine: Callable[[], None]) -> None:
@@ -159,7 +178,7 @@ def _guarded(check: Examination, tables: Tables, examine: Callable[[], None]) ->
 def _check_manifest(path: Path, store_id: bytes, check: Examination) -> None:
     check.examined += 1
     try:
-        found = read_manifest(path / MANIFEST)
+        found, _ = read_manifest(path / MANIFEST)
     except (Error, OSError) as error:
         check.problem(f"it cannot be read: {error}", path / MANIFEST, "restore the file from a backup")
         return

@@ -50,12 +50,24 @@ class Published(Protocol):
     published: int
 
 
+class Rows(Protocol):
+    """What lies below the layers: the base, or the base as it was at a pin."""
+
+    def row(self, full_key: bytes) -> bytes | None: ...
+
+    def read_history(self, full_key: bytes, ts: int) -> bytes | None: ...
+
+    def chunk(
+        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]: ...
+
+
 class Reader:
     """Reads of the committed state at a timestamp. Lock-free; any number of threads."""
 
     __slots__ = ("_base", "_cache_rows", "_registry", "_versions")
 
-    def __init__(self, versions: VersionStore, base: Base, registry: Published, cache_rows: int) -> None:
+    def __init__(self, versions: VersionStore, base: Rows, registry: Published, cache_rows: int) -> None:
         self._versions = versions
         self._base = base
         self._registry = registry
@@ -106,26 +118,11 @@ class Reader:
         if row is None or row >= LATEST:
             return None
         found = (int.from_bytes(row[:8], "big"), row[8:])
-        if len(row) <= _LARGEST_CACHED:
+        if len(row) <= _LARGEST_CACHED and self._cache_rows:
             if len(cache) >= self._cache_rows:
                 cache.clear()
             cache[full_key] = found
         return found
-
-    def changed_since(self, wanted: Range, since: int) -> tuple[bytes, int] | None:
-        """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
-        for layer in self._versions.layers:
-            keys = layer.keys.between(wanted.low, wanted.high, sys.maxsize, False)
-            for key in keys:
-                if layer.chains[key][0] > since:
-                    return key, layer.chains[key][0]
-        rest: Range | None = wanted
-        while rest is not None and since < self._versions.boundary:
-            changed, last = self._base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
-            if changed:
-                return changed[0], self._base.changed_at(changed[0])
-            rest = Range(last + b"\x00", rest.high) if last is not None else None
-        return None
 
     def scan(self, wanted: Range, ts: Callable[[], int], own: Writes | None) -> Iterator[list[tuple[bytes, bytes]]]:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
@@ -169,6 +166,22 @@ class Reader:
                 if version is not None:
                     _put(found, key, version)
         return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last
+
+
+def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> tuple[bytes, int] | None:
+    """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
+    for layer in versions.layers:
+        keys = layer.keys.between(wanted.low, wanted.high, sys.maxsize, False)
+        for key in keys:
+            if layer.chains[key][0] > since:
+                return key, layer.chains[key][0]
+    rest: Range | None = wanted
+    while rest is not None and since < versions.boundary:
+        changed, last = base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
+        if changed:
+            return changed[0], base.changed_at(changed[0])
+        rest = Range(last + b"\x00", rest.high) if last is not None else None
+    return None
 
 
 def _put(found: dict[bytes, bytes], key: bytes, version: Chain) -> None:

@@ -29,7 +29,7 @@ def base() -> Iterator[Base]:
 
 
 def target(upto: int, boundary: int = 0, live: tuple[int, ...] = (), oldest_writer: int | None = None) -> Target:
-    return Target(boundary, upto, make_horizon("exact", live, upto), oldest_writer)
+    return Target(boundary, upto, lambda: (make_horizon("exact", live, upto), oldest_writer))
 
 
 def changes(*commits: Writes, first_ts: int = 1) -> Changes:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import IO
 
 import lmdb
-import msgspec
 import pytest
 
 import lowtide
@@ -21,8 +20,10 @@ from lowtide.base.environment import Base
 from lowtide.base.history import Interval
 from lowtide.checkpoint import helper as module
 from lowtide.checkpoint.apply import Applied
-from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, _receive, _send, perform
+from lowtide.checkpoint.helper import Helper, HelperLost, Request, Response, Sample, perform
 from lowtide.errors import CorruptionError, Error
+from lowtide.garbage.horizon import make_horizon
+from lowtide.messages import receive, send
 from tests.unit.base.bases import PREFIX, kept_by, rows_of, tombstones_of
 
 A, B = PREFIX + b"a", PREFIX + b"b"
@@ -50,15 +51,29 @@ class Files:
         base.close()
 
     def request(
+        self, upto: int, boundary: int = 0, live: tuple[int, ...] = (), collector: str = "exact", map_size: int = MAP
+    ) -> Request:
+        base, log = str(self.path / "base"), str(self.path / "log")
+        return Request(base, map_size, log, self.store_id, boundary, upto, collector, live)
+
+    def perform(self, upto: int, live: tuple[int, ...] = (), oldest_writer: int | None = None) -> Response:
+        """Make the checkpoint in this process."""
+        return perform(self.request(upto, live=live), lambda: Sample(live, oldest_writer))
+
+    def have(
         self,
+        helper: Helper,
         upto: int,
         boundary: int = 0,
         live: tuple[int, ...] = (),
         collector: str = "exact",
         oldest_writer: int | None = None,
-    ) -> Request:
-        base, log = str(self.path / "base"), str(self.path / "log")
-        return Request(base, MAP, log, self.store_id, boundary, upto, live, collector, oldest_writer)
+        map_size: int = MAP,
+    ) -> Applied:
+        """Have the helper make it."""
+        horizon = make_horizon(collector, live, upto)
+        request = self.request(upto, boundary, live, collector, map_size)
+        return helper.checkpoint(request, lambda: (horizon, oldest_writer))
 
     def base(self) -> Base:
         return Base(self.path / "base", MAP)
@@ -89,25 +104,25 @@ def check_applied(files: Files) -> None:
 
 
 def test_a_checkpoint_is_made_from_the_log_alone(files: Files) -> None:
-    assert perform(files.request(3, live=(1,), oldest_writer=1)) == Response(rows=2, kept=2)
+    assert files.perform(3, live=(1,), oldest_writer=1) == Response(rows=2, kept=2)
     check_applied(files)
 
 
 def test_the_helper_makes_the_same_checkpoint(files: Files, helper: Helper) -> None:
-    assert helper.checkpoint(files.request(3, live=(1,), oldest_writer=1)) == Applied(rows=2, kept=2)
+    assert files.have(helper, 3, live=(1,), oldest_writer=1) == Applied(rows=2, kept=2)
     check_applied(files)
 
 
 def test_one_helper_serves_one_request_after_the_other(files: Files, helper: Helper) -> None:
-    helper.checkpoint(files.request(1))
+    files.have(helper, 1)
     process = helper.process_id
-    helper.checkpoint(files.request(3, boundary=1, live=(1,), oldest_writer=1))
+    files.have(helper, 3, boundary=1, live=(1,), oldest_writer=1)
     assert helper.process_id == process
     check_applied(files)
 
 
 def test_the_helper_follows_the_collector_of_its_owner(files: Files, helper: Helper) -> None:
-    helper.checkpoint(files.request(3, live=(1,), collector="watermark"))
+    files.have(helper, 3, live=(1,), collector="watermark")
     base = files.base()
     assert kept_by(base) == {Interval(1, 2, A): b"a1", Interval(2, 3, A): b"a2", Interval(1, 3, B): b"b1"}
     base.close()
@@ -116,40 +131,39 @@ def test_the_helper_follows_the_collector_of_its_owner(files: Files, helper: Hel
 def test_a_full_map_is_the_owners_to_grow(tmp_path: Path, helper: Helper) -> None:
     files = Files(tmp_path, [{b"%d" % number: bytes(3000)} for number in range(200)])
     with pytest.raises(lmdb.MapFullError):
-        helper.checkpoint(files.request(200))
+        files.have(helper, 200)
     base = files.base()
     assert rows_of(base) == {}
     assert base.read_boundary() == 0
     base.close()
-    request = msgspec.structs.replace(files.request(200), map_size=MAP * 16)
-    assert helper.checkpoint(request) == Applied(rows=200, kept=0)
+    assert files.have(helper, 200, map_size=MAP * 16) == Applied(rows=200, kept=0)
 
 
 def test_an_error_in_the_helper_is_told_and_it_goes_on_serving(files: Files, helper: Helper) -> None:
     with pytest.raises(Error, match=r"CorruptionError.*commit 4 is missing"):
-        helper.checkpoint(files.request(4))
+        files.have(helper, 4)
     process = helper.process_id
-    helper.checkpoint(files.request(3, live=(1,), oldest_writer=1))
+    files.have(helper, 3, live=(1,), oldest_writer=1)
     assert helper.process_id == process
     check_applied(files)
 
 
 def test_a_log_that_does_not_reach_far_enough_is_no_checkpoint(files: Files) -> None:
     with pytest.raises(CorruptionError, match="commit 4 is missing"):
-        perform(files.request(4))
+        files.perform(4)
     base = files.base()
     assert base.read_boundary() == 0
     base.close()
 
 
 def test_a_helper_that_died_is_started_again(files: Files, helper: Helper) -> None:
-    helper.checkpoint(files.request(1))
+    files.have(helper, 1)
     first = helper.process_id
     assert first is not None
     os.kill(first, signal.SIGKILL)
     os.waitpid(first, 0)
     assert helper.process_id is None
-    helper.checkpoint(files.request(3, boundary=1, live=(1,), oldest_writer=1))
+    files.have(helper, 3, boundary=1, live=(1,), oldest_writer=1)
     assert helper.process_id not in (None, first)
     check_applied(files)
 
@@ -158,30 +172,30 @@ def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(
     files: Files, helper: Helper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The caller repeats the checkpoint in a thread: LMDB has undone what the helper was in the middle of."""
-    helper.checkpoint(files.request(1))
+    files.have(helper, 1)
     process = helper.process_id
     assert process is not None
 
-    def receive(stream: IO[bytes]) -> bytes | None:
+    def killed(stream: IO[bytes]) -> bytes | None:
         os.kill(process, signal.SIGKILL)
-        return _receive(stream)
+        return receive(stream)
 
     os.kill(process, signal.SIGSTOP)  # so that it cannot have answered before it is killed
-    monkeypatch.setattr(module, "_receive", receive)
+    monkeypatch.setattr(module, "receive", killed)
     with pytest.raises(HelperLost):
-        helper.checkpoint(files.request(3, boundary=1))
+        files.have(helper, 3, boundary=1)
     assert helper.process_id is None
 
 
 def test_a_helper_that_cannot_be_started_is_told_apart_too(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(HelperLost, match="no checkpoint helper could be started"):
-        helper.checkpoint(Request("", 0, "", b"", 0, 0, (), "exact", None))
+        helper.checkpoint(Request("", 0, "", b"", 0, 0, "exact", ()), lambda: (make_horizon("exact", (), 0), None))
 
 
 def test_closing_ends_the_process_and_may_be_repeated(files: Files) -> None:
     helper = Helper()
-    helper.checkpoint(files.request(1))
+    files.have(helper, 1)
     process = helper.process_id
     assert process is not None
     helper.close()
@@ -203,16 +217,16 @@ def test_a_helper_that_was_never_needed_was_never_started() -> None:
 @pytest.mark.parametrize("message", [b"", b"x", bytes(100_000)])
 def test_a_message_survives_the_line(message: bytes) -> None:
     stream = io.BytesIO()
-    _send(stream, message)
-    _send(stream, b"next")
+    send(stream, message)
+    send(stream, b"next")
     stream.seek(0)
-    assert _receive(stream) == message
-    assert _receive(stream) == b"next"
-    assert _receive(stream) is None
+    assert receive(stream) == message
+    assert receive(stream) == b"next"
+    assert receive(stream) is None
 
 
 @pytest.mark.parametrize("length", range(1, 4 + 5))
 def test_a_message_that_is_cut_short_is_none(length: int) -> None:
     stream = io.BytesIO()
-    _send(stream, b"hello")
-    assert _receive(io.BytesIO(stream.getvalue()[:length])) is None
+    send(stream, b"hello")
+    assert receive(io.BytesIO(stream.getvalue()[:length])) is None

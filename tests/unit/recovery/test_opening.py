@@ -33,7 +33,7 @@ def test_a_new_store_has_a_manifest_a_base_and_a_log(tmp_path: Path) -> None:
     names = {str(path.relative_to(tmp_path / "store")) for path in (tmp_path / "store").rglob("*")}
     assert names == {"store.json", "base", "base/data.mdb", "base/lock.mdb", "log", "log/0000000001.log"}
     manifest = json.loads((tmp_path / "store" / MANIFEST).read_text())
-    assert manifest["format"] == 1
+    assert manifest["format"] == 2
     assert len(bytes.fromhex(manifest["store"])) == 16
     assert make(tmp_path / "store") == "clean"
 
@@ -80,7 +80,7 @@ def test_a_manifest_that_cannot_be_understood_is_refused_and_named(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("version", "told"), [(0, "older"), (2, "newer"), (99, "newer"), ("two", "newer"), (None, "newer")]
+    ("version", "told"), [(0, "older"), (3, "newer"), (99, "newer"), ("two", "newer"), (None, "newer")]
 )
 def test_another_format_is_refused_with_advice(tmp_path: Path, version: object, told: str) -> None:
     make(tmp_path / "store")

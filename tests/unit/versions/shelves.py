@@ -66,7 +66,7 @@ class Shelves:
         assert layer is not None
         if not self._applied:
             horizon = make_horizon("exact", self.live, upto)
-            target = Target(self.versions.boundary, upto, horizon, self.oldest_writer)
+            target = Target(self.versions.boundary, upto, lambda: (horizon, self.oldest_writer))
             self.base.history_below = max(self.base.history_below, upto)
             apply_checkpoint(self.base, Changes(layer.chains, {}), target)
             self._applied = True

@@ -130,7 +130,7 @@ def test_changed_since_names_a_key_iff_one_of_the_range_was_changed(
             for key in committed
             if ts > since and within({key: b""}, wanted)
         }
-        found = shelves.reader.changed_since(wanted, since)
+        found = visibility.changed_since(shelves.versions, shelves.base, wanted, since)
         assert (found is None) == (not changed)
         if found is not None:
             assert changed[found[0]] == found[1], "the commit that is named is the key's last change"

@@ -1,0 +1,74 @@
+"""The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
+
+    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, owner   (MessagePack)
+
+Three rules make a pin readable by any process, without a word to the owner of the store:
+
+* A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
+* Whoever drops versions reads this table inside the very LMDB transaction that drops them. A row that is there counts,
+  whatever the clock says; one that has expired is removed in a transaction of its own, *before* anyone collects.
+* Whoever reads at a pin looks at its row inside the LMDB transaction that reads. While the row is there, so is
+  everything that it sees.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    import lmdb
+
+
+class PinRow(msgspec.Struct, frozen=True, array_like=True):
+    """One pin. ``id`` tells it from a later pin of the same name; ``prefixes`` are the keyspaces that it holds, None
+    for all; times are seconds since the epoch."""
+
+    id: bytes
+    ts: int
+    taken: float
+    renewed: float
+    ttl: float
+    keyspaces: tuple[str, ...] | None
+    prefixes: tuple[bytes, ...] | None
+    owner: str
+
+    @property
+    def expires(self) -> float:
+        return self.renewed + self.ttl
+
+    def covers(self, prefix: bytes) -> bool:
+        """Whether the pin holds the keyspace with this prefix."""
+        return self.prefixes is None or prefix in self.prefixes
+
+
+_decode = msgspec.msgpack.Decoder(PinRow).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def new_id() -> bytes:
+    return secrets.token_bytes(8)
+
+
+@dataclass(frozen=True, slots=True)
+class PinTable:
+    """The table; every method works inside the caller's LMDB transaction."""
+
+    table: lmdb._Database
+
+    def get(self, txn: lmdb.Transaction[bytes], name: str) -> PinRow | None:
+        row = txn.get(name.encode(), db=self.table)
+        return _decode(row) if row is not None else None
+
+    def put(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:
+        txn.put(name.encode(), _encode(row), db=self.table)
+
+    def delete(self, txn: lmdb.Transaction[bytes], name: str) -> None:
+        txn.delete(name.encode(), db=self.table)
+
+    def all(self, txn: lmdb.Transaction[bytes]) -> list[tuple[str, PinRow]]:
+        """The pins by name."""
+        return [(name.decode(), _decode(row)) for name, row in txn.cursor(self.table)]

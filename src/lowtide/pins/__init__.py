@@ -1,0 +1,1 @@
+"""Pins: leases on a timestamp that other processes, and later ones, can read at."""

@@ -1,0 +1,160 @@
+"""Taking, renewing, removing and expiring pins: one LMDB transaction each, from any process.
+
+A pin is taken at the boundary that its transaction sees, or at a timestamp at or below it that the caller holds by
+other means: a registered snapshot, or another pin. So everything that it sees is in base and history when its row
+appears, and from then on it keeps it there by itself.
+
+Times are times of day, since they must mean the same in every process and after a restart.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterable
+
+import lmdb
+import msgspec
+
+from lowtide.base.environment import Base
+from lowtide.base.pins import PinRow, new_id
+from lowtide.errors import SnapshotExpired, UsageError
+
+_MAX_NAME = 200
+
+
+class Leases:
+    """The pins of one base. Holds no state but the base: LMDB keeps processes and threads apart."""
+
+    def __init__(self, base: Base, time: Callable[[], float]) -> None:
+        self._base = base
+        self._time = time
+
+    def take(
+        self, name: str, ttl: float, *, at: int | None = None, keyspaces: Iterable[str] | None = None, where: str = ""
+    ) -> PinRow:
+        """Take the pin ``name`` for ``ttl`` seconds, at the boundary or at ``at``, which the caller holds."""
+        check_name(name)
+        check_ttl(ttl)
+        wanted = check_keyspaces(keyspaces)
+        owner = describe_owner(where)
+
+        def change(txn: lmdb.Transaction[bytes]) -> PinRow:
+            now = self._time()
+            there = self._base.pins.get(txn, name)
+            if there is not None and there.expires > now:
+                raise UsageError(
+                    f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
+                    "renew it, remove it with unpin, or choose another name"
+                )
+            boundary = self._base.boundary_in(txn) or 0
+            ts = boundary if at is None else at
+            assert ts <= boundary, (ts, boundary)
+            prefixes = None
+            if wanted is not None:
+                known = (txn.get(each.encode(), db=self._base.keyspaces) for each in wanted)
+                prefixes = tuple(prefix for prefix in known if prefix is not None)
+            row = PinRow(new_id(), ts, now, now, ttl, wanted, prefixes, owner)
+            self._base.pins.put(txn, name, row)
+            return row
+
+        return self._base.write(change)
+
+    def renew(self, name: str, identity: bytes | None, ttl: float | None = None) -> PinRow:
+        """Let the pin live for ``ttl`` seconds from now, or for as long as before. One that has expired stays so."""
+        if ttl is not None:
+            check_ttl(ttl)
+
+        def change(txn: lmdb.Transaction[bytes]) -> PinRow:
+            now = self._time()
+            row = valid(name, self._base.pins.get(txn, name), identity, now)
+            renewed = msgspec.structs.replace(row, renewed=now, ttl=row.ttl if ttl is None else ttl)
+            self._base.pins.put(txn, name, renewed)
+            return renewed
+
+        return self._base.write(change)
+
+    def remove(self, name: str, identity: bytes | None = None) -> PinRow | None:
+        """Remove the pin; None if there is none of this name, or another one than ``identity``."""
+
+        def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
+            row = self._base.pins.get(txn, name)
+            if row is None or (identity is not None and row.id != identity):
+                return None
+            self._base.pins.delete(txn, name)
+            return row
+
+        return self._base.write(change)
+
+    def expire(self) -> list[PinRow]:
+        """Remove the pins whose time is over. Their versions may be dropped only in a later transaction."""
+        now = self._time()
+        if not any(row.expires <= now for _, row in self.all()):
+            return []
+
+        def change(txn: lmdb.Transaction[bytes]) -> list[PinRow]:
+            over = [(name, row) for name, row in self._base.pins.all(txn) if row.expires <= now]
+            for name, _ in over:
+                self._base.pins.delete(txn, name)
+            return [row for _, row in over]
+
+        return self._base.write(change)
+
+    def all(self) -> list[tuple[str, PinRow]]:
+        """The pins by name, also those that have expired and were not removed yet."""
+        return self._base.read(self._base.pins.all)
+
+    def find(self, name: str, identity: bytes | None = None) -> PinRow:
+        """The pin ``name``, or the very one of this ``identity``, which must be alive."""
+        check_name(name)
+        return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
+
+    def holder_of(self, ts: int) -> tuple[str, PinRow | None]:
+        """A living pin at ``ts`` and its name, one of all keyspaces if there is one; None if there is none at all."""
+        now = self._time()
+        pins = [(name, row) for name, row in self.all() if row.ts == ts and row.expires > now]
+        return min(pins, key=lambda pin: pin[1].prefixes is not None, default=("", None))
+
+
+def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:
+    """``row`` if it is the very pin that was meant and its time is not over."""
+    if row is None or (identity is not None and row.id != identity):
+        raise SnapshotExpired(f"the pin {name!r} does not exist: it was removed, or has expired; take a new one")
+    if row.expires <= now:
+        raise SnapshotExpired(
+            f"the pin {name!r} at commit {row.ts} expired {now - row.expires:.1f} seconds ago; take a new one, "
+            "and renew it in time"
+        )
+    return row
+
+
+def check_name(name: object) -> None:
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a pin is named by a string that is not empty, not by {name!r}")
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"a pin's name must be encodable as UTF-8: {error}") from error
+    if length > _MAX_NAME:
+        raise UsageError(f"a pin's name may be {_MAX_NAME} bytes long at most: {name[:40]!r}...")
+
+
+def check_ttl(ttl: object) -> None:
+    if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e10:
+        raise UsageError(f"ttl is the number of seconds until a pin expires, more than 0, not {ttl!r}")
+
+
+def check_keyspaces(keyspaces: Iterable[str] | None) -> tuple[str, ...] | None:
+    if keyspaces is None:
+        return None
+    names = (keyspaces,) if isinstance(keyspaces, str) else tuple(dict.fromkeys(keyspaces))
+    if not names or not all(isinstance(each, str) and each for each in names):
+        raise UsageError(f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}")
+    return names
+
+
+def describe_owner(where: str) -> str:
+    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+    place = f", {where}" if where else ""
+    return f"process {os.getpid()} on {socket.gethostname()} ({program}{place})"

@@ -1,0 +1,73 @@
+"""The base as it was at a pin, for readers in any process: base and history, nothing else.
+
+Each read looks at the pin's row inside its own LMDB transaction. While the row is there, whoever collects, in whatever
+process, keeps what the pin sees, so what the same transaction finds is right; when it is gone, SnapshotExpired is
+raised instead of an answer. The row is compared as bytes and decoded only when it has changed.
+
+Who writes: ``_seen`` is replaced whole by any reading thread; a stale one costs decoding once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import lmdb
+
+from lowtide.base.codec import encode_ts, horizon
+from lowtide.base.environment import Base
+from lowtide.base.pins import PinRow
+from lowtide.pins.leases import valid
+
+
+class PinnedBase:
+    """Reads at a pin; to a ``Reader`` it looks like a base that stands still."""
+
+    def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float]) -> None:
+        self._base = base
+        self._name = name
+        self._key = name.encode()
+        self._id = row.id
+        self._ts = row.ts
+        self._newer = horizon(row.ts)
+        self._time = time
+        self._seen: tuple[bytes | None, PinRow] = (b"", row)
+
+    def check(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Raise SnapshotExpired unless the pin is alive in this transaction and its time is not over."""
+        data = txn.get(self._key, db=self._base.pins.table)
+        seen, row = self._seen
+        if data != seen:
+            row = valid(self._name, self._base.pins.get(txn, self._name), self._id, self._time())
+            self._seen = (data, row)
+        elif row.expires <= self._time():
+            valid(self._name, row, self._id, self._time())
+
+    def row(self, full_key: bytes) -> bytes | None:
+        """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp
+        will do, since nobody reads below it."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> bytes | None:
+            self.check(txn)
+            row = txn.get(full_key, db=self._base.rows)
+            if row is not None and row < self._newer:
+                return row
+            value = self._base.history.lookup(txn, full_key, self._ts)
+            return encode_ts(self._ts) + value if value is not None else None
+
+        return self._base.read(look)
+
+    def read_history(self, full_key: bytes, ts: int) -> bytes | None:
+        """Nothing: ``row`` has looked there."""
+        return None
+
+    def chunk(
+        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """As ``Base.chunk``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+            self.check(txn)
+            old = (self._base.boundary_in(txn) or 0) > self._ts
+            return self._base.chunk_in(txn, low, high, self._ts, limit, reverse, strip, old)
+
+        return self._base.read(look)

@@ -1,0 +1,57 @@
+"""The last published commit, as other processes see it: one page of memory that they share with the owner.
+
+    published   magic, 8 bytes · id of the store, 16 bytes · timestamp, 8 bytes, in the machine's own byte order
+
+The owner alone writes it, under the commit lock, after the commit is published; the store of eight aligned bytes is one
+instruction, so a reader sees the old timestamp or the new one. It says nothing durable: while nobody owns the store,
+nobody trusts it, and whoever opens the store writes it anew.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+from lowtide.errors import CorruptionError
+
+NAME = "published"
+_MAGIC = b"LTPUBLSH"
+_SIZE = 32
+_TS = 3
+"""The timestamp is the fourth word of eight bytes."""
+
+
+class Page:
+    """The page of one store, mapped."""
+
+    def __init__(self, directory: Path, store_id: bytes, *, owner: bool) -> None:
+        path = directory / NAME
+        flags = os.O_RDWR | os.O_CREAT if owner else os.O_RDONLY
+        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        try:
+            if owner and os.fstat(descriptor).st_size != _SIZE:
+                os.ftruncate(descriptor, _SIZE)
+            if os.fstat(descriptor).st_size != _SIZE:
+                raise CorruptionError(path, "is not a page of a Lowtide store; open the store for writing once")
+            access = mmap.PROT_READ | mmap.PROT_WRITE if owner else mmap.PROT_READ
+            self._map = mmap.mmap(descriptor, _SIZE, prot=access)
+        finally:
+            os.close(descriptor)
+        if owner and self._map[: _TS * 8] != _MAGIC + store_id:
+            self._map[: _TS * 8] = _MAGIC + store_id
+        elif self._map[: _TS * 8] != _MAGIC + store_id:
+            raise CorruptionError(path, "is the page of another store")
+        self._words = memoryview(self._map).cast("Q")
+
+    @property
+    def published(self) -> int:
+        return int(self._words[_TS])
+
+    def publish(self, ts: int) -> None:
+        """Tell everybody of commit ``ts``. For the owner, under the commit lock."""
+        self._words[_TS] = ts
+
+    def close(self) -> None:
+        self._words.release()
+        self._map.close()

@@ -1,0 +1,158 @@
+"""The owner's ear: a socket in the store's directory, by which other processes ask it for things.
+
+It is a Unix socket of mode 0600: nothing listens on the network, and only the same user, or root, is answered. A
+message is an operation and its arguments, and the answer a value or an error in words, both MessagePack.
+
+Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
+handler runs in its connection's thread, so one that waits keeps nobody else from being answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import struct
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lowtide.errors import Error
+from lowtide.messages import receive, send
+
+logger = logging.getLogger("lowtide")
+
+NAME = "owner.sock"
+
+Handler = Callable[..., Any]
+"""Called with the arguments of a message; returns plain values."""
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    """What another process wants."""
+
+    operation: str
+    arguments: dict[str, Any] = {}
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What it gets: ``error`` is the kind of an error and its words."""
+
+    value: Any = None
+    error: tuple[str, str] | None = None
+
+
+class Service:
+    """Answers for the owner until it is closed."""
+
+    def __init__(self, directory: Path, handlers: Mapping[str, Handler]) -> None:
+        self._path = directory / NAME
+        self._handlers = handlers
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._listener: socket.socket | None = None
+        try:
+            self._listener = _listen(directory)
+        except OSError as error:
+            logger.warning(
+                "%s: other processes cannot reach this one, since no socket can be made: %s", directory, error
+            )
+            return
+        threading.Thread(target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True).start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return  # closed
+            if not _may_ask(connection):
+                connection.close()
+                continue
+            with self._lock:
+                if self._listener is None:
+                    connection.close()
+                    return
+                self._connections.add(connection)
+            threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection.makefile("rwb") as stream:
+                while (data := receive(stream)) is not None:
+                    send(stream, msgspec.msgpack.encode(self._answer(data), enc_hook=str))
+        except (OSError, ValueError):
+            pass  # the other end, or this one, was closed
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _answer(self, data: bytes) -> Answer:
+        try:
+            ask = msgspec.msgpack.decode(data, type=Ask)
+            handler = self._handlers.get(ask.operation)
+            if handler is None:
+                return Answer(error=("UsageError", f"the owner of the store does not know {ask.operation!r}"))
+            return Answer(handler(**ask.arguments))
+        except (Error, msgspec.MsgspecError, TypeError, OSError) as error:
+            return Answer(error=(type(error).__name__, str(error)))
+        except Exception as error:
+            logger.exception("a request of another process failed")
+            return Answer(error=("Error", f"the owner of the store failed at it: {error!r}"))
+
+    def close(self) -> None:
+        """Stop answering, and end the connections."""
+        with self._lock:
+            listener, self._listener = self._listener, None
+            connections = list(self._connections)
+        if listener is None:
+            return
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+        for each in (listener, *connections):
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        listener.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close its copies, or the parent's end would go unnoticed."""
+        for each in (self._listener, *self._connections):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    os.close(each.detach())
+        self._listener = None
+
+
+def socket_address(directory: int) -> str:
+    """The address of the socket in an open ``directory``: a path by itself may be longer than an address can be."""
+    return f"/proc/self/fd/{directory}/{NAME}"
+
+
+def _listen(directory: Path) -> socket.socket:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        (directory / NAME).unlink(missing_ok=True)  # of an owner that was killed; this one holds the lock
+        mask = os.umask(0o177)
+        try:
+            listener.bind(socket_address(descriptor))
+        finally:
+            os.umask(mask)
+        listener.listen(64)
+        return listener
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _may_ask(connection: socket.socket) -> bool:
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (0, os.geteuid())
