@@ -28,6 +28,7 @@ from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.registry import Entry, Registry
 from lowtide.transaction.validate import Validator
+from lowtide.upkeep.basis import Running
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
 
@@ -111,6 +112,21 @@ class Parts:
         hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
+
+        self.running = Running(
+            path,
+            opened.store_id,
+            self.log,
+            self.base,
+            self.versions,
+            self.registry,
+            catalog,
+            self.checkpointer,
+            self.collector,
+            self.committer.exclusive,
+            self.check_open,
+            options.clock.monotonic,
+        )
 
     # What the parts ask of each other
 

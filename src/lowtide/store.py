@@ -22,6 +22,11 @@ from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
+from lowtide.upkeep.backup import BackupReport, back_up
+from lowtide.upkeep.compact import CompactReport, compact
+from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
+from lowtide.upkeep.report import Report
+from lowtide.upkeep.verify import verify_store
 
 _Result = TypeVar("_Result")
 _FIRST_PAUSE = 0.0005
@@ -187,6 +192,59 @@ class Store:
         # TYPE lowtide_last_commit gauge
         """
         return render(self.stats(), str(self.path))
+
+    def verify(self) -> Report:
+        """Examine every invariant of log, base, history and memory. Readers and writers go on meanwhile; checkpoints
+        wait. O(store). Print the report, or ask for ``ok`` and ``problems``.
+
+        >>> store.verify().ok
+        True
+        """
+        self._parts.check_open()
+        return verify_store(self._parts.running)
+
+    def inspect_key(self, keyspace: str, key: bytes) -> KeyReport:
+        """The versions of a key that are kept, where they are, and which snapshots see them. Print the report.
+
+        >>> store.inspect_key("fruit", b"apple").versions[0].end is None
+        True
+        """
+        self._parts.check_open()
+        return inspect_key(self._parts.running, keyspace, key)
+
+    def inspect_base(self) -> BaseReport:
+        """The tables of the base, its file, its free pages and its readers. Print the report.
+
+        >>> [table.name for table in store.inspect_base().tables][:2]
+        ['rows', 'history']
+        """
+        self._parts.check_open()
+        return inspect_base(self._parts.running)
+
+    def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
+        """Copy the store to the directory ``dest``, which can then be opened as it stands. Readers, writers and
+        checkpoints go on. Repeated into the same directory, it copies only what is new.
+
+        ``progress`` is told each step in words; if it raises, the backup ends there, and ``dest`` holds what it held
+        before or something newer. It must not close the store.
+
+        >>> import tempfile
+        >>> store.backup(tempfile.mkdtemp()).base_copied
+        True
+        """
+        self._parts.check_open()
+        return back_up(self._parts.running, dest, progress)
+
+    def compact(self) -> CompactReport:
+        """Give the space of free pages and spare log files back to the file system. Readers and writers go on, but for
+        an instant; checkpoints wait. Needs room for a second base. UsageError if another process reads the store.
+
+        >>> report = store.compact()
+        >>> report.after <= report.before
+        True
+        """
+        self._parts.check_open()
+        return compact(self._parts.running)
 
     def close(self) -> None:
         """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""

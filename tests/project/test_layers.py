@@ -25,7 +25,7 @@ LAYERS = (
     ("recovery",),
     ("stats", "maintenance", "watch"),
     ("transaction",),
-    ("pinning", "metrics", "monitor", "processes"),
+    ("pinning", "metrics", "monitor", "processes", "upkeep"),
     ("parts",),
     ("store",),
     ("lowtide",),

@@ -11,15 +11,20 @@
 Who writes: one write transaction at a time, begun by the maintenance thread, by recovery, by a helper process, or, for
 pins and consumers only, by any process; LMDB itself keeps them apart. Readers take no lock. An LMDB read transaction
 lives for one lookup or one stretch of a scan, never as long as a snapshot. Growing the map ends the read transactions
-that happen to run: they begin again, see ``_again``.
+that happen to run: they begin again, see ``_again``. So does exchanging the file, see exchange.
+
+``writing`` is held by whoever writes, over LMDB's own lock, so that nobody here writes to a file that is being
+exchanged. ``steady`` is held by whoever needs map and environment as they are for long, a copy or an examination, and
+taken first by whoever would change them; readers never wait for it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -49,21 +54,23 @@ class Base:
     def __init__(self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True) -> None:
         self.directory = directory
         self._may_grow = may_grow
-        self.env = _open(directory, map_size, create)
+        self.env = open_largest(directory, map_size, create)
         try:
-            self._open_tables(create)
+            self.open_tables(create)
         except lmdb.NotFoundError as error:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
         _opened.add(self)
+        self.writing = threading.Lock()
+        self.steady = threading.RLock()
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[Any]] = self.env.begin
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
         sees that commit sees this, and an early look into the history costs time only."""
 
-    def _open_tables(self, create: bool) -> None:
+    def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
         with self.env.begin(write=True) as txn:
 
@@ -242,6 +249,10 @@ class Base:
 
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
+        with self.writing:
+            return self._write(change)
+
+    def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
         while True:
             try:
                 txn = self.env.begin(write=True)
@@ -274,12 +285,17 @@ class Base:
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
         there is none, so new ones are kept out meanwhile."""
+        with self.steady, self.keep_readers_out():
+            txn.abort()
+
+    @contextlib.contextmanager
+    def keep_readers_out(self) -> Iterator[None]:
         with self._growing:
-            begin, self._begin = self._begin, self._begin_later
+            self._begin = self._begin_later
             try:
-                txn.abort()
+                yield
             finally:
-                self._begin = begin
+                self._begin = self.env.begin
 
     def _begin_later(self, *arguments: Any, **named: Any) -> lmdb.Transaction[Any]:
         with self._growing:
@@ -287,7 +303,7 @@ class Base:
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""
-        with self._growing:
+        with self.steady, self._growing:
             self.env.set_mapsize(self.map_size * 2)
 
     @property
@@ -296,8 +312,17 @@ class Base:
 
     def sync_map_size(self) -> None:
         """Take over a map size that another process set."""
-        with self._growing:
+        with self.steady, self._growing:
             self.env.set_mapsize(0)
+
+    # Upkeep
+
+    @contextlib.contextmanager
+    def reading_long(self) -> Iterator[lmdb.Transaction[bytes]]:
+        """An LMDB read transaction that may take its time: nothing cuts it short. Others read and write meanwhile, but
+        LMDB reuses no page that it sees."""
+        with self.steady, self.env.begin() as txn:
+            yield txn
 
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died."""
@@ -312,11 +337,12 @@ class Base:
         raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:
-        self.closed = True
-        self.env.close()
+        with self.steady:
+            self.closed = True
+            self.env.close()
 
 
-def _open(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
+def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to ``map_size`` that the system grants."""
     data = directory / "data.mdb"
     if not create and not (data.exists() and data.stat().st_size):

@@ -15,9 +15,10 @@ again. One checkpoint runs at a time; ``_busy`` is held throughout and nobody wh
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -94,6 +95,12 @@ class Checkpointer:
             self._pause = 0.0
             return True
 
+    @contextlib.contextmanager
+    def held_off(self) -> Iterator[None]:
+        """No checkpoint runs meanwhile, so the boundary stands still. Commits go on, in memory and log."""
+        with self._busy:
+            yield
+
     def _note_failure(self, error: Exception) -> None:
         self.failures += 1
         self.last_failure = str(error) or type(error).__name__
@@ -160,7 +167,8 @@ class Checkpointer:
         )
 
     def close(self) -> None:
-        self._helper.close()
+        with self._busy:
+            self._helper.close()
 
     def abandon(self) -> None:
         self._helper.abandon()

@@ -22,6 +22,7 @@ import lmdb
 import msgspec
 
 from lowtide.base.environment import Base
+from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact, make_horizon
@@ -199,9 +200,10 @@ def perform(request: Request, ask: Callable[[], Sample]) -> Response:
 
     commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto)
     changes = changes_of(commits, make_horizon(request.collector, request.live, request.upto))
-    base = Base(Path(request.base), request.map_size, may_grow=False)
-    try:
-        applied = apply_checkpoint(base, changes, Target(request.boundary, request.upto, sample))
-    finally:
-        base.close()
+    with SharedUse(Path(request.base)):
+        base = Base(Path(request.base), request.map_size, may_grow=False)
+        try:
+            applied = apply_checkpoint(base, changes, Target(request.boundary, request.upto, sample))
+        finally:
+            base.close()
     return Response(applied.rows, applied.kept)

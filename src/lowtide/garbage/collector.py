@@ -14,10 +14,11 @@ Who writes: ``_released`` is appended to by anyone and drained by the one sweep 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lowtide.base.environment import Base
 from lowtide.errors import Error
@@ -114,6 +115,12 @@ class Collector:
         if self.wanted:
             self._wake()  # a wish that came meanwhile found this one running
         return dropped
+
+    @contextlib.contextmanager
+    def held_off(self) -> Iterator[None]:
+        """No sweep runs meanwhile. Commits prune their chains as always."""
+        with self._busy:
+            yield
 
     def _collect_chains(self) -> int:
         """Prune every chain that is held now, a slice at a time, so that commits come in between."""

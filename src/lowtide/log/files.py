@@ -4,7 +4,8 @@ A segment that nobody needs is renamed to a spare, and a spare gets a new header
 in it: its blocks are on disk already, so a commit into it changes no metadata.
 
 Who writes: ``take`` and ``retire`` are called by the writer under the commit lock, ``release`` and ``prepare`` by the
-background; ``_lock`` guards the lists and is never held over a file operation.
+background; ``_lock`` guards the lists and is never held over a file operation. ``_releasing`` is held by a release, and
+by whoever reads the files and needs them to stay: a release that finds it taken is left to the next checkpoint.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,6 +42,7 @@ class SegmentFiles:
         self._directory = directory
         self._segment_bytes = segment_bytes
         self._lock = threading.Lock()
+        self._releasing = threading.Lock()
         self._closed: list[ClosedSegment] = []
         self._spares: list[tuple[Path, int]] = []
         self._unsynced: list[tuple[Path, int]] = []
@@ -51,6 +54,26 @@ class SegmentFiles:
         """The bytes of the full segments that are still kept."""
         with self._lock:
             return sum(segment.used for segment in self._closed)
+
+    @property
+    def closed(self) -> list[ClosedSegment]:
+        """The full segments that are kept, oldest first."""
+        with self._lock:
+            return list(self._closed)
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """No segment is released meanwhile."""
+        with self._releasing:
+            yield
+
+    def drop_spares(self) -> int:
+        """Remove the files that wait to become segments; returns their bytes."""
+        with self._lock:
+            spares, self._spares = self._spares, []
+        for path, _ in spares:
+            self._disk.remove(path)
+        return sum(size for _, size in spares)
 
     def retire(self, segment: ClosedSegment) -> None:
         """Keep a full segment until it is released."""
@@ -85,6 +108,12 @@ class SegmentFiles:
     def release(self, boundary: int) -> None:
         """Recycle or remove every full segment whose commits all lie at or below ``boundary``. What fails is left for
         the next time."""
+        if self._releasing.locked():
+            return
+        with self._releasing:
+            self._release(boundary)
+
+    def _release(self, boundary: int) -> None:
         with self._lock:
             done = [segment for segment in self._closed if segment.last_ts <= boundary]
             room = _SPARES - len(self._spares)

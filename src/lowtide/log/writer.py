@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from lowtide.errors import DiskFull, StoreFailed
@@ -231,9 +232,22 @@ class LogWriter:
         """Give up every full segment whose commits all lie at or below ``boundary``."""
         self._files.release(boundary)
 
+    def segments(self) -> list[ClosedSegment]:
+        """The segments that are kept, oldest first, the one that is written included. Called under the commit lock."""
+        return [*self._files.closed, ClosedSegment(self._path, self.last_ts, self.position, self._size)]
+
+    def kept(self) -> AbstractContextManager[None]:
+        """No segment is released, recycled or given up meanwhile, so their files can be read; commits go on."""
+        return self._files.kept()
+
+    def drop_spares(self) -> int:
+        """Remove the files that wait to become segments; returns their bytes."""
+        return self._files.drop_spares()
+
     def close(self) -> None:
-        """Give the file back; what should be on disk must have been synced before."""
-        with self._sync_lock:
+        """Give the file back; what should be on disk must have been synced before. Waits for whoever reads the files:
+        the next owner may change them."""
+        with self._files.kept(), self._sync_lock:
             file, self._file = self._file, None
             self._size = 0
             if file is not None:

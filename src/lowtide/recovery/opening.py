@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.base.environment import Base
+from lowtide.base.exchange import COMPACTED
 from lowtide.base.shared import borrow, give_back
 from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
@@ -35,7 +36,11 @@ FORMAT = 2
 
 MANIFEST = "store.json"
 LOCK = "lock"
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, "base", "log"}
+BACKUP = "backup.json"
+"""Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
+commits of its own."""
+
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +73,11 @@ def open_files(path: Path, options: Options) -> Opened:
     """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
     case = "clean"
     if not (path / MANIFEST).exists():
+        if (path / BACKUP).exists():
+            raise UsageError(f"{path} is a backup that was never finished; run it again, or open another one")
         case = _make(path, options)
-    store_id, written_by = _read_manifest(path / MANIFEST)
+    _tidy(path, options)
+    store_id, written_by = read_manifest(path / MANIFEST)
     base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     try:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
@@ -87,6 +95,14 @@ def open_files(path: Path, options: Options) -> Opened:
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
     return Opened(store_id, base, log, last_ts, case, replayed)
+
+
+def _tidy(path: Path, options: Options) -> None:
+    """Remove what an interrupted compaction left, and the mark of a backup."""
+    (path / "base" / COMPACTED).unlink(missing_ok=True)
+    if (path / BACKUP).exists():
+        (path / BACKUP).unlink()
+        options.disk.sync_directory(path)
 
 
 def _make(path: Path, options: Options) -> str:
@@ -149,7 +165,7 @@ def _holds_commits(directory: Path) -> bool:
         base.close()
 
 
-def _read_manifest(path: Path) -> tuple[bytes, int]:
+def read_manifest(path: Path) -> tuple[bytes, int]:
     """The id of the store, and the format it was written in."""
     try:
         manifest = json.loads(path.read_text())

@@ -28,7 +28,7 @@ class Ownership:
             text = os.pread(self._file.fileno(), 4096, 0)
             if time.monotonic() > deadline or not _is_dead(text):
                 self._file.close()
-                raise StoreLocked(path.parent, _describe(text))
+                raise StoreLocked(path.parent, describe_holder(text))
             time.sleep(_PAUSE)
         identity = {
             "pid": os.getpid(),
@@ -61,7 +61,8 @@ def _create(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
-def _describe(text: bytes) -> str:
+def describe_holder(text: bytes) -> str:
+    """Who holds the lock, by the text in its file."""
     try:
         holder = json.loads(text)
         where = "this process" if holder["pid"] == os.getpid() else f"process {holder['pid']}"

@@ -1,0 +1,64 @@
+"""Who else has the base open: a lock file beside it.
+
+A process that opens the base of a store that it does not own (a reader, or the checkpoint helper) holds
+``base/readers.lock`` shared for as long as it has the LMDB environment open. The owner takes it exclusively for the
+instant in which it puts another file in the place of ``data.mdb``: whoever had the old one open would go on reading it,
+and would share LMDB's own lock file with readers of another one. The system gives the lock back when its holder dies.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lowtide.errors import UsageError
+
+READERS = "readers.lock"
+
+
+class SharedUse:
+    """A shared hold on the base in ``directory``, until it is closed; waits while the file is being exchanged."""
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = _open(directory)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def close(self) -> None:
+        """Give the hold back. Harmless when repeated."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __enter__(self) -> SharedUse:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+@contextmanager
+def sole_use(directory: Path) -> Iterator[None]:
+    """Keep everybody else from opening the base; a UsageError if somebody has it open."""
+    descriptor = _open(directory)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(
+                f"other processes are reading {directory}; its file cannot be exchanged under them: "
+                "end them, or try again when they are done"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _open(directory: Path) -> int:
+    return os.open(directory / READERS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -1,0 +1,211 @@
+"""Backup: a copy that can be opened as it stands, made while the store is used, and cheap when repeated.
+
+A backup is a base, that is LMDB's own consistent copy, with the log from the base's boundary to the last commit that
+was published when the log was noted. A second one into the same directory ships only log, as long as what the source
+still has of it follows on what the copy has, and as long as that is less than a new copy of the base would be.
+
+**The source goes on.** While a backup runs the log's files are held: none is released, renamed or recycled
+(``LogWriter.kept``), checkpoints go on otherwise. Of a full segment nothing changes any more; of the one that is
+written, the bytes up to the position that was noted under the commit lock, for an instant, do not. So what is read is
+what was meant, and its checksums are checked on the way: a damaged log is not backed up, but said to be damaged. A
+commit that is in the log and not published is cut off, and so is the empty rest of a segment. LMDB copies from a read
+transaction of its own; until it is done, pages that become free are not reused.
+
+**Whatever interrupts it, what is there can be opened**, as the backup before, as the new one, or as a commit in
+between. Let the destination have a base with boundary b and segments that reach from b to r.
+
+1. A new base, with boundary b' >= b, is put in place by one rename, before the log changes. Base and old log then open
+   as commit max(b', r): "boundary ahead of log" is a case that recovery knows, and what the old log has above b'
+   follows on it.
+2. Then the segments come, in their order, each by one rename. The one that was the tail is the first that differs, and
+   what replaces it begins with the same frames; each further one follows on the one before. After each step the
+   segments from the boundary on are therefore connected, and only reach further.
+   Where the old ones do not connect with the new ones, the first new one begins at or below b' + 1: recovery starts
+   from the last segment that does.
+3. Then those that the base no longer needs are removed, oldest first.
+4. ``store.json`` comes at the end of the first backup: before it, the directory says that it was never finished.
+
+That rests on both being of one course: same store, same segments, nothing undone. A source that was itself restored
+from an older backup may have gone another way since, and is refused where its segments tell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from lowtide.base.exchange import copy_base
+from lowtide.errors import CorruptionError, StoreFailed, UsageError
+from lowtide.log.files import ClosedSegment
+from lowtide.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
+from lowtide.upkeep.basis import Running
+from lowtide.upkeep.destination import Destination, Record, Step, Whole, destination_for
+
+
+@dataclass(frozen=True, slots=True)
+class BackupReport:
+    """What a backup did: the commit that it reaches, whether the base was copied, how many log segments were, and how
+    many were there already; ``bytes`` is what was written."""
+
+    path: Path
+    reaches: int
+    base_copied: bool
+    segments_copied: int
+    segments_skipped: int
+    bytes: int
+
+    def __str__(self) -> str:
+        base = "the base and " if self.base_copied else ""
+        return (
+            f"{self.path} holds every commit up to {self.reaches}: copied {base}{self.segments_copied} log segments, "
+            f"{self.bytes} bytes; {self.segments_skipped} segments were there already"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A segment of the source as it was noted; ``full`` if it will never change again."""
+
+    path: Path
+    header: Header
+    used: int
+    last_ts: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Noted:
+    """The log of the source at one moment."""
+
+    published: int
+    segments: list[_Source]
+
+
+def back_up(
+    running: Running, destination: str | os.PathLike[str], progress: Callable[[str], None] | None = None
+) -> BackupReport:
+    """Copy an open store to the directory ``destination``; see the module."""
+    step: Step = progress if progress is not None else lambda _: None
+    path = Path(destination).absolute()
+    with destination_for(running.path, path, running.store_id, step) as target, running.log.kept():
+        running.check_open()
+        noted = _note(running)
+        record = target.record() or Record(running.store_id.hex())
+        _refuse_other_course(record, noted, path)
+        written = 0
+        boundary = target.base_boundary()
+        copies = boundary is None or not _may_ship_log(target, record, boundary, noted)
+        if copies or boundary is None:
+            target.place_base(partial(copy_base, running.base))
+            written += target.data.stat().st_size
+            boundary = target.base_boundary() or 0
+            noted = _note(running)
+        needed = _still_there(target, record, boundary, noted)
+        known = (*record.whole, record.tail) if record.tail is not None else record.whole
+        kept = {each.name: each for each in known if _is_there(target, each)}
+        missing = [each for each in noted.segments if each.last_ts > boundary or not each.full]
+        wanted = [each for each in missing if kept.get(each.path.name) != _describe(each)]
+        for segment in wanted:
+            written += _copy_segment(target, segment, noted.published)
+        names = {each.name for each in needed} | {each.path.name for each in missing}
+        for old in segment_paths(target.log):
+            if old.name not in names:
+                target.remove(old)
+        target.write_manifest(running.store_id)
+        whole = {each.name: each for each in needed}
+        whole |= {each.path.name: _describe(each) for each in missing if each.full}
+        tail = _describe(noted.segments[-1])
+        target.write_record(
+            Record(running.store_id.hex(), noted.published, tuple(whole[name] for name in sorted(whole)), tail)
+        )
+    skipped = len(names) - len(wanted)
+    return BackupReport(path, noted.published, copies, len(wanted), skipped, written)
+
+
+def _note(running: Running) -> _Noted:
+    """The log of the source now. The caller holds its files."""
+    with running.exclusive():
+        running.check_open()
+        published, segments = running.registry.published, running.log.segments()
+    with contextlib.suppress(StoreFailed):  # what was published can be saved, all the more
+        running.log.sync()  # what a power loss may take from the source shall not be in the backup
+    found = [_source(each, full=index < len(segments) - 1) for index, each in enumerate(segments)]
+    return _Noted(published, found)
+
+
+def _source(segment: ClosedSegment, *, full: bool) -> _Source:
+    with segment.path.open("rb") as file:
+        header = decode_header(file.read(HEADER_SIZE))
+    if header is None:
+        raise CorruptionError(segment.path, "the header of this log segment is damaged; nothing was backed up")
+    return _Source(segment.path, header, segment.used, segment.last_ts, full)
+
+
+def _refuse_other_course(record: Record, noted: _Noted, path: Path) -> None:
+    """Refuse a backup that went another way than the source."""
+    known = {sequence_of(Path(each.name)): each for each in (*record.whole, record.tail) if each is not None}
+    last = max(known, default=0)
+    differs = any(
+        (each.header.sequence in known and known[each.header.sequence].salt != each.header.salt)
+        or (each.header.sequence > last > 0 and each.header.first_ts <= record.reaches)
+        for each in noted.segments
+    )
+    if differs or record.reaches > noted.published or last > noted.segments[-1].header.sequence:
+        raise UsageError(
+            f"{path} has commits that this store never had, though it is the same store: one of them was restored "
+            "from an older copy; back up to another directory"
+        )
+
+
+def _may_ship_log(target: Destination, record: Record, boundary: int, noted: _Noted) -> bool:
+    """Whether the base that is there can stay: the log connects, and is less than the base."""
+    have = {each.name: each for each in record.whole if _is_there(target, each)}
+    reach, size = boundary, 0
+    for each in sorted(have.values(), key=lambda whole: whole.name):
+        if each.last_ts > boundary:
+            size += each.size
+            if each.first_ts <= reach + 1:
+                reach = each.last_ts
+    connected = any(each.header.first_ts <= reach + 1 for each in noted.segments)
+    size += sum(each.used for each in noted.segments if each.path.name not in have and each.last_ts > boundary)
+    return connected and size <= target.data.stat().st_size
+
+
+def _still_there(target: Destination, record: Record, boundary: int, noted: _Noted) -> list[Whole]:
+    """The segments of the backup that its base needs and the source no longer has."""
+    first = noted.segments[0].header.sequence
+    return [
+        each
+        for each in record.whole
+        if each.last_ts > boundary and sequence_of(Path(each.name)) < first and _is_there(target, each)
+    ]
+
+
+def _is_there(target: Destination, whole: Whole) -> bool:
+    path = target.log / whole.name
+    return path.exists() and path.stat().st_size == whole.size
+
+
+def _describe(segment: _Source) -> Whole:
+    return Whole(segment.path.name, segment.header.salt, segment.used, segment.header.first_ts, segment.last_ts)
+
+
+def _copy_segment(target: Destination, segment: _Source, published: int) -> int:
+    """Copy the frames of a segment up to the last published commit; returns their bytes."""
+    with segment.path.open("rb") as file:
+        data = file.read(segment.used)
+    end, last_ts = HEADER_SIZE, segment.header.first_ts - 1
+    for frame in chained_frames(data, segment.header):
+        if frame.ts > published:
+            break
+        end, last_ts = frame.end, frame.ts
+    if last_ts != min(segment.last_ts, published):
+        raise CorruptionError(
+            segment.path, f"commit {last_ts + 1} at offset {end} is damaged; it is not backed up: run store.verify()"
+        )
+    target.place(target.log / segment.path.name, data[:end])
+    return end

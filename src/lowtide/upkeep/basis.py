@@ -1,0 +1,156 @@
+"""What upkeep works on: the parts of an open store, or the tables of a base that nobody owns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from lowtide.base.codec import decode_ts
+from lowtide.base.consumers import ConsumerTable
+from lowtide.base.environment import Base
+from lowtide.base.history import History
+from lowtide.base.pins import PinTable
+from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.garbage.collector import Collector
+from lowtide.log.writer import LogWriter
+from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.registry import Registry
+from lowtide.versions.layers import VersionStore
+
+_TABLES = ("rows", "history", "history-index", "tombstones", "keyspaces", "meta")
+_SINCE_FORMAT_2 = ("pins", "consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The parts of an open store that upkeep needs; wired once by the store. ``exclusive`` holds the commit lock,
+    ``check_open`` raises when the store is closed, ``now`` is the clock's monotonic time."""
+
+    path: Path
+    store_id: bytes
+    log: LogWriter
+    base: Base
+    versions: VersionStore
+    registry: Registry
+    catalog: Catalog
+    checkpointer: Checkpointer
+    collector: Collector
+    exclusive: Callable[[], AbstractContextManager[None]]
+    check_open: Callable[[], None]
+    now: Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a base, with one LMDB read transaction to read them in: nothing in them changes."""
+
+    directory: Path
+    env: lmdb.Environment
+    txn: lmdb.Transaction[bytes]
+    rows: lmdb._Database
+    history: History
+    tombstones: lmdb._Database
+    keyspaces: lmdb._Database
+    meta: lmdb._Database
+    pins: PinTable | None
+    consumers: ConsumerTable | None
+    """None in a base of format 1, which has neither."""
+
+    def meta_value(self, name: bytes) -> bytes | None:
+        return self.txn.get(name, db=self.meta)
+
+    @property
+    def boundary(self) -> int:
+        """The boundary; 0 if the base has lost it."""
+        value = self.meta_value(b"boundary")
+        return decode_ts(value) if value is not None else 0
+
+    @property
+    def store_id(self) -> bytes | None:
+        return self.meta_value(b"store")
+
+    def names(self) -> dict[bytes, str]:
+        """The keyspaces, prefix to name."""
+        return {prefix: name.decode(errors="replace") for name, prefix in self.txn.cursor(self.keyspaces)}
+
+    def named(self) -> dict[str, lmdb._Database]:
+        """The tables by the names that file-format.md has for them."""
+        found = {
+            "rows": self.rows,
+            "history": self.history.rows,
+            "history-index": self.history.index,
+            "tombstones": self.tombstones,
+            "keyspaces": self.keyspaces,
+            "meta": self.meta,
+        }
+        if self.pins is not None:
+            found["pins"] = self.pins.table
+        if self.consumers is not None:
+            found["consumers"] = self.consumers.table
+        return found
+
+
+@contextmanager
+def open_tables(base: Base) -> Iterator[Tables]:
+    """The tables of an open base. Others read and write meanwhile."""
+    with base.reading_long() as txn:
+        yield Tables(
+            base.directory,
+            base.env,
+            txn,
+            base.rows,
+            base.history,
+            base.tombstones,
+            base.keyspaces,
+            base.meta,
+            base.pins,
+            base.consumers,
+        )
+
+
+@contextmanager
+def read_tables(data: Path) -> Iterator[Tables]:
+    """The tables in the file ``data`` of a base that nobody writes, which stays as it is: no lock file is made."""
+    if not data.exists() or not data.stat().st_size:
+        raise CorruptionError(data, "the base is missing; what was committed before the last checkpoint is lost")
+    try:
+        env = lmdb.open(str(data), subdir=False, readonly=True, lock=False, create=False, max_dbs=16)
+    except lmdb.Error as error:
+        if "already open" in str(error):
+            raise UsageError(f"{data} is open in this process; close it first") from error
+        raise CorruptionError(data, f"this is not an LMDB file that can be opened: {error}") from error
+    try:
+        tables = {name: _open_table(env, name) for name in (*_TABLES, *_SINCE_FORMAT_2)}
+        missing = [name for name in _TABLES if tables[name] is None]
+        if missing:
+            raise CorruptionError(data, f"this is not the base of a Lowtide store: it has no table {missing[0]!r}")
+        rows, history, index, tombstones, keyspaces, meta, pins, consumers = tables.values()
+        with env.begin() as txn:
+            yield Tables(
+                data.parent,
+                env,
+                txn,
+                rows,
+                History(history, index),
+                tombstones,
+                keyspaces,
+                meta,
+                PinTable(pins) if pins is not None else None,
+                ConsumerTable(consumers) if consumers is not None else None,
+            )
+    finally:
+        env.close()
+
+
+def _open_table(env: lmdb.Environment, name: str) -> Any:
+    dupes = name == "history-index"
+    try:
+        return env.open_db(name.encode(), create=False, dupsort=dupes, dupfixed=dupes)
+    except lmdb.NotFoundError:
+        return None

@@ -1,0 +1,98 @@
+"""Compaction: the base without its free pages, in the place of the one with them, and no spare log files.
+
+LMDB reuses pages that became free, and never gives them back to the file system. So a compact copy is made beside
+``data.mdb``, synced, and renamed over it; then the environment is opened anew. A crash before the rename leaves the old
+file and a copy that the next opening removes; one after it leaves the new file, which holds the same.
+
+Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.writing``).
+Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
+cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
+that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
+Commits go on throughout, in memory and log, since no checkpoint takes them away until this is over.
+
+Locks, in this order: checkpointer, collector, base (``writing``, ``steady``, ``_growing``).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.base.environment import Base
+from lowtide.base.exchange import COMPACTED, copy_base, last_change, reopen
+from lowtide.base.sharing import sole_use
+from lowtide.errors import UsageError
+from lowtide.upkeep.basis import Running
+from lowtide.upkeep.destination import sync_directory
+
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """Bytes of the base before and after, and of the spare log files that were removed."""
+
+    before: int
+    after: int
+    spares: int
+
+    @property
+    def freed(self) -> int:
+        return self.before - self.after + self.spares
+
+    def __str__(self) -> str:
+        return (
+            f"gave {self.freed} bytes back to the file system: the base had {self.before} bytes and has {self.after}, "
+            f"spare log files had {self.spares}"
+        )
+
+
+def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> CompactReport:
+    """Compact an open store, after a checkpoint and a collection, so that there is as much to give back as can be."""
+    with sole_use(running.base.directory):
+        pass  # before the work is done for nothing
+    running.checkpointer.run()
+    running.collector.collect(thorough=True)
+    with running.checkpointer.held_off(), running.collector.held_off():
+        running.check_open()
+        before, after = _exchange(running.base, step)
+        spares = running.log.drop_spares()
+    return CompactReport(before, after, spares)
+
+
+def _exchange(base: Base, step: Callable[[str], None]) -> tuple[int, int]:
+    """Put a compact copy in the place of the base's file; returns the bytes before and after."""
+    data, copy = base.directory / "data.mdb", base.directory / COMPACTED
+
+    def exchange() -> None:
+        os.rename(copy, data)
+        step("renamed")
+        sync_directory(base.directory)
+
+    with base.writing:
+        try:
+            for _ in range(_ATTEMPTS):
+                copied = last_change(base)
+                _write_copy(base, copy)
+                step("copied")
+                with sole_use(base.directory):
+                    if last_change(base) == copied:
+                        before, after = data.stat().st_size, copy.stat().st_size
+                        reopen(base, exchange)
+                        step("reopened")
+                        return before, after
+        finally:
+            copy.unlink(missing_ok=True)
+    raise UsageError(f"other processes keep changing {base.directory}; nothing was changed, try again later")
+
+
+def _write_copy(base: Base, copy: Path) -> None:
+    copy.unlink(missing_ok=True)
+    descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        copy_base(base, descriptor)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,185 @@
+"""The directory that a backup is written to: what may be there, and how a file gets there.
+
+Every file is written under a temporary name, synced, renamed, and the directory synced, in that order. ``backup.json``
+says that the directory is a backup and no store of its own, and which segments it holds whole. It is made first and
+brought up to date last, so it never promises what is not there. Opening the directory as a store removes it: from then
+on it has commits of its own, and is refused as a destination.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from lowtide.base.sharing import READERS, sole_use
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
+from lowtide.recovery.ownership import Ownership
+from lowtide.upkeep.basis import read_tables
+
+_BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log"}
+_IN_BASE = {"data.mdb", "lock.mdb", READERS}
+_IN_LOG = re.compile(r"\d{10}\.log")
+_TEMPORARY = ".tmp"
+
+Step = Callable[[str], None]
+"""Told what was just done; may raise, which ends the backup there."""
+
+
+class Whole(msgspec.Struct, frozen=True):
+    """A segment of which the backup holds everything that it will ever have: it was full when it was copied."""
+
+    name: str
+    salt: int
+    size: int
+    first_ts: int
+    last_ts: int
+
+
+class Record(msgspec.Struct, frozen=True):
+    """The content of ``backup.json``: whose backup it is, the commit it reaches, and the segments that are whole."""
+
+    store: str
+    reaches: int = 0
+    whole: tuple[Whole, ...] = ()
+    tail: Whole | None = None
+    """The last segment, which was not full, as far as it was copied."""
+
+
+@dataclass(frozen=True, slots=True)
+class Destination:
+    """A directory that holds, or will hold, a backup. Owned by one backup at a time, by the store's own lock."""
+
+    path: Path
+    step: Step
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log"
+
+    @property
+    def data(self) -> Path:
+        return self.path / "base" / "data.mdb"
+
+    def record(self) -> Record | None:
+        """What ``backup.json`` says; None if there is none."""
+        path = self.path / BACKUP
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Record)
+        except FileNotFoundError:
+            return None
+        except msgspec.MsgspecError as error:
+            raise CorruptionError(path, f"cannot be understood: {error}; choose another directory") from error
+
+    def write_record(self, record: Record) -> None:
+        self.place(self.path / BACKUP, msgspec.json.encode(record))
+
+    def write_manifest(self, store_id: bytes) -> None:
+        """Make the directory one that can be opened. Written once, when base and log are there."""
+        if not (self.path / MANIFEST).exists():
+            self.place(self.path / MANIFEST, json.dumps({"format": FORMAT, "store": store_id.hex()}).encode())
+
+    def base_boundary(self) -> int | None:
+        """The boundary of the base that is there; None if there is none."""
+        if not self.data.exists():
+            return None
+        with read_tables(self.data) as tables:
+            return tables.boundary
+
+    def place(self, path: Path, data: bytes) -> None:
+        """Put a file there, whole or not at all."""
+
+        def fill(descriptor: int) -> None:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+
+        self.place_with(path, fill)
+
+    def place_with(self, path: Path, fill: Callable[[int], None]) -> None:
+        """As ``place``, of what ``fill`` writes to a descriptor."""
+        temporary = path.with_name(path.name + _TEMPORARY)
+        temporary.unlink(missing_ok=True)
+        descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            fill(descriptor)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        name = str(path.relative_to(self.path))
+        self.step(f"wrote {name}")
+        os.rename(temporary, path)
+        sync_directory(path.parent)
+        self.step(f"placed {name}")
+
+    def place_base(self, fill: Callable[[int], None]) -> None:
+        """As ``place_with``, for the base, which nobody may have open. LMDB's lock file belongs to the file before."""
+        with sole_use(self.data.parent):
+            (self.data.parent / "lock.mdb").unlink(missing_ok=True)
+            self.place_with(self.data, fill)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        sync_directory(path.parent)
+        self.step(f"removed {path.relative_to(self.path)}")
+
+
+@contextmanager
+def destination_for(source: Path, path: Path, store_id: bytes, step: Step) -> Iterator[Destination]:
+    """The directory ``path`` as the destination of a backup of the store in ``source``, owned; or a UsageError."""
+    _refuse_source(source, path)
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file; a backup is a directory")
+    existed = path.exists()
+    _refuse_strangers(path)
+    for directory in (path, path / "base", path / "log"):
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not existed:
+        sync_directory(path.parent)
+    ownership = Ownership(path / LOCK)
+    try:
+        destination = Destination(path, step)
+        record = destination.record()
+        if record is None and (path / MANIFEST).exists():
+            raise UsageError(f"{path} was opened as a store since, or always was one; back up to another directory")
+        if record is not None and record.store != store_id.hex():
+            raise UsageError(f"{path} is a backup of another store; choose another directory")
+        if record is None:
+            destination.write_record(Record(store_id.hex()))
+        for stray in [*path.glob("*" + _TEMPORARY), *path.glob("*/*" + _TEMPORARY)]:
+            stray.unlink()  # what an interrupted backup left; strangers were refused
+        yield destination
+    finally:
+        ownership.release()
+
+
+def _refuse_source(source: Path, path: Path) -> None:
+    here, there = source.resolve(), path.resolve()
+    if here == there or (there.exists() and os.path.samefile(here, there)):
+        raise UsageError(f"{path} is the store itself; back up to another directory")
+    if here in there.parents:
+        raise UsageError(f"{path} is inside the store {source}; back up to a directory outside of it")
+
+
+def _refuse_strangers(path: Path) -> None:
+    for directory, ours in ((path, _BESIDE), (path / "base", _IN_BASE), (path / "log", set[str]())):
+        for each in sorted(directory.iterdir()) if directory.is_dir() else ():
+            name = each.name.removesuffix(_TEMPORARY)
+            if name not in ours and not (directory.name == "log" and _IN_LOG.fullmatch(name)):
+                raise UsageError(f"{directory} holds {each.name!r}, which is not of a backup; choose another directory")
+
+
+def sync_directory(path: Path) -> None:
+    """Return when the names in ``path`` are on disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,204 @@
+"""Verifying a store: every invariant of manifest, log, base, history and memory.
+
+On an open store the examination needs all of them as of one moment, while commits go on. It holds off checkpoints, so
+that the boundary stands still, and the release of log segments, so that the files stay; then, for an instant under the
+commit lock, it notes the last commit, how far the log reaches, and the chains, which never change themselves. The base
+is then read in one LMDB transaction; a sweep may run beside it and is not seen. What is committed meanwhile stays in
+memory and log, and is not looked at. A checkpoint that falls due waits until the examination is over.
+
+Locks, in this order: the checkpointer's, the log's hold, the commit lock (given back at once), the base's ``steady``.
+Who holds the commit lock never waits for one of the others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import lmdb
+
+from lowtide.base.pins import PinRow
+from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
+from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.living import with_pins
+from lowtide.log.segment import segment_paths
+from lowtide.recovery.opening import LOCK, MANIFEST, read_manifest
+from lowtide.recovery.ownership import describe_holder
+from lowtide.upkeep.agreement import Agreement
+from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
+from lowtide.upkeep.check_base import (
+    check_consumers,
+    check_history,
+    check_meta,
+    check_pins,
+    check_rows,
+    check_tombstones,
+)
+from lowtide.upkeep.check_chains import check_layer, copy_layers
+from lowtide.upkeep.check_log import LogExamination, Piece
+from lowtide.upkeep.report import REPORT, Examination, Report
+
+_NEVER = 1 << 62
+
+
+def verify_store(running: Running) -> Report:
+    """Examine an open store while it is used."""
+    manifest = Examination("manifest", "files")
+    _check_manifest(running.path, running.store_id, manifest)
+    with running.checkpointer.held_off(), running.log.kept():
+        with running.exclusive():
+            running.check_open()
+            published = running.registry.published
+            segments = running.log.segments()
+            layers = copy_layers(running.versions, published)
+        boundary = running.versions.boundary
+        live = running.registry.timestamps()
+        memory = [
+            Examination("memory: counters", "versions"),
+            Examination("memory: order of the chains", "chains"),
+        ]
+        log = LogExamination(running.store_id, boundary)
+        pieces = [Piece(each.path, each.used) for each in segments]
+        with open_tables(running.base) as tables:
+            names = tables.names()
+            agreement = Agreement(boundary, published, layers)
+            consumers = Examination("consumers of the change feed", "consumers")
+            horizon = make_horizon("exact", live, published)
+            base = _check_base(tables, running.store_id, names, horizon, consumers)
+            if tables.boundary != boundary:
+                base[0].problem(
+                    f"its boundary is {tables.boundary}, in memory it is {boundary}", tables.directory, REPORT
+                )
+            _walk(log, pieces, names, agreement, tables)
+            _guarded(consumers, tables, lambda: check_consumers(tables, published, consumers))
+        if log.last_ts != published:
+            log.reach.problem(f"the log ends at commit {log.last_ts}, but {published} was the last one", "log")
+        for layer in layers:
+            check_layer(layer, names, memory[0], memory[1])
+        agreement.compare_chains(names)
+    checks = [manifest, *log.checks, *base, agreement.base, *memory, agreement.chains]
+    return Report(running.path, boundary, published, tuple(each.check() for each in checks))
+
+
+def verify_files(path: str | os.PathLike[str]) -> Report:
+    """Examine the store or backup in ``path``, which nobody has open, and change nothing in it.
+
+    What opening it would mend by itself, a torn end of the log above all, is a note and no problem. StoreLocked if
+    somebody has it open: that process can say ``store.verify()``.
+
+    >>> import lowtide.upkeep.verify, tempfile
+    >>> directory = tempfile.mkdtemp()
+    >>> lowtide.open(directory).close()
+    >>> lowtide.upkeep.verify.verify_files(directory).ok
+    True
+    """
+    directory = Path(path).absolute()
+    if not (directory / MANIFEST).exists():
+        raise UsageError(f"{directory} is no Lowtide store: it has no {MANIFEST}")
+    with _unowned(directory):
+        return _verify_directory(directory)
+
+
+def _verify_directory(directory: Path) -> Report:
+    manifest = Examination("manifest", "files")
+    try:
+        store_id, _ = read_manifest(directory / MANIFEST)
+    except Error as error:
+        manifest.examined += 1
+        manifest.problem(str(error), directory / MANIFEST)
+        return Report(directory, 0, 0, (manifest.check(),))
+    manifest.examined += 1
+    base = Examination("base: identity, boundary and keyspaces", "entries")
+    try:
+        with read_tables(directory / "base" / "data.mdb") as tables:
+            boundary, names = tables.boundary, tables.names()
+            log = LogExamination(store_id, boundary)
+            agreement = Agreement(boundary, _NEVER, None)
+            consumers = Examination("consumers of the change feed", "consumers")
+            checks = _check_base(tables, store_id, names, make_horizon("exact", (), boundary), consumers)
+            _walk(log, _pieces(directory, log), names, agreement, tables)
+            last_commit = max(boundary, log.last_ts)
+            _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
+    except CorruptionError as error:
+        base.problem(str(error), directory / "base")
+        return Report(directory, 0, 0, (manifest.check(), base.check()))
+    examined = [manifest, *log.checks, *checks, agreement.base]
+    return Report(directory, boundary, last_commit, tuple(each.check() for each in examined))
+
+
+def _pieces(directory: Path, log: LogExamination) -> list[Piece]:
+    paths = segment_paths(directory / "log") if (directory / "log").is_dir() else []
+    if not paths:
+        log.headers.problem(
+            "the log has no segment at all; commits after the last checkpoint are lost", directory / "log"
+        )
+    return [Piece(path) for path in paths]
+
+
+def _walk(
+    log: LogExamination, pieces: list[Piece], names: dict[bytes, str], agreement: Agreement, tables: Tables
+) -> None:
+    """Read the log once, hold it against the base, and leave the rest to the caller."""
+    for commit in log.commits(pieces, names):
+        log.reach.examined += 1
+        agreement.add(commit)
+    _guarded(agreement.base, tables, lambda: agreement.compare_base(tables, names))
+
+
+def _check_base(
+    tables: Tables, store_id: bytes, names: dict[bytes, str], snapshots: Exact, consumers: Examination
+) -> list[Examination]:
+    meta = Examination("base: identity, boundary and keyspaces", "entries")
+    rows = Examination("base: rows", "rows")
+    tombstones = Examination("base: tombstones", "entries")
+    pairs = Examination("history: rows and index", "entries")
+    intervals = Examination("history: intervals", "versions")
+    pins = Examination("pins", "pins")
+    rows_of_pins: list[PinRow] = []
+    _guarded(pins, tables, lambda: rows_of_pins.extend(check_pins(tables, names, pins)))
+    living = with_pins(snapshots, rows_of_pins)
+    _guarded(meta, tables, lambda: check_meta(tables, store_id, meta))
+    _guarded(rows, tables, lambda: check_rows(tables, names, rows, tombstones))
+    _guarded(tombstones, tables, lambda: check_tombstones(tables, names, tombstones))
+    _guarded(pairs, tables, lambda: check_history(tables, names, pairs, intervals, living))
+    return [meta, rows, tombstones, pairs, intervals, pins, consumers]
+
+
+def _guarded(check: Examination, tables: Tables, examine: Callable[[], None]) -> None:
+    """Examine, and count it as a problem if LMDB cannot read its own file."""
+    try:
+        examine()
+    except lmdb.Error as error:
+        check.problem(f"LMDB cannot read its file: {error}", tables.directory)
+
+
+def _check_manifest(path: Path, store_id: bytes, check: Examination) -> None:
+    check.examined += 1
+    try:
+        found, _ = read_manifest(path / MANIFEST)
+    except (Error, OSError) as error:
+        check.problem(f"it cannot be read: {error}", path / MANIFEST, "restore the file from a backup")
+        return
+    if found != store_id:
+        check.problem("it belongs to another store", path / MANIFEST, "restore the file from a backup")
+
+
+@contextmanager
+def _unowned(directory: Path) -> Iterator[None]:
+    """Keep the store from being opened meanwhile, without a trace."""
+    try:
+        descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield  # a copy that was never opened
+        return
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise StoreLocked(directory, describe_holder(os.pread(descriptor, 4096, 0))) from error
+        yield
+    finally:
+        os.close(descriptor)
