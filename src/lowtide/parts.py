@@ -8,7 +8,7 @@ import os
 import weakref
 from pathlib import Path
 
-from lowtide.base.shared import give_back
+from lowtide.base.borrowing import give_back
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
@@ -20,7 +20,7 @@ from lowtide.monitor import Monitor, SnapshotMonitor
 from lowtide.options import Options
 from lowtide.pinning import Pinning
 from lowtide.pins.leases import Leases
-from lowtide.recovery.opening import LOCK, Opened, open_files
+from lowtide.recovery.opening import LOCK, Opened, open_files, retained_from
 from lowtide.recovery.ownership import Ownership
 from lowtide.stats import SnapshotStats, Stats
 from lowtide.transaction.catalog import Catalog
@@ -45,7 +45,7 @@ class Parts:
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
-            undo.callback(give_back, opened.base)
+            undo.callback(give_back, opened.base, owner=True)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             undo.pop_all()
@@ -60,7 +60,14 @@ class Parts:
         catalog = Catalog(self.base.saved_keyspaces())
         validator = Validator(self.versions, self.base, opened.last_ts)
         self.committer = Committer(
-            self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
+            self.log,
+            self.versions,
+            self.registry,
+            validator,
+            self.reader.get_latest,
+            options.collector,
+            catalog,
+            self._after_commit,
         )
         self._checkpoint_versions = options.checkpoint_versions
         self.maintenance = Maintenance(self._maintain)
@@ -76,6 +83,7 @@ class Parts:
             self.registry.last_published,
             self._sample_at,
             self._checkpoint_applied,
+            lambda boundary: retained_from(self.log, self.base, options, boundary),
         )
         self.collector = Collector(
             self.versions,
@@ -102,6 +110,7 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
+            options.before_images,
             options.snapshot_origins,
         )
         self.pinning = Pinning(
@@ -235,7 +244,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                lambda: give_back(self.base),
+                lambda: give_back(self.base, owner=True),
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,
