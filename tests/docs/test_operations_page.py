@@ -41,8 +41,9 @@ def test_each_option_says_when_to_change_it() -> None:
 
 def test_the_table_of_statistics_has_each_field_in_order() -> None:
     fields = fields_of(lowtide.Stats)
-    after = fields.index("snapshots") + 1
-    fields[after:after] = [f"snapshots[].{name}" for name in fields_of(lowtide.SnapshotStats)]
+    for inner, kind in (("snapshots", lowtide.SnapshotStats), ("pins", lowtide.PinStats)):
+        after = fields.index(inner) + 1
+        fields[after:after] = [f"{inner}[].{name}" for name in fields_of(kind)]
     assert list(STATISTICS) == fields
 
 
