@@ -9,6 +9,7 @@ import weakref
 from pathlib import Path
 
 from lowtide.base.borrowing import give_back
+from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
@@ -22,7 +23,7 @@ from lowtide.pinning import Pinning
 from lowtide.pins.leases import Leases
 from lowtide.recovery.opening import LOCK, Opened, open_files, retained_from
 from lowtide.recovery.ownership import Ownership
-from lowtide.stats import SnapshotStats, Stats
+from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
@@ -33,6 +34,8 @@ from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
 
 logger = logging.getLogger("lowtide")
+
+Pins = list[tuple[str, PinRow]]
 
 
 class Parts:
@@ -193,17 +196,19 @@ class Parts:
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
-    def _held(self, entries: list[Entry]) -> dict[HolderId, Held]:
-        """What each snapshot holds alone, by token, and each pin, by name."""
+    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Held]:
+        """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
-        for name, row in self.pinning.leases.all():
+        for name, row in self.pinning.leases.all() if pins is None else pins:
             holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
         return account(holders, self.versions, self.base)
 
     def stats(self) -> Stats:
         bound = self.registry.published
         entries = self.registry.entries()
-        held = self._held(entries)
+        pins = self.pinning.leases.all()
+        held = self._held(entries, pins)
+        time = self._options.clock.time()
         now = self._options.clock.monotonic()
         layers = self.versions.layers
         return Stats(
@@ -219,7 +224,18 @@ class Parts:
                 SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), *held.get(entry.token, NOTHING))
                 for entry in entries
             ],
-            pins=[],
+            pins=[
+                PinStats(
+                    name,
+                    row.ts,
+                    time - row.taken,
+                    row.expires - time,
+                    row.owner,
+                    row.keyspaces,
+                    *held.get(name, NOTHING),
+                )
+                for name, row in sorted(pins, key=lambda pin: pin[1].ts)
+            ],
             collected=self.committer.collected + self.collector.swept,
             checkpoints=self.checkpointer.count,
             checkpoint_failures=self.checkpointer.failures,
