@@ -42,7 +42,16 @@ class ConflictError(TransientError):
 
 
 class SnapshotExpired(TransientError):
-    """The asked-for instant is no longer kept. Take a new snapshot."""
+    """The asked-for instant is no longer kept. Take a new snapshot.
+
+    If it was kept for longer than ``max_snapshot_age`` allows, ``age`` says for how many seconds, and ``where`` which
+    line had opened it (file:line); otherwise both are None.
+    """
+
+    def __init__(self, message: str, *, age: float | None = None, where: str | None = None) -> None:
+        self.age = age
+        self.where = where
+        super().__init__(message)
 
 
 class StoreLocked(Error):

@@ -28,6 +28,11 @@ class Options:
     ``cache_rows``: how many rows of the base, of up to 512 bytes each, are kept in memory for point reads.
 
     ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which takes a helper process for large checkpoints.
+
+    ``monitor_interval``: how often old snapshots are looked for. One is reported when it reaches
+    ``snapshot_warn_age``, then ``snapshot_critical_age``, then every ``snapshot_warn_interval``; and ended when it
+    reaches ``max_snapshot_age``, if that is set. ``snapshot_origins``: whether a begin remembers the line that called
+    it.
     """
 
     durability: str = "full"
@@ -41,6 +46,12 @@ class Options:
     segment_bytes: int = 16 * MIB
     cache_rows: int = 100_000
     map_size: int = 256 * GIB
+    monitor_interval: float = 5.0
+    snapshot_warn_age: float = 60.0
+    snapshot_critical_age: float = 600.0
+    snapshot_warn_interval: float = 600.0
+    max_snapshot_age: float | None = None
+    snapshot_origins: bool = True
     disk: Disk = field(default_factory=RealDisk)
     clock: Clock = field(default_factory=SystemClock)
 
@@ -55,6 +66,12 @@ class Options:
         _at_least("segment_bytes", self.segment_bytes, 4 * KIB)
         _at_least("cache_rows", self.cache_rows, 1)
         _at_least("map_size", self.map_size, 128 * KIB)
+        _at_least("monitor_interval", self.monitor_interval, 0.001)
+        _at_least("snapshot_warn_age", self.snapshot_warn_age, 0.001)
+        _at_least("snapshot_critical_age", self.snapshot_critical_age, 0.001)
+        _at_least("snapshot_warn_interval", self.snapshot_warn_interval, 0.001)
+        if self.max_snapshot_age is not None:
+            _at_least("max_snapshot_age", self.max_snapshot_age, 0.001)
 
 
 class OpenOptions(TypedDict, total=False):
@@ -71,6 +88,12 @@ class OpenOptions(TypedDict, total=False):
     segment_bytes: int
     cache_rows: int
     map_size: int
+    monitor_interval: float
+    snapshot_warn_age: float
+    snapshot_critical_age: float
+    snapshot_warn_interval: float
+    max_snapshot_age: float | None
+    snapshot_origins: bool
     disk: Disk
     clock: Clock
 

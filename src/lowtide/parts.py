@@ -11,11 +11,12 @@ from pathlib import Path
 from lowtide.base.shared import give_back
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
-from lowtide.garbage.account import held_alone, superseded
+from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.log.syncer import Syncer
 from lowtide.maintenance import Maintenance
+from lowtide.monitor import Monitor, SnapshotMonitor
 from lowtide.options import Options
 from lowtide.pinning import Pinning
 from lowtide.pins.leases import Leases
@@ -25,7 +26,7 @@ from lowtide.stats import SnapshotStats, Stats
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
-from lowtide.transaction.registry import Registry
+from lowtide.transaction.registry import Entry, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.upkeep.basis import Running
 from lowtide.versions.layers import VersionStore
@@ -101,10 +102,16 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
+            options.snapshot_origins,
         )
         self.pinning = Pinning(
             self.engine, Leases(self.base, options.clock.time), lambda ts: self.checkpointer.run(upto=ts)
         )
+        self._opened_at = opened.last_ts
+        snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
+        hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
+        self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
+        undo.callback(self.monitor.close)
 
         self.running = Running(
             path,
@@ -174,16 +181,25 @@ class Parts:
         if self.collector.wanted:
             self.collector.collect()
 
+    def _superseded(self) -> int:
+        return count_superseded(self.versions, self.base)
+
+    def _held(self, entries: list[Entry]) -> dict[HolderId, Held]:
+        """What each snapshot holds alone, by token, and each pin, by name."""
+        holders = [Holder(entry.token, entry.ts) for entry in entries]
+        for name, row in self.pinning.leases.all():
+            holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
+        return account(holders, self.versions, self.base)
+
     def stats(self) -> Stats:
         bound = self.registry.published
         entries = self.registry.entries()
-        live = tuple(sorted({entry.ts for entry in entries}))
-        held = held_alone(live, superseded(self.versions, self.base)) if live else {}
+        held = self._held(entries)
         now = self._options.clock.monotonic()
         layers = self.versions.layers
         return Stats(
             last_commit=bound,
-            low_water_mark=live[0] if live else bound,
+            low_water_mark=entries[0].ts if entries else bound,
             boundary=self.versions.boundary,
             versions=sum(layer.versions for layer in layers),
             chains=sum(len(layer.chains) for layer in layers),
@@ -191,7 +207,7 @@ class Parts:
             history=self.base.count_history(),
             log_bytes=self.log.bytes_kept,
             snapshots=[
-                SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), held.get(entry.ts, 0))
+                SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), *held.get(entry.token, NOTHING))
                 for entry in entries
             ],
             pins=[],
@@ -201,6 +217,10 @@ class Parts:
             last_checkpoint_failure=self.checkpointer.last_failure,
             collect_failures=self.committer.collect_failures + self.collector.failures,
             failure=str(self.log.failure) if self.log.failure is not None else None,
+            commits=bound - self._opened_at,
+            conflicts=self.committer.conflicts,
+            expired=self.registry.expirations,
+            last_checkpoint_seconds=self.checkpointer.last_seconds,
         )
 
     def check_open(self) -> None:
@@ -221,6 +241,7 @@ class Parts:
                 self._last_checkpoint,
                 self.syncer.close if self.syncer is not None else lambda: None,
                 self.maintenance.close,
+                self.monitor.close,
             ):
                 stack.callback(step)
             with self.committer.exclusive():

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 
 from lowtide.base.pins import PinRow
+from lowtide.errors import SnapshotExpired
 from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.transaction.engine import Engine
@@ -42,8 +43,17 @@ class Pinning:
             for each in wanted or ():
                 held.keyspace(each)  # refused if the pin that it stands on does not hold it
             self._checkpoint(held.ts)
-            row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)
+            row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
+            self._check_held(held, name, row)
         return self._handle(name, row)
+
+    def _check_held(self, held: Snapshot, name: str, row: PinRow) -> None:
+        """Take the pin back if ``held`` was expired before the row was there: what it sees may be gone."""
+        try:
+            held._open_ts()
+        except SnapshotExpired:
+            self.leases.remove(name, row.id)
+            raise
 
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, self._engine.released)
@@ -70,22 +80,22 @@ class Pinning:
         """A snapshot of the last commit, of a pin, or of a timestamp that is held. It holds by itself from then on."""
         if at is None:
             return Snapshot(self._engine, None, depth + 1)
-        name, row = self._pin_at(at)
-        if row is None:
-            return Snapshot(self._engine, at if isinstance(at, int) else None, depth + 1)
-        identity = row.id
+        ts = at if isinstance(at, int) else self._pin_at(at).ts
+        stands_on: list[PinRow] = []
 
         def pinned() -> bool:
-            return bool(self.leases.find(name, identity))
+            stands_on.append(self._pin_at(at))
+            return True
 
-        return Snapshot(self._engine, row.ts, depth + 1, pinned=pinned, keyspaces=row.keyspaces)
+        snapshot = Snapshot(self._engine, ts, depth + 1, pinned=pinned)
+        if stands_on:
+            snapshot.keyspaces = stands_on[0].keyspaces
+        return snapshot
 
-    def _pin_at(self, at: At) -> tuple[str, PinRow | None]:
-        """The living pin that is meant, and its name; for a timestamp None if there is none."""
+    def _pin_at(self, at: At) -> PinRow:
+        """The living pin that is meant."""
         if isinstance(at, Pin):
-            return at.name, self.leases.find(at.name, at.id)
+            return self.leases.find(at.name, at.id)
         if isinstance(at, str):
-            return at, self.leases.find(at)
-        if self._engine.registry.holds(at):
-            return "", None
+            return self.leases.find(at)
         return self.leases.holder_of(at)

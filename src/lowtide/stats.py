@@ -8,12 +8,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class SnapshotStats:
     """One live snapshot: the commit it reads at, its age in seconds, where it was opened (file:line), and how many
-    superseded versions are kept because of this timestamp alone."""
+    superseded versions are kept because of this timestamp alone, and the bytes of their keys and values."""
 
     ts: int
     age: float
     where: str
     versions_held: int
+    bytes_held: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,9 @@ class Stats:
     base holds everything up to it). In memory, exact: ``versions``, ``chains``, ``version_bytes``. On disk:
     ``history`` (superseded versions kept for live snapshots), ``log_bytes`` (log that is still kept). Totals since
     the store was opened: ``collected`` (versions dropped), ``checkpoints``, ``checkpoint_failures``,
-    ``collect_failures``. ``failure`` says why the store accepts no commits.
+    ``collect_failures``, ``commits``, ``conflicts`` (commits that were refused), ``expired`` (snapshots that
+    ``max_snapshot_age`` ended). ``failure`` says why the store accepts no commits; ``last_checkpoint_seconds`` how long
+    the last checkpoint took.
     """
 
     last_commit: int
@@ -43,3 +46,7 @@ class Stats:
     last_checkpoint_failure: str | None
     collect_failures: int
     failure: str | None
+    commits: int
+    conflicts: int
+    expired: int
+    last_checkpoint_seconds: float | None

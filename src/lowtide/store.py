@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TypeVar, Unpack
 
 from lowtide.errors import TransientError, UsageError
+from lowtide.metrics import render
 from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.parts import Parts
 from lowtide.pins.pin import Pin
@@ -183,6 +184,14 @@ class Store:
         """
         self._parts.check_open()
         return self._parts.stats()
+
+    def metrics(self) -> str:
+        """The figures of ``stats`` in Prometheus' text format, version 0.0.4, for a service to answer a scrape with.
+
+        >>> print(store.metrics().splitlines()[1])
+        # TYPE lowtide_last_commit gauge
+        """
+        return render(self.stats(), str(self.path))
 
     def verify(self) -> Report:
         """Examine every invariant of log, base, history and memory. Readers and writers go on meanwhile; checkpoints

@@ -38,6 +38,7 @@ ATTEMPTS = {
     "checkpoint": store.checkpoint,
     "collect": store.collect_garbage,
     "stats": store.stats,
+    "metrics": store.metrics,
 }
 
 if os.fork() == 0:
@@ -68,7 +69,7 @@ def test_a_forked_child_is_refused_with_the_reason_and_the_parent_goes_on(
         outcomes = list(lines_of(process))
         assert process.wait() == 0
     *tried, parent = outcomes
-    assert len(tried) == 14
+    assert len(tried) == 15
     for name, outcome, told in tried:
         assert outcome == "refused", (name, outcome, told)
         assert "fork" in told, (name, told)

@@ -167,7 +167,7 @@ def assert_exact(store: lowtide.Store, live: set[int]) -> None:
     """That every superseded version, wherever it is, is seen by somebody."""
     store.collect_garbage()
     with still(store):
-        for begin, end in superseded(store._parts.versions, store._parts.base):
+        for begin, end, _, _ in superseded(store._parts.versions, store._parts.base):
             assert any(begin <= ts < end for ts in live), (begin, end, live)
 
 

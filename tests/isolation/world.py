@@ -40,7 +40,7 @@ PLACES = {
     "chains": Place(),
     "base": Place(settled=True),
     "moving": Place(settled=True, moving=True, options={"checkpointer": "thread", "collect_threshold": 1}),
-    "frozen": Place(settled=True, halfway="checkpoint.sampled", options={"checkpointer": "thread"}),
+    "frozen": Place(settled=True, halfway="checkpoint.apply", options={"checkpointer": "thread"}),
     "applied": Place(halfway="checkpoint.applied", options={"checkpointer": "thread"}),
 }
 

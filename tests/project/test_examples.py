@@ -83,6 +83,12 @@ def test_the_long_reader_prints_a_table_and_keeps_its_samples(tmp_path: Path) ->
     }
 
 
+def test_the_cost_of_an_origin_is_printed_as_a_ratio() -> None:
+    output = run("-m", "bench.origin", "--rounds", "2", "--count", "5")
+    assert output.count("ratio") == 4
+    assert "of a begin" in output
+
+
 def test_a_workload_that_does_not_exist_is_refused() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "bench", "--only", "nothing"], cwd=ROOT, capture_output=True, text=True, check=False

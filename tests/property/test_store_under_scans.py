@@ -248,7 +248,7 @@ class StoreUnderScans(RuleBasedStateMachine):
             assert {each.ts for each in self.store.stats().snapshots} == live
             for layer in self.store._parts.versions.layers:
                 layer.check()
-            for begin, end in superseded(self.store._parts.versions, self.store._parts.base):
+            for begin, end, _, _ in superseded(self.store._parts.versions, self.store._parts.base):
                 seen = any(begin <= ts < end for ts in live)
                 assert seen or (self.collector == "watermark" and live and end > min(live)), (begin, end, live)
 

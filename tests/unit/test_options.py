@@ -41,6 +41,10 @@ AT_LEAST = {
     "segment_bytes": 4096,
     "cache_rows": 1,
     "map_size": 128 * 1024,
+    "monitor_interval": 0.001,
+    "snapshot_warn_age": 0.001,
+    "snapshot_critical_age": 0.001,
+    "snapshot_warn_interval": 0.001,
 }
 
 
@@ -50,6 +54,15 @@ def test_a_number_must_be_large_enough(name: str, least: float) -> None:
     for wrong in (least / 2, -1, True, "much", None, [1]):
         with pytest.raises(lowtide.UsageError, match=f"{name} must be a number of at least {least}, not"):
             parse_options({name: wrong})
+
+
+def test_the_greatest_age_of_a_snapshot_is_a_number_or_none() -> None:
+    assert parse_options({}).max_snapshot_age is None
+    assert parse_options({"max_snapshot_age": None}).max_snapshot_age is None
+    assert parse_options({"max_snapshot_age": 0.001}).max_snapshot_age == 0.001
+    for wrong in (0, -1, True, "long"):
+        with pytest.raises(lowtide.UsageError, match=r"max_snapshot_age must be a number of at least 0\.001, not"):
+            parse_options({"max_snapshot_age": wrong})
 
 
 def test_every_number_among_the_options_has_a_least_value_in_this_test() -> None:

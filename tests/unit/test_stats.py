@@ -6,6 +6,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
+from tests.support.clocks import ManualClock
 
 
 def test_a_new_store_has_nothing_to_say(store: lowtide.Store) -> None:
@@ -84,6 +85,42 @@ def test_collected_counts_chains_and_history_alike(store: lowtide.Store) -> None
         assert store.stats().collected == 1
     store.collect_garbage()
     assert store.stats().collected == 2
+
+
+def test_commits_and_conflicts_are_counted_since_the_store_was_opened(open_store: OpenStore) -> None:
+    earlier = open_store()
+    earlier.keyspace("k").put(b"a", b"1")
+    earlier.close()
+    store = open_store()
+    tx = store.begin()
+    assert (store.stats().last_commit, store.stats().commits) == (1, 0)
+    store.keyspace("k").put(b"a", b"2")
+    tx.keyspace("k").put(b"a", b"3")
+    with pytest.raises(lowtide.ConflictError):
+        tx.commit()
+    stats = store.stats()
+    assert (stats.last_commit, stats.commits, stats.conflicts) == (2, 1, 1)
+
+
+def test_the_last_checkpoint_is_timed_by_the_clock_of_the_store(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    store = open_store(clock=clock, checkpointer="thread")
+    assert store.stats().last_checkpoint_seconds is None
+    store.keyspace("k").put(b"a", b"1")
+    sync = store._parts.log.sync
+
+    def slow_sync() -> None:
+        clock.advance(2.5)
+        sync()
+
+    monkeypatch.setattr(store._parts.log, "sync", slow_sync)
+    store.checkpoint()
+    assert store.stats().last_checkpoint_seconds == 2.5
+    clock.advance(9)
+    store.checkpoint()
+    assert store.stats().last_checkpoint_seconds == 2.5, "there was nothing to do"
 
 
 def test_stats_are_a_picture_that_does_not_change(store: lowtide.Store) -> None:

@@ -65,7 +65,7 @@ class Base:
         self.writing = threading.Lock()
         self.steady = threading.RLock()
         self._growing = threading.RLock()
-        self._begin: Callable[..., lmdb.Transaction[bytes]] = self.env.begin
+        self._begin: Callable[..., lmdb.Transaction[Any]] = self.env.begin
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
         sees that commit sees this, and an early look into the history costs time only."""
@@ -186,6 +186,14 @@ class Base:
         """How many superseded versions are kept."""
         return self.read(self.history.count)
 
+    def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
+        """A stretch of the superseded versions without their values, see ``History.sizes``."""
+        try:
+            with self._begin(buffers=True) as txn:
+                return self.history.sizes(txn, after, limit)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.history_sizes(after, limit), b"")
+
     def read_boundary(self) -> int | None:
         """The commit up to which the base holds the log; None in a base that was never written."""
         return self.read(self.boundary_in)
@@ -289,9 +297,9 @@ class Base:
             finally:
                 self._begin = self.env.begin
 
-    def _begin_later(self, *arguments: Any) -> lmdb.Transaction[bytes]:
+    def _begin_later(self, *arguments: Any, **named: Any) -> lmdb.Transaction[Any]:
         with self._growing:
-            return self.env.begin(*arguments)
+            return self.env.begin(*arguments, **named)
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""
@@ -325,7 +333,7 @@ class Base:
         self.closed = True
         self._begin = self._refuse
 
-    def _refuse(self, *arguments: object) -> NoReturn:
+    def _refuse(self, *arguments: object, **named: object) -> NoReturn:
         raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from struct import Struct
 from typing import TYPE_CHECKING
 
-from lowtide.base.codec import decode_ts, encode_ts
+from lowtide.base.codec import KEYSPACE_PREFIX, decode_ts, encode_ts
 
 if TYPE_CHECKING:
     import lmdb
+
+_INTERVAL = Struct(f">QQ{KEYSPACE_PREFIX}s")
+"""How a row's key begins: end, begin, keyspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,21 @@ class History:
         if cursor.set_range(after) if after else cursor.first():
             for row_key in cursor.iternext(keys=True, values=False):
                 yield decode_interval(row_key)
+
+    def sizes(
+        self, txn: lmdb.Transaction[memoryview], after: bytes, limit: int
+    ) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
+        """Up to ``limit`` versions from the row key ``after`` on, as begin, end, keyspace prefix and bytes of key and
+        value; and the row key to go on from, None at the end. ``txn`` hands out buffers: no value is copied."""
+        cursor = txn.cursor(self.rows)
+        found: list[tuple[int, int, bytes, int]] = []
+        if cursor.set_range(after):
+            for row_key, value in cursor:
+                if len(found) == limit:
+                    return found, bytes(row_key)
+                end, begin, prefix = _INTERVAL.unpack_from(row_key)
+                found.append((begin, end, prefix, len(row_key) - 16 + len(value)))
+        return found, None
 
     def count(self, txn: lmdb.Transaction[bytes]) -> int:
         return int(txn.stat(self.rows)["entries"])

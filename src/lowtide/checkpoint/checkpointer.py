@@ -74,6 +74,8 @@ class Checkpointer:
         self.count = 0
         self.failures = 0
         self.last_failure: str | None = None
+        self.last_seconds: float | None = None
+        """How long the last one took that succeeded."""
         self.due_at = log.appended + options.checkpoint_bytes
         """How much must have been logged for the next checkpoint to be due."""
 
@@ -111,6 +113,7 @@ class Checkpointer:
         return not self._pause or self._options.clock.monotonic() >= self._not_before
 
     def _once(self) -> None:
+        started = self._options.clock.monotonic()
         layer = self._versions.frozen
         if layer is None:
             with self._exclusive():
@@ -132,6 +135,7 @@ class Checkpointer:
         self._versions.drop_frozen()  # point: checkpoint.applied
         self._applied(live)
         self.count += 1
+        self.last_seconds = self._options.clock.monotonic() - started
         self._log.release(upto)
 
     def _apply(self, layer: Layer, target: Target) -> Applied:

@@ -110,11 +110,13 @@ class Leases:
         check_name(name)
         return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
 
-    def holder_of(self, ts: int) -> tuple[str, PinRow | None]:
-        """A living pin at ``ts`` and its name, one of all keyspaces if there is one; None if there is none at all."""
+    def holder_of(self, ts: int) -> PinRow:
+        """A living pin at ``ts``, one of all keyspaces if there is one."""
         now = self._time()
-        pins = [(name, row) for name, row in self.all() if row.ts == ts and row.expires > now]
-        return min(pins, key=lambda pin: pin[1].prefixes is not None, default=("", None))
+        rows = [row for _, row in self.all() if row.ts == ts and row.expires > now]
+        if not rows:
+            raise SnapshotExpired(f"the state as of commit {ts} is no longer kept: no live snapshot or pin holds it")
+        return min(rows, key=lambda row: row.prefixes is not None)
 
 
 def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:

@@ -90,6 +90,8 @@ class Committer:
         self.collected = 0
         """Versions dropped from chains so far; written under the commit lock."""
         self.collect_failures = 0
+        self.conflicts = 0
+        """Commits that were refused so far; written under the commit lock."""
         self.closed: UsageError | None = None
 
     def submit(self, request: Request) -> int:
@@ -221,10 +223,12 @@ class Committer:
                 raise self.closed
             since = request.since
             if since is not None:
-                clash = self._validator.write_clash(request.writes, since)
+                clash = self._validator.write_clash(request.writes, since)  # point: commit.validate
                 if clash is None and request.reads is not None:
                     clash = self._validator.read_clash(request.reads, since)
-                registry.release(request.token)
+                if (expired := registry.release(request.token)) is not None:  # after validation, which leans on it
+                    request.error = expired.error()
+                    return
                 if clash is not None:
                     request.error = self._conflict(request, since, clash)
                     return
@@ -280,7 +284,9 @@ class Committer:
                 clash = self._validator.write_clash(request.writes, since)
                 if clash is None and (accepted or request.reads is not None):
                     clash = self._clash(request, since, accepted)
-                self._registry.release(request.token)
+                if (expired := self._registry.release(request.token)) is not None:
+                    request.error = expired.error()
+                    continue
                 if clash is not None:
                     request.error = self._conflict(request, since, clash)
                     continue
@@ -289,6 +295,7 @@ class Committer:
             accepted.append(request)
 
     def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
+        self.conflicts += 1
         keyspace, key = self._catalog.describe(clash[0])
         return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from lowtide.errors import UsageError
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Request
-from lowtide.transaction.registry import Registry
+from lowtide.transaction.registry import Expired, Registry
 from lowtide.versions.visibility import Reader
 
 
@@ -38,7 +38,9 @@ class Engine:
 
     ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
     commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
-    have held something back, ``dropped`` when that happens in a destructor.
+    have held something back, ``dropped`` when that happens in a destructor. ``expired`` has the notes of the registry:
+    whoever read at a snapshot looks there before it hands out what it read. ``origins`` is whether a begin remembers
+    who called it.
     """
 
     now: Callable[[], float]
@@ -52,5 +54,10 @@ class Engine:
     released: Callable[[int], None]
     dropped: Callable[[int], None]
     read_only: bool
+    origins: bool = True
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""
+    expired: Mapping[int, Expired] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.expired = self.registry.expired

@@ -14,6 +14,11 @@ between the draw and the registration, and a collection after it drop what the s
 ``details`` is filled in after that: a token that is in ``live`` only is still being drawn. Collectors count it, for
 they must keep too much rather than too little; a snapshot at somebody else's timestamp does not lean on it.
 
+A snapshot that has become too old is *expired*: it leaves ``live`` though its owner still has it. The note in
+``expired`` is written first. Whatever is collected because the snapshot left ``live`` is collected after that, so one
+who reads first and looks for the note afterwards never hands out an answer that a collection has falsified. The note
+goes when the owner gives the token back, as every owner does, if only in its destructor.
+
 Nothing here keeps a transaction alive: the tables hold plain values, and a transaction that is dropped removes its own.
 """
 
@@ -29,12 +34,15 @@ from lowtide.errors import SnapshotExpired, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where in the user's program a snapshot was opened; turned into words only when somebody asks."""
+    """Where in the user's program a snapshot was opened; turned into words only when somebody asks. ``code`` is None if
+    it was not to be remembered."""
 
-    code: CodeType
+    code: CodeType | None
     instruction: int
 
     def __str__(self) -> str:
+        if self.code is None:
+            return "unknown (snapshot_origins is off)"
         line = None
         for start, end, number in self.code.co_lines():
             if start <= self.instruction < end:
@@ -46,13 +54,33 @@ class Origin:
 class Entry:
     """A live snapshot, for those who ask who lives. ``begun`` is the clock's monotonic time."""
 
+    token: int
     ts: int
     writer: bool
     begun: float
     origin: Origin
 
 
-Details = tuple[bool, float, CodeType, int]
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The note about a snapshot that was ended because of its ``age``, in seconds, under the limit of that time."""
+
+    ts: int
+    age: float
+    limit: float
+    origin: Origin
+
+    def error(self) -> SnapshotExpired:
+        where = str(self.origin)
+        return SnapshotExpired(
+            f"the snapshot of commit {self.ts} that was opened at {where} was ended at the age of {self.age:.1f} s, "
+            f"since max_snapshot_age is {self.limit:g} s; what it sees is no longer kept, begin anew",
+            age=self.age,
+            where=where,
+        )
+
+
+Details = tuple[bool, float, CodeType | None, int]
 """(may still commit, begun at, code, instruction)"""
 
 
@@ -64,6 +92,10 @@ class Registry:
         self.details: dict[int, Details] = {}
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
+        self.expired: dict[int, Expired] = {}
+        """The notes of snapshots that were expired and not yet given back; empty in the usual case."""
+        self.expirations = 0
+        """How many were expired in all; written by the one thread that expires."""
         self.published = published
         """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
         self._next_token: Callable[[], int] = itertools.count(1).__next__
@@ -96,7 +128,7 @@ class Registry:
         token = self._next_token()
         self.live[token] = at
         try:
-            kept = self.holds(at) or pinned()
+            kept = self.published == at or self._is_held(at) or pinned()
         except BaseException:
             self.release(token)
             raise
@@ -106,16 +138,33 @@ class Registry:
         self.details[token] = details
         return token
 
-    def holds(self, ts: int) -> bool:
-        """Whether ``ts`` is the last commit, or a live snapshot's timestamp."""
-        return self.published == ts or any(each == ts and token in self.details for token, each in _items(self.live))
+    def _is_held(self, ts: int) -> bool:
+        return any(each == ts and token in self.details for token, each in _items(self.live))
 
-    def release(self, token: int) -> None:
-        """Forget a snapshot. Harmless when repeated; takes no lock, so it may run in a destructor."""
+    def release(self, token: int) -> Expired | None:
+        """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
+        may run in a destructor."""
         if self.serializable:
             self.serializable.pop(token, None)
         self.details.pop(token, None)
         self.live.pop(token, None)
+        return self.expired.pop(token, None) if self.expired else None
+
+    def expire(self, entry: Entry, age: float, limit: float) -> bool:
+        """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.
+
+        The owner looks for the note after it has left ``live``, this looks at ``live`` after it has written the note:
+        whichever comes last takes the note away.
+        """
+        token = entry.token
+        self.expired[token] = Expired(entry.ts, age, limit, entry.origin)
+        if self.live.pop(token, None) is None:  # point: expire.noted
+            self.expired.pop(token, None)
+            return False
+        self.details.pop(token, None)
+        self.serializable.pop(token, None)
+        self.expirations += 1
+        return True
 
     def entries(self) -> list[Entry]:
         """The live snapshots at one moment, oldest first; one that is just being drawn is left out."""
@@ -123,7 +172,7 @@ class Registry:
         for token, ts in _items(self.live):
             if (details := self.details.get(token)) is not None:
                 writer, begun, code, instruction = details
-                found.append(Entry(ts, writer, begun, Origin(code, instruction)))
+                found.append(Entry(token, ts, writer, begun, Origin(code, instruction)))
         return sorted(found, key=lambda entry: entry.ts)
 
     def timestamps(self) -> list[int]:

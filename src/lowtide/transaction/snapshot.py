@@ -9,6 +9,7 @@ from types import TracebackType
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
+from lowtide.transaction.registry import Details
 from lowtide.versions.visibility import Range
 
 
@@ -32,18 +33,21 @@ class Snapshot:
         depth: int = 1,
         *,
         pinned: Callable[[], bool] = bool,
-        keyspaces: tuple[str, ...] | None = None,
         closing: Callable[[], None] | None = None,
     ) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
         self._engine = engine
-        self.keyspaces = keyspaces
+        self.keyspaces: tuple[str, ...] | None = None
         """The keyspaces that can be read; None for all."""
         self._closing = closing
         self._token = 0
-        frame = sys._getframe(depth)
-        details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (False, engine.now(), None, 0)
         if at is None:
             self._token, at = engine.registry.register(details)
         else:
@@ -59,17 +63,24 @@ class Snapshot:
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key at ``ts``."""
-        if not self._token:
-            raise UsageError("this snapshot is closed; take another one")
-        return self._engine.reader.get(full_key, self.ts)
+        engine = self._engine
+        value = engine.reader.get(full_key, self.ts)
+        # Looked at after the read: what is closed or expired meanwhile may have been collected under it.
+        if engine.expired or not self._token:
+            self._open_ts()
+        return value
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""
         for chunk in self._engine.reader.scan(wanted, self._open_ts, None):
+            self._open_ts()  # after the chunk was read, see ``read``
             yield from chunk
         self._open_ts()
 
     def _open_ts(self) -> int:
+        token = self._token
+        if token and (expired := self._engine.expired.get(token)) is not None:
+            raise expired.error()
         if not self._token:
             raise UsageError("this snapshot is closed; take another one")
         return self.ts

@@ -21,6 +21,7 @@ from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.registry import Details
 from lowtide.transaction.savepoint import MISSING, Savepoint, Undo
 from lowtide.versions.visibility import Range
 
@@ -59,8 +60,12 @@ class Transaction:
         tracks = policy.tracks_reads and not read_only
         if tracks:
             self._reads = ReadSet()
-        frame = sys._getframe(depth)
-        details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (not read_only, engine.now(), None, 0)
         self._token, self.ts = engine.registry.register(details, tracks)
 
     @property
@@ -80,14 +85,18 @@ class Transaction:
         """The value of a full key: own writes first, then what is committed."""
         if self._state:
             raise self._finished()
-        writes = self._writes
+        writes, engine = self._writes, self._engine
         if writes and full_key in writes:
-            return writes[full_key]
-        if self._token:
+            value = writes[full_key]
+        elif self._token:
             if self._reads is not None:
                 self._reads.keys.add(full_key)
-            return self._engine.reader.get(full_key, self.ts)
-        return self._engine.reader.get_latest(full_key)
+            value = engine.reader.get(full_key, self.ts)
+        else:
+            return engine.reader.get_latest(full_key)
+        if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
+            self._open_ts()
+        return value
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         """Set or, with None, delete a full key."""
@@ -96,6 +105,8 @@ class Transaction:
         if not self._policy.buffered:
             self._write_at_once(full_key, value)
             return
+        if self._engine.expired:
+            self._open_ts()
         if self._undo is not None:
             self._undo.append((full_key, self._writes.get(full_key, MISSING)))
         self._writes[full_key] = value
@@ -119,13 +130,17 @@ class Transaction:
 
     def _scan_snapshot(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
         for chunk in self._engine.reader.scan(wanted, self._open_ts, own):
+            self._open_ts()  # after the chunk was read, see ``read``
             yield from chunk
         self._open_ts()
 
     def _open_ts(self) -> int:
-        """The timestamp, for a scan that goes on: once the transaction has ended, its snapshot is no longer kept."""
+        """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
+        it sees is no longer kept. Below SNAPSHOT there is no token, and nothing that could expire."""
         if self._state:
             raise self._finished()
+        if (expired := self._engine.expired.get(self._token)) is not None:
+            raise expired.error()
         return self.ts
 
     # Ending
@@ -286,7 +301,8 @@ def scan_latest(
     """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
 
     The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
-    ``check`` is called before each chunk and raises if the scan may not go on.
+    ``check`` is called before each chunk and raises if the scan may not go on. Whether the snapshot was expired is
+    looked at after each chunk was read; a scan that takes a new one for each chunk never gets old.
     """
     registry, token, ts = engine.registry, 0, 0
 
@@ -300,6 +316,8 @@ def scan_latest(
 
     try:
         for chunk in engine.reader.scan(wanted, draw, own):
+            if (expired := engine.expired.get(token)) is not None:
+                raise expired.error()
             yield from chunk
         check()
     finally:

@@ -42,7 +42,7 @@ def test_a_read_looks_through_a_frozen_layer_and_takes_the_newer_one(store: lowt
     keyspace.put(b"frozen", b"frozen")
     keyspace.put(b"active", b"frozen")
     with Schedule() as schedule:
-        checkpoint = schedule.start(store.checkpoint, "checkpoint.sampled").arrive()
+        checkpoint = schedule.start(store.checkpoint, "checkpoint.apply").arrive()
         keyspace.put(b"active", b"active")
         keyspace.delete(b"base")
         assert [keyspace.get(key) for key in (b"base", b"frozen", b"active")] == [None, b"frozen", b"active"]

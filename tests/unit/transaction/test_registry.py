@@ -76,6 +76,31 @@ def test_the_entries_say_who_lives_oldest_first() -> None:
     assert [(entry.ts, entry.writer, entry.begun) for entry in registry.entries()] == [(1, False, 3.0), (5, True, 12.5)]
 
 
+def test_an_expired_snapshot_is_no_longer_live_and_leaves_a_note_until_it_is_given_back() -> None:
+    registry = Registry(5)
+    token, _ = register(registry, tracks_reads=True, begun=3.0)
+    other, _ = register(registry)
+    (entry,) = (each for each in registry.entries() if each.token == token)
+    assert registry.expire(entry, 7.5, 7.0)
+    assert (list(registry.live), list(registry.details), registry.serializable) == ([other], [other], {})
+    assert (list(registry.expired), registry.expirations) == ([token], 1)
+    assert registry.release(other) is None
+    note = registry.release(token)
+    assert note is not None
+    assert (note.ts, note.age, note.limit) == (5, 7.5, 7.0)
+    assert registry.expired == {}
+    assert registry.release(token) is None
+
+
+def test_one_that_was_given_back_before_it_could_be_expired_leaves_no_note() -> None:
+    registry = Registry(5)
+    token, _ = register(registry)
+    (entry,) = registry.entries()
+    registry.release(token)
+    assert not registry.expire(entry, 7.5, 7.0)
+    assert (registry.expired, registry.expirations) == ({}, 0)
+
+
 def test_an_origin_names_the_line() -> None:
     frame = sys._getframe()
     origin, line = Origin(frame.f_code, frame.f_lasti), frame.f_lineno

@@ -8,6 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.errors import SnapshotExpired, TransientError, UsageError
+from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together
 
 
@@ -125,6 +126,14 @@ def test_a_snapshot_of_a_closed_store_is_refused(store: lowtide.Store) -> None:
         with pytest.raises(UsageError, match="closed"):
             call()
     snapshot.close()
+
+
+def test_a_store_that_remembers_no_origins_says_so(open_store: OpenStore) -> None:
+    store = open_store(snapshot_origins=False)
+    living = store.snapshot(), store.begin()
+    assert [each.where for each in store.stats().snapshots] == ["unknown (snapshot_origins is off)"] * 2
+    living[0].close()
+    living[1].rollback()
 
 
 def test_the_statistics_say_where_it_was_opened_and_what_it_holds(store: lowtide.Store) -> None:
