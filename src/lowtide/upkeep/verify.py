@@ -54,7 +54,7 @@ def verify_store(running: Running) -> Report:
             published = running.registry.published
             segments = running.log.segments()
             layers = copy_layers(running.versions, published)
-        boundary = running.versions.boundary
+        boundary = running.versions.boundary  # point: verify.noted
         live = running.registry.timestamps()
         memory = [
             Examination("memory: counters", "versions"),

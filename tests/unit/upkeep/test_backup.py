@@ -93,6 +93,22 @@ def test_segments_that_the_source_gave_up_stay_in_the_backup_as_long_as_it_needs
         assert restored(tmp_path / "backup") == dict(fruit.scan())
 
 
+def test_a_segment_that_was_taken_out_of_a_backup_makes_a_new_base_necessary(tmp_path: Path) -> None:
+    with lowtide.open(tmp_path / "store", **SMALL) as store:
+        fruit = store.keyspace("fruit")
+        for number in range(300):
+            fruit.put(b"%d" % number, b"x" * 300)
+        store.checkpoint()
+        store.backup(tmp_path / "backup")
+        for number in range(40):
+            fruit.put(b"%d" % number, b"y" * 300)
+        store.backup(tmp_path / "backup")
+        store.checkpoint()
+        segment_paths(tmp_path / "backup" / "log")[0].unlink()
+        assert store.backup(tmp_path / "backup").base_copied
+        assert restored(tmp_path / "backup") == dict(fruit.scan())
+
+
 def test_a_backup_that_the_log_no_longer_reaches_gets_a_new_base(tmp_path: Path) -> None:
     with lowtide.open(tmp_path / "store", **SMALL) as store:
         fruit = store.keyspace("fruit")
