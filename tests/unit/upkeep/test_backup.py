@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.base.sharing import SharedUse
 from lowtide.log.segment import segment_paths
 from lowtide.upkeep.verify import verify_files
 from tests.unit.upkeep.stores import SMALL, Lived, live_in
@@ -283,3 +284,20 @@ def test_a_closed_store_is_not_backed_up(store: lowtide.Store, tmp_path: Path) -
     store.close()
     with pytest.raises(lowtide.UsageError, match="closed"):
         store.backup(tmp_path / "backup")
+
+
+def test_nothing_is_backed_up_that_a_power_loss_could_take_from_the_source(lived: Lived, tmp_path: Path) -> None:
+    """Else the source would go another way than its backup, under the same numbers."""
+    log = lived.store._parts.log
+    assert log.durable_ts < log.last_ts
+    assert lived.store.backup(tmp_path / "backup").reaches <= log.durable_ts
+
+
+def test_the_base_of_a_backup_that_somebody_reads_is_not_exchanged(lived: Lived, tmp_path: Path) -> None:
+    lived.store.backup(tmp_path / "backup")
+    for number in range(100):
+        lived.store.keyspace("fruit").put(b"%d" % number, b"x" * 500)
+    with SharedUse(tmp_path / "backup" / "base"):
+        assert "other processes are reading" in refusal(lived.store, tmp_path / "backup")
+    assert lived.store.backup(tmp_path / "backup").base_copied
+    assert restored(tmp_path / "backup") == lived.content()
