@@ -21,6 +21,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 import lowtide
 from lowtide import Isolation
+from lowtide.upkeep.verify import verify_files
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff"])
 SELDOM = st.sampled_from([False] * 9 + [True])
@@ -247,6 +248,30 @@ class StoreModel(RuleBasedStateMachine):
             stats = self.store.stats()
             live = len({held.ts for held in stats.snapshots})
             assert stats.versions <= (live + 1) * stats.chains
+
+    @rule()
+    def verify(self) -> None:
+        report = self.store.verify()
+        assert report.ok, str(report)
+        assert report.last_commit == self.last
+
+    @rule()
+    def compact(self) -> None:
+        self.store.compact()
+
+    @rule(really=SELDOM)
+    def back_up(self, really: bool) -> None:
+        """Always into the same directory; a copy of it opens with everything that was committed."""
+        if not really:
+            return
+        assert self.store.backup(self.directory / "backup").reaches == self.last
+        report = verify_files(self.directory / "backup")
+        assert report.ok, str(report)
+        copy = Path(shutil.copytree(self.directory / "backup", self.directory / "restored"))
+        with lowtide.open(copy, checkpointer="thread") as restored:
+            assert dict(restored.keyspace("k").scan()) == self.states[-1]
+            assert restored.stats().last_commit == self.last
+        shutil.rmtree(copy)
 
     def end_all(self) -> None:
         self.store.close()

@@ -33,14 +33,22 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
     """
     with base.steady, base.keep_readers_out():
         map_size = base.map_size
-        exchange()
-        base.env.close()
         try:
-            base.env = open_largest(base.directory, map_size, False)
-            base.open_tables(False)
-        except BaseException:
-            base.closed = True  # the files are whole; whoever opens the store next finds everything
-            raise
+            exchange()
+        finally:
+            # Also if it failed, since it may have come far enough: what is written to a file that has lost its name is
+            # never found again. Whichever file is there now, it holds everything.
+            _open_anew(base, map_size)
+
+
+def _open_anew(base: Base, map_size: int) -> None:
+    try:
+        base.env.close()
+        base.env = open_largest(base.directory, map_size, False)
+        base.open_tables(False)
+    except BaseException:
+        base.closed = True  # the files are whole; whoever opens the store next finds everything
+        raise
 
 
 def last_change(base: Base) -> int:

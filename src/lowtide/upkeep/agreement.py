@@ -55,14 +55,17 @@ class Agreement:
             if self._unlogged.get((key, ts), False) == seen:
                 del self._unlogged[key, ts]
 
-    def compare_base(self, tables: Tables, names: dict[bytes, str]) -> None:
-        """The newest version that the log has of a key, up to the boundary, is the base's."""
+    def compare_base(self, tables: Tables, names: dict[bytes, str], reaches: int) -> None:
+        """The newest version that the log has of a key, up to the boundary, is the base's. A log that reaches only to a
+        commit below the boundary knows nothing of what came after."""
         for key, (ts, seen) in self._below.items():
             self.base.examined += 1
             row = tables.txn.get(key, db=tables.rows)
             deleted = row is None or is_tombstone(row)
             where = named(names, key)
             if seen is None and deleted and (row is None or row_ts(row) == ts):
+                continue
+            if reaches < self._boundary and (row is None or row_ts(row) > reaches):
                 continue
             if row is None:
                 self.base.problem(f"commit {ts} wrote it, but the base does not have it", where, RESTORE)

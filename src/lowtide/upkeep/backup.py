@@ -110,7 +110,7 @@ def back_up(
         missing = [each for each in noted.segments if each.last_ts > boundary or not each.full]
         wanted = [each for each in missing if kept.get(each.path.name) != _describe(each)]
         for segment in wanted:
-            written += _copy_segment(target, segment, noted.published)
+            written += _copy_segment(target, segment, noted.published)  # point: backup.segment
         names = {each.name for each in needed} | {each.path.name for each in missing}
         for old in segment_paths(target.log):
             if old.name not in names:

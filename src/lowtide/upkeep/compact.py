@@ -69,7 +69,7 @@ def _exchange(base: Base, step: Callable[[str], None]) -> tuple[int, int]:
     def exchange() -> None:
         os.rename(copy, data)
         step("renamed")
-        sync_directory(base.directory)
+        sync_directory(base.directory)  # point: compact.renamed
 
     with base.writing:
         try:

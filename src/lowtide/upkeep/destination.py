@@ -120,9 +120,8 @@ class Destination:
         self.step(f"placed {name}")
 
     def place_base(self, fill: Callable[[int], None]) -> None:
-        """As ``place_with``, for the base, which nobody may have open. LMDB's lock file belongs to the file before."""
+        """As ``place_with``, for the base, which nobody may have open."""
         with sole_use(self.data.parent):
-            (self.data.parent / "lock.mdb").unlink(missing_ok=True)
             self.place_with(self.data, fill)
 
     def remove(self, path: Path) -> None:

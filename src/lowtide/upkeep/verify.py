@@ -54,7 +54,7 @@ def verify_store(running: Running) -> Report:
             published = running.registry.published
             segments = running.log.segments()
             layers = copy_layers(running.versions, published)
-        boundary = running.versions.boundary
+        boundary = running.versions.boundary  # point: verify.noted
         live = running.registry.timestamps()
         memory = [
             Examination("memory: counters", "versions"),
@@ -121,6 +121,8 @@ def _verify_directory(directory: Path) -> Report:
             checks = _check_base(tables, store_id, names, make_horizon("exact", (), boundary), consumers)
             _walk(log, _pieces(directory, log), names, agreement, tables)
             last_commit = max(boundary, log.last_ts)
+            if log.last_ts < boundary:
+                log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be begun anew")
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
     except CorruptionError as error:
         base.problem(str(error), directory / "base")
@@ -145,7 +147,7 @@ def _walk(
     for commit in log.commits(pieces, names):
         log.reach.examined += 1
         agreement.add(commit)
-    _guarded(agreement.base, tables, lambda: agreement.compare_base(tables, names))
+    _guarded(agreement.base, tables, lambda: agreement.compare_base(tables, names, log.last_ts))
 
 
 def _check_base(
