@@ -6,6 +6,7 @@ bytes.
 """
 
 from lowtide.errors import (
+    ChangesLost,
     ConflictError,
     CorruptionError,
     DiskFull,
@@ -16,8 +17,12 @@ from lowtide.errors import (
     TransientError,
     UsageError,
 )
+from lowtide.feed.change import Change
+from lowtide.feed.consumers import Consumer, ConsumerState
+from lowtide.feed.watch import Watch
 from lowtide.options import Options
 from lowtide.pins.pin import Pin
+from lowtide.readers.pinned import open_snapshot
 from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.store import Store
 from lowtide.store import open_store as open
@@ -30,7 +35,11 @@ from lowtide.transaction.transaction import Transaction
 __version__ = "0.1.0"
 
 __all__ = [
+    "Change",
+    "ChangesLost",
     "ConflictError",
+    "Consumer",
+    "ConsumerState",
     "CorruptionError",
     "DiskFull",
     "Error",
@@ -51,5 +60,7 @@ __all__ = [
     "Transaction",
     "TransientError",
     "UsageError",
+    "Watch",
     "open",
+    "open_snapshot",
 ]

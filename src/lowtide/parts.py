@@ -12,6 +12,9 @@ from lowtide.base.borrowing import give_back
 from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
+from lowtide.feed.consumers import Consumers
+from lowtide.feed.feed import Feed
+from lowtide.feed.waiters import Waiters
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
@@ -21,12 +24,17 @@ from lowtide.monitor import Monitor, SnapshotMonitor
 from lowtide.options import Options
 from lowtide.pinning import Pinning
 from lowtide.pins.leases import Leases
+from lowtide.processes.page import Page
+from lowtide.processes.service import Service
 from lowtide.recovery.opening import LOCK, Opened, open_files, retained_from
 from lowtide.recovery.ownership import Ownership
+from lowtide.serving import handlers
 from lowtide.stats import PinStats, SnapshotStats, Stats
+from lowtide.transaction.autocommit import Autocommit
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
+from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.registry import Entry, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.upkeep.basis import Running
@@ -125,7 +133,12 @@ class Parts:
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
-        self.running = Running(
+        self.waiters = Waiters(self.registry.last_published)
+        self.feed = Feed(
+            path / "log", opened.store_id, catalog, self.registry.last_published, self.waiters, self.check_open
+        )
+        self.consumers = Consumers(self.base, self.feed, options.clock.time)
+        self._running = Running(
             path,
             opened.store_id,
             self.log,
@@ -139,6 +152,10 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
+        self._autocommit = Autocommit(self.engine)
+        self._page = Page(path, opened.store_id, owner=True)
+        self._page.publish(opened.last_ts)
+        self._service = Service(path, handlers(self))
 
     # What the parts ask of each other
 
@@ -168,6 +185,9 @@ class Parts:
 
     def _after_commit(self) -> None:
         """Under the commit lock, after each group: have the background do what is due."""
+        self._page.publish(self.registry.published)
+        if self.waiters.gates:
+            self.waiters.wake()
         log = self.log
         if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
             self.syncer.dirty.set()
@@ -213,7 +233,7 @@ class Parts:
         layers = self.versions.layers
         return Stats(
             last_commit=bound,
-            low_water_mark=entries[0].ts if entries else bound,
+            low_water_mark=min([entry.ts for entry in entries] + [row.ts for _, row in pins], default=bound),
             boundary=self.versions.boundary,
             versions=sum(layer.versions for layer in layers),
             chains=sum(len(layer.chains) for layer in layers),
@@ -248,6 +268,34 @@ class Parts:
             last_checkpoint_seconds=self.checkpointer.last_seconds,
         )
 
+    # What the store offers
+
+    @property
+    def closed(self) -> str:
+        """Why nothing can be done any more; empty while the store is open."""
+        return self.engine.closed
+
+    @property
+    def running(self) -> Running:
+        self.check_open()
+        return self._running
+
+    def keyspace(self, name: str) -> Keyspace:
+        return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
+
+    def checkpoint(self) -> None:
+        self.check_open()
+        self.checkpointer.run()
+
+    def collect(self) -> int:
+        self.check_open()
+        self.pinning.expire()
+        return self.collector.collect(thorough=True)
+
+    def pins_changed(self) -> None:
+        """Another process removed pins: collect what they held. Which ones is not known, so everything is looked at."""
+        self.collector.look_everywhere()
+
     def check_open(self) -> None:
         if self.engine.closed:
             raise UsageError(self.engine.closed)
@@ -267,6 +315,8 @@ class Parts:
                 self.syncer.close if self.syncer is not None else lambda: None,
                 self.maintenance.close,
                 self.monitor.close,
+                self.waiters.close,
+                self._service.close,
             ):
                 stack.callback(step)
             with self.committer.exclusive():
@@ -294,6 +344,7 @@ class Parts:
         self._refuse_everything("this store was opened before a fork; use it in the parent, or open it anew there")
         self.base.abandon()
         self.checkpointer.abandon()
+        self._service.abandon()
         self._ownership.abandon()
 
 

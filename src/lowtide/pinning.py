@@ -98,4 +98,4 @@ class Pinning:
             return self.leases.find(at.name, at.id)
         if isinstance(at, str):
             return self.leases.find(at)
-        return self.leases.holder_of(at)
+        return self.leases.holder_of(at)[1]

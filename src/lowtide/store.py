@@ -5,19 +5,22 @@ from __future__ import annotations
 import os
 import random
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
 
 from lowtide.errors import TransientError, UsageError
+from lowtide.feed.change import Change
+from lowtide.feed.consumers import Consumer, ConsumerState
+from lowtide.feed.watch import Watch
 from lowtide.metrics import render
 from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.parts import Parts
 from lowtide.pins.pin import Pin
+from lowtide.readers.follower import Follower
 from lowtide.recovery.opening import check_directory
 from lowtide.stats import Stats
-from lowtide.transaction.autocommit import Autocommit
 from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.snapshot import Snapshot
@@ -39,11 +42,9 @@ class Store:
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self._options = options
-        self._parts = parts = Parts(path, options)
+        self._parts = parts = Follower(path, options) if options.read_only else Parts(path, options)
         try:
-            self._engine = parts.engine
-            self._autocommit = Autocommit(parts.engine)
-            self._finalizer = weakref.finalize(self, Parts.close, parts)
+            self._finalizer = weakref.finalize(self, _close, parts)
         except BaseException:
             parts.close()
             raise
@@ -58,7 +59,9 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2)
+        return Transaction(
+            self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2
+        )
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -66,7 +69,9 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2)
+        return Transaction(
+            self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2
+        )
 
     def run(
         self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
@@ -85,7 +90,9 @@ class Store:
         pause = _FIRST_PAUSE
         while True:
             attempts -= 1
-            tx = Transaction(self._engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), False, 2)
+            tx = Transaction(
+                self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), False, 2
+            )
             try:
                 with tx:
                     return fn(tx)
@@ -103,7 +110,7 @@ class Store:
         ...     len(list(snapshot.keyspace("fruit").scan()))
         3
         """
-        return self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._engine, None, 2)
+        return self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._parts.engine, None, 2)
 
     # Pins
 
@@ -149,7 +156,7 @@ class Store:
         >>> store.keyspace("fruit").get(b"apple")
         b'red'
         """
-        return Keyspace(self._autocommit, name, self._engine.catalog.prefix_of(name))
+        return self._parts.keyspace(name)
 
     def keyspaces(self) -> list[str]:
         """The names of the keyspaces that were ever written to.
@@ -157,7 +164,62 @@ class Store:
         >>> store.keyspaces()
         ['fruit']
         """
-        return self._engine.catalog.names()
+        return self._parts.engine.catalog.names()
+
+    # Changes
+
+    def changes(
+        self,
+        since: int = 0,
+        until: int | None = None,
+        keyspaces: Iterable[str] | None = None,
+        *,
+        before: bool = False,
+    ) -> Iterator[Change]:
+        """What the commits after ``since`` up to ``until``, or the last one, did to each key, in commit order.
+
+        It reads the log, which is kept for ``feed_bytes`` and for named consumers; ChangesLost says that ``since`` lies
+        before what is kept. ``before`` asks for the values that were replaced; the store must have been opened with
+        ``before_images=True`` for that.
+
+        >>> [change.key for change in store.changes(keyspaces=["fruit"]) if change.kind == "insert"]
+        [b'apple', b'banana', b'blueberry']
+        """
+        return self._parts.feed.changes(since, until, keyspaces, before)
+
+    def watch(
+        self,
+        since: int | None = None,
+        keyspaces: Iterable[str] | None = None,
+        *,
+        before: bool = False,
+        timeout: float | None = None,
+    ) -> Watch:
+        """The changes after commit ``since``, by default after the last one, and further ones as they are committed:
+        the iteration waits for them, without polling. It ends when nothing was committed for ``timeout`` seconds, if
+        that is given, or when it is closed, from any thread.
+
+        >>> with store.watch(since=0, timeout=0.1) as changes:
+        ...     [change.key for change in changes]
+        [b'apple', b'banana', b'blueberry']
+        """
+        feed = self._parts.feed
+        self._parts.check_open()
+        return Watch(feed, feed.published() if since is None else feed.check_since(since), keyspaces, before, timeout)
+
+    def consumer(self, name: str, since: int | None = None) -> Consumer:
+        """The named consumer of the change feed, made at commit ``since``, or at the last one, if it does not exist.
+        The log keeps what it has not acknowledged, up to ``consumer_bytes`` and ``consumer_age``.
+
+        >>> store.consumer("mirror", since=0).position
+        0
+        """
+        return self._parts.consumers.get(name, since)
+
+    def consumers(self) -> list[ConsumerState]:
+        """The named consumers, how far they have come, and whether they lost their place."""
+        self._parts.check_open()
+        return self._parts.consumers.all()
 
     # Upkeep, which the background does by itself
 
@@ -168,13 +230,11 @@ class Store:
         >>> store.stats().versions
         0
         """
-        self._parts.check_open()
-        self._parts.checkpointer.run()
+        self._parts.checkpoint()
 
     def collect_garbage(self) -> int:
         """Drop every version that no snapshot sees; returns how many went. The background does it by itself."""
-        self._parts.check_open()
-        return self._parts.collector.collect(thorough=True)
+        return self._parts.collect()
 
     def stats(self) -> Stats:
         """The store's figures now. O(superseded versions).
@@ -200,7 +260,6 @@ class Store:
         >>> store.verify().ok
         True
         """
-        self._parts.check_open()
         return verify_store(self._parts.running)
 
     def inspect_key(self, keyspace: str, key: bytes) -> KeyReport:
@@ -209,7 +268,6 @@ class Store:
         >>> store.inspect_key("fruit", b"apple").versions[0].end is None
         True
         """
-        self._parts.check_open()
         return inspect_key(self._parts.running, keyspace, key)
 
     def inspect_base(self) -> BaseReport:
@@ -218,7 +276,6 @@ class Store:
         >>> [table.name for table in store.inspect_base().tables][:2]
         ['rows', 'history']
         """
-        self._parts.check_open()
         return inspect_base(self._parts.running)
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
@@ -232,7 +289,6 @@ class Store:
         >>> store.backup(tempfile.mkdtemp()).base_copied
         True
         """
-        self._parts.check_open()
         return back_up(self._parts.running, dest, progress)
 
     def compact(self) -> CompactReport:
@@ -243,7 +299,6 @@ class Store:
         >>> report.after <= report.before
         True
         """
-        self._parts.check_open()
         return compact(self._parts.running)
 
     def close(self) -> None:
@@ -260,14 +315,20 @@ class Store:
         self.close()
 
     def __repr__(self) -> str:
-        return f"<lowtide store {str(self.path)!r}{', closed' if self._engine.closed else ''}>"
+        return f"<lowtide store {str(self.path)!r}{', closed' if self._parts.closed else ''}>"
+
+
+def _close(parts: Parts | Follower) -> None:
+    """Close what a dropped store leaves behind."""
+    parts.close()
 
 
 def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Store:
     """Open the store in the directory ``path``, making it if it does not exist.
 
     See :class:`lowtide.Options` for the options. One process owns a store at a time: a second ``open`` raises
-    StoreLocked, which says who holds it.
+    StoreLocked, which says who holds it. With ``read_only=True`` any number of processes can read it beside the owner,
+    or when there is none: each transaction sees what was committed when it began.
 
     >>> import lowtide, tempfile
     >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
@@ -279,9 +340,8 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     directory = Path(path).absolute()
     try:
         check_directory(directory)
-        if parsed.read_only and not directory.exists():
-            raise UsageError(f"{directory} does not exist, and a read-only store is not made")
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not parsed.read_only:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Store(directory, parsed)
     except (PermissionError, NotADirectoryError) as error:
         raise UsageError(

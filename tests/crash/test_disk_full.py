@@ -16,6 +16,7 @@ import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import SMALL, Model, both, commit, content_of, killed, reopened
 from tests.support.disks import FaultyDisk
+from tests.support.parts import parts_of
 
 
 @contextlib.contextmanager
@@ -145,7 +146,7 @@ def test_a_full_map_grows_by_itself(open_store: OpenStore) -> None:
         store.checkpoint()
         assert dict(before.keyspace("k").scan()) == entries
     assert store.stats().checkpoint_failures == 0
-    assert store._parts.base.map_size > 128 * 1024
+    assert parts_of(store).base.map_size > 128 * 1024
     assert content_of(store)["k"] == entries
 
 
@@ -156,4 +157,4 @@ def test_a_full_map_grows_for_the_helper_process_too(open_store: OpenStore) -> N
     store.checkpoint()
     assert store.stats().checkpoint_failures == 0
     assert content_of(store)["k"] == entries
-    assert store._parts.base.read_boundary() == 1
+    assert parts_of(store).base.read_boundary() == 1

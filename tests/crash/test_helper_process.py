@@ -23,19 +23,20 @@ from lowtide.recovery.cases import Verdict, judge
 from tests.conftest import OpenStore
 from tests.crash.stores import Model, both, child, commit, content_of, is_alive, killed, lines_of, reopened, wait_until
 from tests.support.disks import FaultyDisk
+from tests.support.parts import parts_of
 
 OPTIONS: dict[str, Any] = {"checkpointer": "process", "segment_bytes": 4096, "feed_bytes": 0, "map_size": 1 << 20}
 
 
 def helper_of(store: lowtide.Store) -> int:
-    process_id = store._parts.checkpointer._helper.process_id
+    process_id = parts_of(store).checkpointer._helper.process_id
     assert process_id is not None
     return process_id
 
 
 def base_boundary(store: lowtide.Store) -> int | None:
     """The boundary as the base itself tells it, not as the owner believes."""
-    return store._parts.base.read_boundary()
+    return parts_of(store).base.read_boundary()
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_helper_killed_while_it_works_is_made_up_for(store: lowtide.Store) -> 
     commit(store, both(7, 600))
     checkpoint = threading.Thread(target=store.checkpoint, daemon=True)
     checkpoint.start()
-    wait_until(lambda: store._parts.versions.frozen is not None)
+    wait_until(lambda: parts_of(store).versions.frozen is not None)
     os.kill(process_id, signal.SIGKILL)
     checkpoint.join(30)
     assert not checkpoint.is_alive()
@@ -259,5 +260,5 @@ def test_a_log_that_cannot_be_synced_stops_a_checkpoint_before_the_helper_is_ask
     with pytest.raises(lowtide.StoreFailed):
         store.checkpoint()
     assert base_boundary(store) == 0
-    assert isinstance(store._parts.checkpointer._helper, Helper)
-    assert store._parts.checkpointer._helper.process_id is None
+    assert isinstance(parts_of(store).checkpointer._helper, Helper)
+    assert parts_of(store).checkpointer._helper.process_id is None

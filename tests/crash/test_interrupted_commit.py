@@ -29,6 +29,7 @@ from tests.crash.stores import (
     reopened,
     wait_until,
 )
+from tests.support.parts import parts_of
 
 
 def fits(number: int) -> Changes:
@@ -70,7 +71,7 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
                 model.apply(changes)
             assert content_of(store) == model.content, where
             assert not acknowledged or model.content["left"][b"last"] == changes["left"][b"last"], where
-            for layer in store._parts.versions.layers:
+            for layer in parts_of(store).versions.layers:
                 layer.check()
             later: Changes = {"left": {b"next": b"%d" % nth}}
             in_time(lambda later=later: commit(store, later), where)  # type: ignore[misc]
@@ -125,7 +126,7 @@ def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tm
                 model.apply(own)
             assert shown == model.content, where
             assert committed == (model.content.get("other", {}).get(b"last") == b"%d" % nth), where
-            for layer in store._parts.versions.layers:
+            for layer in parts_of(store).versions.layers:
                 layer.check()
             later: Changes = {"left": {b"next": b"%d" % nth}}
             in_time(lambda later=later: commit(store, later), where)  # type: ignore[misc]
@@ -147,7 +148,7 @@ def follow(store: lowtide.Store, changes: Changes) -> Callable[[], bool]:
 
     Returns a function that waits for the outcome: whether it was committed, or is to be begun anew.
     """
-    committer = store._parts.committer
+    committer = parts_of(store).committer
     outcomes: list[BaseException | int] = []
 
     def work() -> None:
@@ -171,13 +172,13 @@ def follow(store: lowtide.Store, changes: Changes) -> Callable[[], bool]:
 
 
 def wake(store: lowtide.Store) -> None:
-    with store._parts.committer.exclusive():
+    with parts_of(store).committer.exclusive():
         pass
 
 
 def _waiting(store: lowtide.Store) -> int:
     """How many commits stand in the queue behind a gate of their own."""
-    return sum(request.gate is not None and request.gate.locked() for request in list(store._parts.committer._queue))
+    return sum(request.gate is not None and request.gate.locked() for request in list(parts_of(store).committer._queue))
 
 
 FOLLOWER = """

@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from tests.crash.interrupts import Place, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
+from tests.support.parts import parts_of
 
 HANDING_OVER = ("Parts.__init__", "Store.__init__")
 """An interrupt between the last step of an opening and its return leaves an open store that nobody has: no program can
@@ -53,7 +54,7 @@ def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_wo
                 shutil.rmtree(tmp_path / "killed")
             in_time(store.checkpoint, where)
             reader.close()
-            assert store.stats().boundary == store._parts.base.read_boundary() == number, where
+            assert store.stats().boundary == parts_of(store).base.read_boundary() == number, where
     except BaseException:
         store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
         raise

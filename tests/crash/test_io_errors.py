@@ -14,6 +14,7 @@ import pytest
 import lowtide
 from tests.crash.stores import SMALL, Changes, Durability, Model, both, commit, content_of, killed, reopened
 from tests.support.disks import FaultyDisk
+from tests.support.parts import parts_of
 
 SIZES = [100, 900, 1900, 50, 700, 1200, 10, 1500]
 
@@ -120,7 +121,7 @@ def test_a_sync_in_the_background_that_fails_stops_further_commits(tmp_path: Pat
     with lowtide.open(tmp_path / "store", durability="relaxed", sync_interval=0.001, disk=disk) as store:
         disk.fail("sync", forever=True)
         commit(store, both(1))
-        syncer = store._parts.syncer
+        syncer = parts_of(store).syncer
         assert syncer is not None
         syncer._thread.join(30)
         assert not syncer._thread.is_alive()

@@ -12,6 +12,7 @@ from lowtide.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.crash.interrupts import calling_at, raising_at
 from tests.crash.stores import SMALL, Content, Model, both, commit, content_of, in_time, killed, reopened
+from tests.support.parts import parts_of
 
 STEPS = ["commit.log", "commit.publish", "commit.visible", "collect.sampled"]
 """In the order in which a commit comes by them; before the first it is nowhere, after it in the log."""
@@ -56,7 +57,7 @@ def test_an_exception_in_a_step_leaves_all_of_the_commit_or_nothing(
     assert failed or expected == AFTER, "what was acknowledged is there"
     assert content_of(store) == expected
     assert reopened(killed(store.path, tmp_path / "killed")) == expected
-    for layer in store._parts.versions.layers:
+    for layer in parts_of(store).versions.layers:
         layer.check()
 
     in_time(lambda: commit(store, both(1, 5)))

@@ -17,6 +17,7 @@ import lowtide
 from tests.crash.power import Crash, crashes
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of
 from tests.support.disks import FaultyDisk, RecordingDisk
+from tests.support.parts import parts_of
 
 
 class Recording:
@@ -43,7 +44,7 @@ class Recording:
         self.disk.note(self.store.stats().boundary)
 
     def sync(self) -> None:
-        self.store._parts.log.sync()
+        parts_of(self.store).log.sync()
         self.disk.note(self.store.stats().last_commit)
 
     def crashes(self) -> Iterator[Crash]:

@@ -18,6 +18,7 @@ import pytest
 import lowtide
 from lowtide.log.segment import Header, decode_header, encode_header, scan_segment, segment_paths
 from tests.crash.stores import SMALL, Content, Model, both, commit, content_of, files_of, killed, reopened
+from tests.support.parts import parts_of
 
 
 def fill(path: Path, *, commits: int = 8, size: int = 600, checkpoint_at: int = 0, closed: bool = False) -> Model:
@@ -39,14 +40,14 @@ def fill(path: Path, *, commits: int = 8, size: int = 600, checkpoint_at: int = 
 def case_of(path: Path, content: Content, last_commit: int, replayed: int | None = None) -> str:
     """The case as which the store in ``path`` is opened; opening it once more must find it clean and the same."""
     with lowtide.open(path, **SMALL) as store:
-        parts = store._parts
+        parts = parts_of(store)
         case = parts.case
         assert content_of(store) == content
         assert store.stats().last_commit == last_commit
         if replayed is not None:
             assert parts.replayed == replayed
     with lowtide.open(path, **SMALL) as store:
-        assert (store._parts.case, store._parts.replayed) == ("clean", 0)
+        assert (parts_of(store).case, parts_of(store).replayed) == ("clean", 0)
         assert content_of(store) == content
         assert commit(store, {"left": {b"goes on": b"1"}}) == last_commit + 1
     return case

@@ -18,6 +18,7 @@ from lowtide.log.disk import RealDisk
 from lowtide.log.syncer import Syncer
 from lowtide.log.writer import LogWriter
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 _PATIENCE = 20.0
@@ -184,7 +185,7 @@ def test_a_commit_beside_one_who_holds_the_lock_is_not_taken_for_one_inside_a_co
     with Schedule() as schedule:
         closing = schedule.start(reader.close, "collect.sampled").arrive()
         go_on.set()
-        queue = store._parts.committer._queue
+        queue = parts_of(store).committer._queue
         while thread.is_alive() and not (queue and queue[0].gate is not None):
             thread.join(0.001)  # until it has been refused, or waits for its turn
         closing.finish()

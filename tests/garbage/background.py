@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import lowtide
+from tests.support.parts import parts_of
 
 PATIENCE = 30.0
 
@@ -30,7 +31,7 @@ class _Pause:
 def still(store: lowtide.Store) -> Iterator[None]:
     """The store with its background at rest: all that was due is done, and nothing new begins."""
     pause = _Pause()
-    wishes: Any = store._parts.maintenance._wishes
+    wishes: Any = parts_of(store).maintenance._wishes
     wishes.put(pause)
     assert pause.reached.wait(PATIENCE)
     try:

@@ -10,6 +10,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 
 
 def size_of(path: Path) -> int:
@@ -34,7 +35,7 @@ def test_deleted_keys_leave_nothing_in_chains_base_history_and_tombstones(store:
     store.collect_garbage()
     stats = store.stats()
     assert (stats.versions, stats.chains, stats.version_bytes, stats.history) == (0, 0, 0, 0)
-    base = store._parts.base
+    base = parts_of(store).base
     with base.env.begin() as txn:
         assert txn.stat(base.rows)["entries"] == 0
         assert txn.stat(base.tombstones)["entries"] == 0
@@ -111,7 +112,7 @@ def test_a_collection_that_fails_leaves_the_commit_and_is_counted(
     keys = store.keyspace("k")
     keys.put(b"x", b"1")
     with monkeypatch.context() as patch:
-        patch.setattr(store._parts.versions, "keep_newest", lambda keys: 1 // 0)
+        patch.setattr(parts_of(store).versions, "keep_newest", lambda keys: 1 // 0)
         keys.put(b"x", b"2")
     assert keys.get(b"x") == b"2"
     assert store.stats().collect_failures == 1

@@ -17,6 +17,7 @@ import lowtide
 from lowtide.garbage.account import superseded
 from tests.conftest import OpenStore
 from tests.garbage.background import still
+from tests.support.parts import parts_of
 
 KEYS = [b"%02d" % number for number in range(20)]
 PATIENCE = 60.0
@@ -84,8 +85,8 @@ def run(done: threading.Event, works: list[Callable[[], None]]) -> None:
 
 
 def check_layers(store: lowtide.Store) -> None:
-    with still(store), store._parts.committer.exclusive():
-        for layer in store._parts.versions.layers:
+    with still(store), parts_of(store).committer.exclusive():
+        for layer in parts_of(store).versions.layers:
             layer.check()
 
 
@@ -167,7 +168,7 @@ def assert_exact(store: lowtide.Store, live: set[int]) -> None:
     """That every superseded version, wherever it is, is seen by somebody."""
     store.collect_garbage()
     with still(store):
-        for begin, end, _, _ in superseded(store._parts.versions, store._parts.base):
+        for begin, end, _, _ in superseded(parts_of(store).versions, parts_of(store).base):
             assert any(begin <= ts < end for ts in live), (begin, end, live)
 
 

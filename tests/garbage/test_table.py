@@ -11,6 +11,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 
 KEY = b"row"
 
@@ -48,7 +49,7 @@ def in_memory(store: lowtide.Store) -> list[int]:
     """The timestamps of the row's versions in memory, newest first."""
     full_key = store._parts.engine.catalog.prefix_of("k") + KEY
     found = []
-    for layer in store._parts.versions.layers:
+    for layer in parts_of(store).versions.layers:
         chain = layer.chains.get(full_key)
         while chain is not None:
             found.append(chain[0])
@@ -57,7 +58,7 @@ def in_memory(store: lowtide.Store) -> list[int]:
 
 
 def in_base(store: lowtide.Store) -> bytes | None:
-    return store._parts.base.row(store._parts.engine.catalog.prefix_of("k") + KEY)
+    return parts_of(store).base.row(parts_of(store).engine.catalog.prefix_of("k") + KEY)
 
 
 def test_a_version_that_ended_before_the_oldest_reader_goes(store: lowtide.Store) -> None:

@@ -12,6 +12,7 @@ from lowtide.garbage import account
 from tests.conftest import OpenStore
 from tests.garbage.background import still, wait_until
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 
 PREFIX = 4
 
@@ -33,7 +34,7 @@ def held(store: lowtide.Store) -> dict[int, tuple[int, int]]:
 def kept(store: lowtide.Store) -> tuple[int, int]:
     """All versions in memory and in the history, and their bytes."""
     stats = store.stats()
-    history, rest = store._parts.base.history_sizes(b"\0", 1 << 30)
+    history, rest = parts_of(store).base.history_sizes(b"\0", 1 << 30)
     assert rest is None
     return stats.versions + stats.history, stats.version_bytes + sum(size for *_, size in history)
 
@@ -162,5 +163,5 @@ def test_a_pin_whose_time_is_over_is_expired_by_the_monitor(open_store: OpenStor
     store.checkpoint()
     assert store.stats().history == 1
     clock.advance(11)
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     wait_until(lambda: store.stats().history == 0)

@@ -15,11 +15,12 @@ from lowtide import Isolation
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together, wait_until
 from tests.isolation.world import FIRST_COMMITTER_WINS, LEVELS, World, get, put, roll_back, rows, scan
+from tests.support.parts import parts_of
 
 
 def nothing_is_held(store: lowtide.Store) -> bool:
     stats = store.stats()
-    registry = store._parts.registry
+    registry = parts_of(store).registry
     return (
         stats.snapshots == []
         and stats.low_water_mark == stats.last_commit
@@ -103,7 +104,7 @@ def test_a_transaction_that_was_refused_holds_nothing_back(world: World, level: 
         refused.append(tx)
     world.meanwhile()
     assert nothing_is_held(world.store)
-    assert len(world.store._parts.committer._validator.recent.commits) == 0 or level is Isolation.SERIALIZABLE
+    assert len(parts_of(world.store).committer._validator.recent.commits) == 0 or level is Isolation.SERIALIZABLE
 
 
 @pytest.mark.parametrize("kind", ["transaction", "snapshot"])
@@ -121,7 +122,7 @@ def test_what_the_history_kept_for_a_dropped_reader_goes_with_the_next_sweep(ope
     assert store.stats().history == 2
     del dropped
     gc.collect()
-    store._parts.collector.collect()  # no more than what the background does; it may be at it already
+    parts_of(store).collector.collect()  # no more than what the background does; it may be at it already
     wait_until(lambda: store.stats().history == 1)
     assert keeper.keyspace("k").get(b"x") == b"1"
 
@@ -155,7 +156,7 @@ def test_a_scan_may_be_finalized_while_the_background_is_being_woken(open_store:
 
         sys.settrace(collect)
         try:
-            store._parts.maintenance.wake()
+            parts_of(store).maintenance.wake()
         finally:
             sys.settrace(None)
 

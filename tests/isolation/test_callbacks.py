@@ -11,6 +11,7 @@ import lowtide
 from lowtide import Isolation
 from tests.isolation.crowd import run_together, wait_until
 from tests.isolation.world import BUFFERED, FIRST_COMMITTER_WINS, LEVELS, World, commits, get, put
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
@@ -55,7 +56,7 @@ def test_the_callbacks_of_a_group_run_in_commit_order_each_after_all_of_the_grou
     for number, tx in enumerate(open_ones):
         put(tx, f"x{number}", number)
         tx.on_commit(lambda ts: seen.append((ts, plain.store.stats().last_commit)))
-    queue = plain.store._parts.committer._queue
+    queue = parts_of(plain.store).committer._queue
     with Schedule() as schedule:
         leader = schedule.start(lambda: plain.store.keyspace("leader").put(b"x", b""), "commit.log").arrive()
         threads = [threading.Thread(target=tx.commit) for tx in open_ones]

@@ -15,6 +15,7 @@ from tests.conftest import OpenStore
 from tests.garbage.background import wait_until
 from tests.isolation.world import FIRST_COMMITTER_WINS, LAST_COMMITTER_WINS
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 
 AGE = 10.0
 Reader = lowtide.Snapshot | lowtide.Transaction
@@ -51,7 +52,7 @@ def overwrite(store: lowtide.Store) -> None:
 
 
 def tick(store: lowtide.Store) -> None:
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
 
 
 def grow_old(store: lowtide.Store, clock: ManualClock) -> None:
@@ -114,7 +115,7 @@ def test_a_transaction_whose_snapshot_expired_cannot_commit(
     with pytest.raises(lowtide.UsageError, match="refused"):
         tx.rollback()
     assert store.keyspace("k").get(b"mine") is None
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
 
 
 def test_one_in_a_group_that_expired_fails_alone(store: lowtide.Store, clock: ManualClock) -> None:
@@ -124,7 +125,7 @@ def test_one_in_a_group_that_expired_fails_alone(store: lowtide.Store, clock: Ma
     tick(store)
     young = store.begin()
     young.keyspace("k").put(b"young", b"1")
-    committer = store._parts.committer
+    committer = parts_of(store).committer
     requests: list[Any] = []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(committer, "submit", requests.append)
@@ -142,7 +143,7 @@ def test_a_transaction_that_wrote_nothing_may_end_as_it_likes(store: lowtide.Sto
     with store.transaction(read_only=True) as tx:
         assert tx.keyspace("k").get(b"a") == b"old"
         grow_old(store, clock)
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
 
 
 def test_a_scan_shows_what_it_has_read_and_then_refuses_to_go_on(
@@ -158,7 +159,7 @@ def test_a_scan_shows_what_it_has_read_and_then_refuses_to_go_on(
             next(scan)
     del scan, scans
     gc.collect()
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
 
 
 @pytest.mark.parametrize("level", LAST_COMMITTER_WINS)
@@ -183,7 +184,7 @@ def test_a_scan_of_the_latest_state_never_expires(
     assert next(scan) == (b"a", b"old")
     grow_old(store, clock)
     assert list(scan) == [(b"b", b"new"), (b"c", b"new")]
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
 
 
 def test_what_it_held_is_collected_though_nobody_closed_it(
@@ -207,12 +208,12 @@ def test_what_it_held_is_collected_though_nobody_closed_it(
 def test_what_ends_it_afterwards_is_harmless_and_leaves_nothing(store: lowtide.Store, clock: ManualClock) -> None:
     snapshot, tx, dropped = store.snapshot(), store.begin(), store.snapshot()
     grow_old(store, clock)
-    assert len(store._parts.registry.expired) == 3
+    assert len(parts_of(store).registry.expired) == 3
     snapshot.close()
     tx.rollback()
     del dropped
     gc.collect()
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
     with pytest.raises(lowtide.UsageError, match="closed"):
         snapshot.keyspace("k").get(b"a")
 

@@ -9,6 +9,7 @@ import pytest
 
 from lowtide import Isolation
 from tests.isolation.world import World, commits, delete, get, put, rows, scan
+from tests.support.parts import parts_of
 
 BOUNDS = [0, 3]
 
@@ -29,7 +30,7 @@ def noise(world: World) -> None:
 
 
 def has_forgotten(world: World, since: int) -> bool:
-    return since < world.store._parts.committer._validator.recent.complete_after
+    return since < parts_of(world.store).committer._validator.recent.complete_after
 
 
 @pytest.mark.parametrize("read", ["key", "scan", "reverse"])
@@ -106,7 +107,7 @@ def test_a_transaction_that_began_after_the_forgotten_ones_is_validated_by_the_r
 
 def test_without_serializable_transactions_nothing_is_remembered(world: World) -> None:
     """And what was remembered goes with the last of them, however long it stayed."""
-    recent = world.store._parts.committer._validator.recent
+    recent = parts_of(world.store).committer._validator.recent
     world.put("a", 1)
     assert len(recent.commits) == 0
     long_one = world.begin(Isolation.SERIALIZABLE)

@@ -12,6 +12,7 @@ from lowtide import Isolation
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_beside, run_together, wait_until
 from tests.isolation.world import FIRST_COMMITTER_WINS, LAST_COMMITTER_WINS, World, commits, get, put
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 THREADS = 4
@@ -80,7 +81,7 @@ def test_below_snapshot_increments_are_lost_but_the_key_is_never_missing(
 
 def commit_as_one_group(store: lowtide.Store, open_ones: list[lowtide.Transaction]) -> list[bool]:
     """Commit in the given order, all in the group that follows a leader who is held before the log."""
-    queue = store._parts.committer._queue
+    queue = parts_of(store).committer._queue
     accepted: dict[int, bool] = {}
 
     def commit(number: int, tx: lowtide.Transaction) -> None:
@@ -128,7 +129,7 @@ def test_a_member_of_a_group_conflicts_with_the_leader_that_it_waited_for(plain:
         outcome: list[bool] = []
         thread = threading.Thread(target=lambda: outcome.append(commits(tx)))
         thread.start()
-        wait_until(lambda: len(plain.store._parts.committer._queue) == 1)
+        wait_until(lambda: len(parts_of(plain.store).committer._queue) == 1)
         leader.finish()
     thread.join()
     assert (outcome, plain.get("hot")) == ([False], 50)
@@ -176,4 +177,4 @@ def test_in_a_group_the_weaker_levels_are_always_accepted(world: World) -> None:
     world.meanwhile()
     assert commit_as_one_group(world.store, [*open_ones, careful]) == [True] * 4 + [False]
     assert world.get("hot") == 3
-    assert world.store.stats().versions == sum(len(layer.chains) for layer in world.store._parts.versions.layers)
+    assert world.store.stats().versions == sum(len(layer.chains) for layer in parts_of(world.store).versions.layers)

@@ -15,6 +15,7 @@ from lowtide.transaction.commit import Committer
 from lowtide.transaction.validate import RecentCommits
 from tests.conftest import OpenStore
 from tests.isolation.world import commits, get, put
+from tests.support.parts import parts_of
 
 _METHODS = (Committer._commit_alone, Committer._remember, RecentCommits.remember, RecentCommits.trim)
 _CODES = {method.__code__ for method in _METHODS}
@@ -77,6 +78,6 @@ def check_that_the_store_goes_on(store: lowtide.Store) -> None:
         put(tx, "c", 3)
     with store.snapshot() as snapshot:
         assert get(snapshot, "c") == 3
-    for layer in store._parts.versions.layers:
+    for layer in parts_of(store).versions.layers:
         layer.check()
     store.checkpoint()

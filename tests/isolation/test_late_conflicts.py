@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from lowtide import Isolation
 from tests.isolation.world import FIRST_COMMITTER_WINS, World, commits, delete, get, put
+from tests.support.parts import parts_of
 
 LEVEL = pytest.mark.parametrize("level", FIRST_COMMITTER_WINS)
 
@@ -120,7 +121,7 @@ def test_nothing_is_left_of_deleted_keys_once_no_writer_could_conflict(plain: Wo
     plain.delete("x")
     plain.store.checkpoint()
     plain.store.collect_garbage()
-    base = plain.store._parts.base
+    base = parts_of(plain.store).base
     key = plain.store._parts.engine.catalog.prefix_of("k") + b"x"
     assert base.changed_at(key) == plain.store.stats().last_commit
     late.rollback()
@@ -133,7 +134,7 @@ def test_a_writer_that_begins_while_tombstones_are_swept_still_conflicts(plain: 
     """The sweep asks for the oldest writer, and there is none; before it goes on, one begins, and a key is deleted
     under it. The bound up to which tombstones may go must have been read before the question."""
     plain.fill(x=0)
-    collector = plain.store._parts.collector
+    collector = parts_of(plain.store).collector
     ask = collector._oldest_writer
     begun: list[lowtide.Transaction] = []
 

@@ -10,6 +10,7 @@ import lowtide
 from lowtide import Isolation
 from tests.conftest import OpenStore
 from tests.isolation.world import LEVELS, World, delete, get, put, rows
+from tests.support.parts import parts_of
 
 
 def test_changes_are_readable_at_once_by_oneself_and_by_others(world: World) -> None:
@@ -106,7 +107,7 @@ def test_its_writes_conflict_with_those_who_promise_more(world: World) -> None:
 
 def test_with_full_durability_the_commit_is_what_waits_for_the_disk(open_store: OpenStore) -> None:
     store = open_store(durability="full")
-    log = store._parts.log
+    log = parts_of(store).log
     store.keyspace("k").put(b"w", b"0")
     assert log.durable_ts == log.last_ts
     tx = store.begin(Isolation.NONE)

@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from lowtide import Isolation
 from tests.isolation.world import World, commits, delete, get, put, rows, scan
+from tests.support.parts import parts_of
 
 pytestmark = pytest.mark.usefixtures("tiny_chunks")
 
@@ -144,7 +145,7 @@ def test_a_transaction_that_only_reads_never_aborts(world: World, name: str, dec
 def test_a_read_only_transaction_is_not_even_tracked(plain: World) -> None:
     tx = plain.begin(Isolation.SERIALIZABLE, read_only=True)
     list(scan(tx))
-    assert plain.store._parts.registry.serializable == {}
+    assert parts_of(plain.store).registry.serializable == {}
     assert tx._reads is None
 
 

@@ -26,7 +26,9 @@ LAYERS = (
     ("stats", "maintenance", "watch"),
     ("transaction",),
     ("pinning", "metrics", "monitor", "processes", "upkeep"),
+    ("serving",),
     ("parts",),
+    ("readers",),
     ("store",),
     ("lowtide",),
 )

@@ -22,6 +22,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 import lowtide
 from lowtide import Isolation
 from lowtide.upkeep.verify import verify_files
+from tests.support.parts import parts_of
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff"])
 SELDOM = st.sampled_from([False] * 9 + [True])
@@ -294,7 +295,7 @@ class StoreModel(RuleBasedStateMachine):
             return
         self.copies += 1
         copy = self.directory / f"copy-{self.copies}"
-        parts = self.store._parts
+        parts = parts_of(self.store)
         with parts.checkpointer._busy, parts.collector._busy:  # a copy of LMDB's file in mid-commit is no crash
             shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock", "lock.mdb"))
         for _ in range(2):
@@ -312,8 +313,8 @@ class StoreModel(RuleBasedStateMachine):
         assert dict(self.store.keyspace("k").scan()) == self.states[-1]
         for snapshot in self.open_snapshots:
             assert list(snapshot.keyspace("k").scan()) == sorted(self.states[snapshot.ts].items())
-        with self.store._parts.committer.exclusive():
-            for layer in self.store._parts.versions.layers:
+        with parts_of(self.store).committer.exclusive():
+            for layer in parts_of(self.store).versions.layers:
                 layer.check()
 
     def teardown(self) -> None:

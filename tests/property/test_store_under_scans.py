@@ -23,6 +23,7 @@ from lowtide.versions import visibility
 from tests.garbage.background import still
 from tests.property.model import FIXED, Change, Model, OpenScan, Tx, Wanted
 from tests.property.profile import whole_store
+from tests.support.parts import parts_of
 
 keys = st.sampled_from([b"", b"a", b"aa", b"ab", b"b", b"b\x00", b"\xff", b"\xff\xff"])
 places = st.tuples(st.sampled_from(["k", "l"]), keys)
@@ -246,9 +247,9 @@ class StoreUnderScans(RuleBasedStateMachine):
         with still(self.store):
             live = self.live()
             assert {each.ts for each in self.store.stats().snapshots} == live
-            for layer in self.store._parts.versions.layers:
+            for layer in parts_of(self.store).versions.layers:
                 layer.check()
-            for begin, end, _, _ in superseded(self.store._parts.versions, self.store._parts.base):
+            for begin, end, _, _ in superseded(parts_of(self.store).versions, parts_of(self.store).base):
                 seen = any(begin <= ts < end for ts in live)
                 assert seen or (self.collector == "watermark" and live and end > min(live)), (begin, end, live)
 

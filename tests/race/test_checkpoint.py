@@ -15,6 +15,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.race.gates import Gate
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule, Step
 
 PLACES = pytest.mark.parametrize("place", ["checkpoint.sampled", "checkpoint.boundary", "checkpoint.applied"])
@@ -88,7 +89,7 @@ def test_a_checkpoint_covers_what_was_committed_before_the_call_and_may_be_calle
         first = schedule.start(store.checkpoint, place).arrive()
         put(store, b"x", b"1")
         second: Step[None] = schedule.start(store.checkpoint)
-        assert store._parts.checkpointer.run(wait=False) is False
+        assert parts_of(store).checkpointer.run(wait=False) is False
         first.finish()
         second.finish()
         assert store.stats().boundary == 2
@@ -140,7 +141,7 @@ def test_a_reader_that_begins_after_a_checkpoint_asked_who_lives_loses_nothing(
     before it, a commit in between would be frozen, and what it superseded dropped under a reader that nobody knew."""
     store = open_store(collector=collector, checkpointer="thread")
     put(store, b"x", b"0")
-    gate = Gate(monkeypatch, store._parts.checkpointer, "_sample")
+    gate = Gate(monkeypatch, parts_of(store).checkpointer, "_sample")
     with Schedule() as schedule:
         checkpoint = schedule.start(store.checkpoint)
         gate.reached()
@@ -244,7 +245,7 @@ def test_the_tombstone_of_a_writer_that_ends_during_the_checkpoint_goes(store: l
         writer.rollback()
         checkpoint.finish()
     store.collect_garbage()
-    base = store._parts.base
+    base = parts_of(store).base
     with base.env.begin() as txn:
         assert txn.stat(base.tombstones)["entries"] == 0
         assert txn.stat(base.rows)["entries"] == 0

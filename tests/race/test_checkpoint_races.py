@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import content_of, killed, reopened
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 Entries = dict[bytes, bytes]
@@ -167,7 +168,7 @@ def test_a_writer_from_before_conflicts_with_a_deletion_that_comes_after_the_fre
         with pytest.raises(lowtide.ConflictError):
             writer.commit()
     store.collect_garbage()
-    base = store._parts.base
+    base = parts_of(store).base
     assert base.row(store._parts.engine.catalog.prefix_of("k") + b"a") is None, "G6: the tombstone went with the writer"
 
 

@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.race.gates import Gate, stays_blocked
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
@@ -48,7 +49,7 @@ def test_a_reader_that_begins_after_a_commit_asked_who_lives_keeps_its_version(
 ) -> None:
     put(store, b"x", b"0")
     holder = store.snapshot()
-    gate = Gate(monkeypatch, store._parts.registry, "timestamps")
+    gate = Gate(monkeypatch, parts_of(store).registry, "timestamps")
     with Schedule() as schedule:
         commit = schedule.start(lambda: put(store, b"x", b"1"))
         gate.reached()
@@ -76,7 +77,7 @@ def test_a_collection_that_asked_before_a_reader_began_spares_it(
     holder.close()
     keeper = store.snapshot()
     put(store, b"y", b"0")
-    gate = Gate(monkeypatch, store._parts.collector, "_sample")
+    gate = Gate(monkeypatch, parts_of(store).collector, "_sample")
     with Schedule() as schedule:
         collection = schedule.start(store.collect_garbage)
         gate.reached()
@@ -104,7 +105,7 @@ def test_a_checkpoint_that_waits_for_a_sweep_keeps_what_came_meanwhile(
     with store.snapshot():
         put(store, b"x", b"1")
         store.checkpoint()
-    gate = Gate(monkeypatch, store._parts.collector, "_sample")
+    gate = Gate(monkeypatch, parts_of(store).collector, "_sample")
     with store.snapshot() as keeper:
         put(store, b"x", b"2")
         store.checkpoint()  # so that there is something to sweep
@@ -140,7 +141,7 @@ def test_readers_and_commits_go_on_while_a_sweep_stands(store: lowtide.Store) ->
             assert snapshot.keyspace("k").get(b"x") == b"0"
             with store.snapshot() as other:
                 assert dict(other.keyspace("k").scan()) == {b"x": b"2"}
-            assert store._parts.collector.collect() == 0, "a second one is skipped, not awaited"
+            assert parts_of(store).collector.collect() == 0, "a second one is skipped, not awaited"
             collection.finish()
 
 
@@ -152,7 +153,7 @@ def test_a_snapshot_at_an_older_commit_leans_on_one_that_is_about_to_end(
     put(store, b"x", b"0")
     holder = store.snapshot()
     put(store, b"x", b"1")
-    gate = Gate(monkeypatch, store._parts.registry, "_is_held")
+    gate = Gate(monkeypatch, parts_of(store).registry, "_is_held")
     with Schedule() as schedule:
         second = schedule.start(lambda: store.snapshot(at=1))
         gate.reached()

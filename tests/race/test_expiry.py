@@ -12,6 +12,7 @@ import lowtide
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 AGE = 10.0
@@ -34,7 +35,7 @@ def put(store: lowtide.Store, key: bytes, value: bytes) -> None:
 
 def expire_and_collect(store: lowtide.Store, clock: ManualClock) -> None:
     clock.advance(AGE)
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     store.checkpoint()
     store.collect_garbage()
     assert (store.stats().snapshots, store.stats().history) == ([], 0)
@@ -94,7 +95,7 @@ def test_a_commit_in_whose_validation_its_snapshot_expires_is_refused(store: low
     with Schedule() as schedule:
         commit = schedule.start(tx.commit, "commit.validate").arrive()
         clock.advance(AGE)
-        store._parts.monitor.tick()
+        parts_of(store).monitor.tick()
         store.collect_garbage()
         with pytest.raises(lowtide.SnapshotExpired):
             commit.finish()
@@ -106,11 +107,11 @@ def test_a_snapshot_that_is_closed_while_it_is_being_expired_leaves_no_note(
     store: lowtide.Store, clock: ManualClock
 ) -> None:
     """Notes are taken away by whoever comes last; a note for nobody would stay until the store is closed."""
-    registry = store._parts.registry
+    registry = parts_of(store).registry
     snapshot = store.snapshot()
     clock.advance(AGE)
     with Schedule() as schedule:
-        tick = schedule.start(store._parts.monitor.tick, "expire.noted").arrive()
+        tick = schedule.start(parts_of(store).monitor.tick, "expire.noted").arrive()
         assert registry.expired
         snapshot.close()
         tick.finish()
@@ -124,7 +125,7 @@ def test_the_note_is_there_before_anything_can_be_collected(store: lowtide.Store
     put(store, b"x", b"new")
     clock.advance(AGE)
     with Schedule() as schedule:
-        tick = schedule.start(store._parts.monitor.tick, "expire.noted").arrive()
+        tick = schedule.start(parts_of(store).monitor.tick, "expire.noted").arrive()
         store.collect_garbage()
         assert store.stats().versions == 2
         with pytest.raises(lowtide.SnapshotExpired):
@@ -196,7 +197,7 @@ def test_readers_that_expire_all_the_time_read_one_instant_or_nothing(open_store
 
     write_all(b"first")
     run_together(write, read, read)
-    assert store._parts.registry.expired == {}
+    assert parts_of(store).registry.expired == {}
 
 
 def test_a_pin_is_not_taken_on_a_snapshot_that_expired_under_it(store: lowtide.Store, clock: ManualClock) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 SMALL: dict[str, Any] = {"map_size": 1 << 18, "segment_bytes": 1 << 20}
@@ -21,7 +22,7 @@ VALUE = bytes(3000)
 
 
 def map_size(store: lowtide.Store) -> int:
-    return store._parts.base.map_size
+    return parts_of(store).base.map_size
 
 
 def fill(store: lowtide.Store, first: int, count: int, value: bytes = VALUE) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import lowtide
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 KEYS = [b"%03d" % number for number in range(300)]
@@ -121,7 +122,7 @@ def test_those_who_queue_behind_a_leader_are_one_group_and_are_judged_one_by_one
     """C6. The one that wrote the leader's key is refused, the other is not: a group that failed or was accepted as a
     whole would refuse a commit for nothing, or lose the leader's update."""
     commit(store, OLD)
-    queue = store._parts.committer._queue
+    queue = parts_of(store).committer._queue
     loser, winner = store.begin(), store.begin()
     loser.keyspace("k").put(b"000", b"loser")
     loser.keyspace("k").put(b"002", b"loser")
@@ -145,7 +146,7 @@ def test_two_of_one_group_that_write_the_same_key_do_not_both_commit(store: lowt
     """The members of a group are not on the chains yet when they are judged: validation against the chains alone would
     accept both, and the first one's update would be lost."""
     commit(store, OLD)
-    queue = store._parts.committer._queue
+    queue = parts_of(store).committer._queue
     first, second = store.begin(), store.begin()
     first.keyspace("k").put(b"000", b"first")
     second.keyspace("k").put(b"000", b"second")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 import lowtide
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 Change = Callable[[lowtide.Store], None]
@@ -191,7 +192,7 @@ def test_a_row_that_is_cached_after_the_checkpoint_replaced_it_goes_into_a_dead_
     instead of replaced would have the old row after that."""
     put(store, b"x", b"old")
     store.checkpoint()
-    base = store._parts.base
+    base = parts_of(store).base
     real, has_row, go_on = base.row, threading.Event(), threading.Event()
 
     def row_and_wait(full_key: bytes) -> bytes | None:

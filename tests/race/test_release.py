@@ -13,6 +13,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.garbage.background import wait_until
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
@@ -46,7 +47,7 @@ def test_a_snapshot_that_ends_during_a_checkpoint_keeps_nothing_in_the_history(
         with store.snapshot() as youngest, Schedule() as schedule:
             checkpoint = schedule.start(store.checkpoint, place).arrive()
             ending.close()
-            wait_until(lambda: not store._parts.collector.wanted)
+            wait_until(lambda: not parts_of(store).collector.wanted)
             checkpoint.finish()
             wait_until(lambda: history(store) == 2)
             assert oldest.keyspace("k").get(b"x") == b"0"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import lowtide
 from lowtide.garbage.horizon import Exact
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
@@ -56,7 +57,7 @@ def test_no_checkpoint_adds_to_the_history_between_a_sweep_s_question_and_its_wo
     a checkpoint could put the new snapshot's version there in between, to be cleared at once. The checkpoint is given a
     moment to show whether it can; it has to wait for the sweep."""
     old = with_history(store)
-    real = store._parts.collector._sample
+    real = parts_of(store).collector._sample
     opened: list[lowtide.Snapshot] = []
     with Schedule() as schedule:
 
@@ -70,9 +71,9 @@ def test_no_checkpoint_adds_to_the_history_between_a_sweep_s_question_and_its_wo
                 assert store.stats().boundary == 2, "the checkpoint did not wait"
             return horizon
 
-        store._parts.collector._sample = sample_and_be_overtaken
+        parts_of(store).collector._sample = sample_and_be_overtaken
         assert schedule.start(store.collect_garbage).finish() == 1
-    store._parts.collector._sample = real
+    parts_of(store).collector._sample = real
     assert store.stats().boundary == 3
     assert read(opened[0]) == b"1"
     opened[0].close()

@@ -10,6 +10,7 @@ import lowtide
 from lowtide.upkeep.verify import verify_files
 from tests.conftest import OpenStore
 from tests.race.gates import stays_blocked
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
@@ -47,7 +48,7 @@ def test_a_commit_that_is_in_the_log_and_not_yet_published_is_waited_for(store: 
 
 
 def test_who_writes_the_base_while_its_file_is_exchanged_writes_to_the_new_one(store: lowtide.Store) -> None:
-    base = store._parts.base
+    base = parts_of(store).base
     with Schedule() as schedule:
         compact = schedule.start(store.compact, "compact.renamed").arrive()
         write = schedule.start(lambda: base.write(lambda txn: txn.put(b"late", b"written", db=base.meta)))
@@ -57,7 +58,7 @@ def test_who_writes_the_base_while_its_file_is_exchanged_writes_to_the_new_one(s
     assert base.read(lambda txn: txn.get(b"late", db=base.meta)) == b"written"
     store.close()
     with lowtide.open(store.path) as again:
-        base = again._parts.base
+        base = parts_of(again).base
         assert base.read(lambda txn: txn.get(b"late", db=base.meta)) == b"written"
 
 

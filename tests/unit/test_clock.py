@@ -10,6 +10,7 @@ import lowtide
 from lowtide.clock import Clock, SystemClock
 from lowtide.log.reader import read_commits
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 
 
 class ManualClock:
@@ -56,7 +57,7 @@ def test_a_commit_carries_the_time_of_day_in_the_log(open_store: OpenStore) -> N
     clock.now += 60
     with store.transaction() as tx:
         tx.keyspace("k").put(b"a", b"2")
-    store_id = store._parts.checkpointer._store_id
+    store_id = parts_of(store).checkpointer._store_id
     commits = list(read_commits(store.path / "log", store_id, 0, 2))
     assert [commit.time for commit in commits] == [1_700_001_000.0, 1_700_001_060.0]
 

@@ -14,6 +14,7 @@ import lowtide
 from lowtide.metrics import FAMILIES, MOST_SNAPSHOTS, render
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
@@ -145,7 +146,7 @@ def test_the_figures_are_those_of_the_statistics(open_store: OpenStore) -> None:
     keyspace.put(b"a", b"1")
     expired = store.snapshot()
     clock.advance(100)
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     tx = store.begin()
     tx.keyspace("k").put(b"a", b"2")
     keyspace.put(b"a", b"3")

@@ -17,6 +17,7 @@ from lowtide.monitor import Hook, Monitor
 from tests.conftest import OpenStore
 from tests.garbage.background import wait_until
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 
 PATIENCE = 30.0
 NEVER = 3600.0
@@ -117,12 +118,12 @@ def test_the_monitor_of_a_store_that_fails_goes_on(
     snapshot = store.snapshot()
     clock.advance(60)
     with monkeypatch.context() as broken:
-        broken.setattr(store._parts.registry, "entries", lambda: 1 / 0)
+        broken.setattr(parts_of(store).registry, "entries", lambda: 1 / 0)
         for _ in range(3):
-            store._parts.monitor.tick()
+            parts_of(store).monitor.tick()
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]  # one for each hook
     caplog.clear()
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     assert "is 60 s old" in caplog.text
     snapshot.close()
 
@@ -140,7 +141,7 @@ def test_a_snapshot_older_than_a_limit_is_reported_with_all_that_is_known_of_it(
     keyspace.put(b"key", b"another")
     told = {}
     for second in range(0, 90, 5):
-        store._parts.monitor.tick()
+        parts_of(store).monitor.tick()
         if caplog.records:
             told[second] = caplog.records[0].levelname
             assert len(caplog.records) == 1
@@ -168,22 +169,22 @@ def test_growth_under_a_stuck_snapshot_is_named_in_memory_and_in_the_history(
     put(keys)
     stuck, line = store.snapshot(), sys._getframe().f_lineno
     clock.advance(60)
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     caplog.clear()
     put(keys[:1200])
     young = store.snapshot()
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     assert (
         f"grown to 1200 while a snapshot is stuck: the snapshot of commit 1 that was opened at {__file__}:{line}"
         in (caplog.text)
     )
     caplog.clear()
     store.checkpoint()
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     assert caplog.records == []
     put(keys[1200:])
     store.checkpoint()
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
     assert "grown to 3000" in caplog.text
     assert f"{__file__}:{line} is 60 s old; 1200 superseded versions" in caplog.text  # the others are seen by two
     young.close()
@@ -195,8 +196,8 @@ def test_an_expired_snapshot_is_reported_once(open_store: OpenStore, caplog: pyt
     store = open_store(clock=clock, monitor_interval=NEVER, max_snapshot_age=30)
     snapshot, line = store.snapshot(), sys._getframe().f_lineno
     clock.advance(61)
-    store._parts.monitor.tick()
-    store._parts.monitor.tick()
+    parts_of(store).monitor.tick()
+    parts_of(store).monitor.tick()
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (

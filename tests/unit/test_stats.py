@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 
 
 def test_a_new_store_has_nothing_to_say(store: lowtide.Store) -> None:
@@ -39,8 +40,8 @@ def test_versions_chains_and_bytes_are_counted_as_they_are(store: lowtide.Store)
 
 def test_the_layers_are_counted_together_while_a_checkpoint_runs(store: lowtide.Store) -> None:
     store.keyspace("k").put(b"a", b"1")
-    with store._parts.committer.exclusive():
-        store._parts.versions.freeze(1)
+    with parts_of(store).committer.exclusive():
+        parts_of(store).versions.freeze(1)
     store.keyspace("k").put(b"a", b"2")
     store.keyspace("k").put(b"b", b"2")
     stats = store.stats()
@@ -109,13 +110,13 @@ def test_the_last_checkpoint_is_timed_by_the_clock_of_the_store(
     store = open_store(clock=clock, checkpointer="thread")
     assert store.stats().last_checkpoint_seconds is None
     store.keyspace("k").put(b"a", b"1")
-    sync = store._parts.log.sync
+    sync = parts_of(store).log.sync
 
     def slow_sync() -> None:
         clock.advance(2.5)
         sync()
 
-    monkeypatch.setattr(store._parts.log, "sync", slow_sync)
+    monkeypatch.setattr(parts_of(store).log, "sync", slow_sync)
     store.checkpoint()
     assert store.stats().last_checkpoint_seconds == 2.5
     clock.advance(9)

@@ -65,6 +65,11 @@ class Feed:
             self.check_kept(since)
         return self.read(since, upto, keyspaces, before)
 
+    def check_since(self, since: int) -> int:
+        """``since``, if changes can be read from there on."""
+        self.changes(since, None, None, False)
+        return since
+
     def check_kept(self, since: int) -> None:
         """Refuse a place whose next commit the log no longer has."""
         kept = first_kept(self._log)

@@ -9,7 +9,7 @@ chains, unless the oldest one ends: so its cost stays in proportion, however man
 one.
 
 Who writes: ``_released`` is appended to by anyone and drained by the one sweep that runs, under ``_busy``;
-``_patience`` is a hint that may lose an update.
+``_everywhere`` is set by anyone and taken by it; ``_patience`` is a hint that may lose an update.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class Collector:
         self._wake = wake
         self._released: deque[int] = deque()
         self._rest: list[Stretch] = []
+        self._everywhere = False
         self._busy = threading.Lock()
         self._patience = 0
         self.wanted = False
@@ -81,6 +82,11 @@ class Collector:
         self._patience -= 1
         superseded = self._versions.active.versions - len(self._versions.active.chains)
         self._want(superseded >= self._threshold and (oldest or self._patience <= 0))
+
+    def look_everywhere(self) -> None:
+        """Have the background look at the whole history: somebody ended of whom nothing is known."""
+        self._everywhere = True
+        self._want(True)
 
     def dropped(self, ts: int) -> None:
         """As ``released``, in a destructor: it takes no lock and leaves everything to the background."""
@@ -139,7 +145,8 @@ class Collector:
 
     def _collect_history(self, thorough: bool) -> int:
         released = [self._released.popleft() for _ in range(len(self._released))]
-        self._rest = [EVERYTHING] if thorough else self._rest + stretches(released, self._live_everywhere())
+        everywhere, self._everywhere = self._everywhere or thorough, False
+        self._rest = [EVERYTHING] if everywhere else self._rest + stretches(released, self._live_everywhere())
         swept = sweep_history(self._base, self._sample, self._rest, 1 << 62 if thorough else _HISTORY_BUDGET)
         self._rest = swept.rest
         if swept.rest:

@@ -32,9 +32,17 @@ class Leases:
         self._time = time
 
     def take(
-        self, name: str, ttl: float, *, at: int | None = None, keyspaces: Iterable[str] | None = None, where: str = ""
+        self,
+        name: str,
+        ttl: float,
+        *,
+        at: int | None = None,
+        beside: tuple[str, PinRow] | None = None,
+        keyspaces: Iterable[str] | None = None,
+        where: str = "",
     ) -> PinRow:
-        """Take the pin ``name`` for ``ttl`` seconds, at the boundary or at ``at``, which the caller holds."""
+        """Take the pin ``name`` for ``ttl`` seconds: at the boundary; at ``at``, which the caller holds by a registered
+        snapshot; or ``beside`` another pin, at its timestamp."""
         check_name(name)
         check_ttl(ttl)
         wanted = check_keyspaces(keyspaces)
@@ -50,6 +58,8 @@ class Leases:
                 )
             boundary = self._base.boundary_in(txn) or 0
             ts = boundary if at is None else at
+            if beside is not None:
+                ts = self._held_by(txn, *beside, wanted)
             assert ts <= boundary, (ts, boundary)
             prefixes = None
             if wanted is not None:
@@ -60,6 +70,13 @@ class Leases:
             return row
 
         return self._base.write(change)
+
+    def _held_by(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None) -> int:
+        """The timestamp of the pin ``name`` if it still holds all that is ``wanted``."""
+        found = valid(name, self._base.pins.get(txn, name), row.id, self._time())
+        if found.keyspaces is not None and not set(wanted or ()) <= set(found.keyspaces):
+            raise UsageError(f"the pin {name!r} holds {', '.join(map(repr, found.keyspaces))} only")
+        return found.ts
 
     def renew(self, name: str, identity: bytes | None, ttl: float | None = None) -> PinRow:
         """Let the pin live for ``ttl`` seconds from now, or for as long as before. One that has expired stays so."""
@@ -110,13 +127,13 @@ class Leases:
         check_name(name)
         return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
 
-    def holder_of(self, ts: int) -> PinRow:
-        """A living pin at ``ts``, one of all keyspaces if there is one."""
+    def holder_of(self, ts: int) -> tuple[str, PinRow]:
+        """A living pin at ``ts``, by name, one of all keyspaces if there is one."""
         now = self._time()
-        rows = [row for _, row in self.all() if row.ts == ts and row.expires > now]
-        if not rows:
+        pins = [(name, row) for name, row in self.all() if row.ts == ts and row.expires > now]
+        if not pins:
             raise SnapshotExpired(f"the state as of commit {ts} is no longer kept: no live snapshot or pin holds it")
-        return min(rows, key=lambda row: row.prefixes is not None)
+        return min(pins, key=lambda pin: pin[1].prefixes is not None)
 
 
 def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import socket
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ import msgspec
 
 from lowtide import errors
 from lowtide.messages import receive, send
-from lowtide.processes.service import Answer, Ask, socket_address
+from lowtide.processes.service import Answer, Ask, is_trusted, socket_address
 
 _CONNECT = 2.0
 """Seconds within which a living owner accepts a connection."""
@@ -52,6 +52,11 @@ class Owner:
             raise _error(*answer.error)
         return answer.value
 
+    def hang_up(self) -> None:
+        """End the connection under the thread that waits for an answer; it gets OwnerGone."""
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         self._connection.close()
 
@@ -66,20 +71,16 @@ class Owner:
 
 def reach_owner(path: Path) -> Owner | None:
     """A connection to the process that owns the store in ``path``; None if nobody listens there."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:
-        return None
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_CONNECT)
-        connection.connect(socket_address(descriptor))
-        return Owner(path, connection)
+        connection.connect(socket_address(path))
+        if is_trusted(connection):
+            return Owner(path, connection)
     except OSError:
-        connection.close()
-        return None
-    finally:
-        os.close(descriptor)
+        pass
+    connection.close()
+    return None
 
 
 def _error(kind: str, words: str) -> errors.Error:

@@ -1,7 +1,9 @@
-"""The owner's ear: a socket in the store's directory, by which other processes ask it for things.
+"""The owner's ear: a socket by which other processes ask it for things.
 
-It is a Unix socket of mode 0600: nothing listens on the network, and only the same user, or root, is answered. A
-message is an operation and its arguments, and the answer a value or an error in words, both MessagePack.
+It is a Unix socket of Linux' abstract kind: nothing listens on the network, nothing of it lies in the store's directory
+or stays behind when the owner is killed, and its name is the identity of that directory. The system tells both ends who
+the other one is: only the same user, or root, is answered, and believed. A message is an operation and its arguments,
+and the answer a value or an error in words, both MessagePack.
 
 Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
 handler runs in its connection's thread, so one that waits keeps nobody else from being answered.
@@ -26,8 +28,6 @@ from lowtide.messages import receive, send
 
 logger = logging.getLogger("lowtide")
 
-NAME = "owner.sock"
-
 Handler = Callable[..., Any]
 """Called with the arguments of a message; returns plain values."""
 
@@ -50,7 +50,6 @@ class Service:
     """Answers for the owner until it is closed."""
 
     def __init__(self, directory: Path, handlers: Mapping[str, Handler]) -> None:
-        self._path = directory / NAME
         self._handlers = handlers
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
@@ -70,7 +69,7 @@ class Service:
                 connection, _ = listener.accept()
             except OSError:
                 return  # closed
-            if not _may_ask(connection):
+            if not is_trusted(connection):
                 connection.close()
                 continue
             with self._lock:
@@ -112,8 +111,6 @@ class Service:
             connections = list(self._connections)
         if listener is None:
             return
-        with contextlib.suppress(OSError):
-            self._path.unlink()
         for each in (listener, *connections):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
@@ -128,31 +125,25 @@ class Service:
         self._listener = None
 
 
-def socket_address(directory: int) -> str:
-    """The address of the socket in an open ``directory``: a path by itself may be longer than an address can be."""
-    return f"/proc/self/fd/{directory}/{NAME}"
+def socket_address(directory: Path) -> str:
+    """The address of the socket of the store in ``directory``."""
+    status = directory.stat()
+    return f"\0lowtide-{status.st_dev}-{status.st_ino}"
+
+
+def is_trusted(connection: socket.socket) -> bool:
+    """Whether the other end is a process of the same user, or of root."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (0, os.geteuid())
 
 
 def _listen(directory: Path) -> socket.socket:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        (directory / NAME).unlink(missing_ok=True)  # of an owner that was killed; this one holds the lock
-        mask = os.umask(0o177)
-        try:
-            listener.bind(socket_address(descriptor))
-        finally:
-            os.umask(mask)
+        listener.bind(socket_address(directory))
         listener.listen(64)
         return listener
     except BaseException:
         listener.close()
         raise
-    finally:
-        os.close(descriptor)
-
-
-def _may_ask(connection: socket.socket) -> bool:
-    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    _, user, _ = struct.unpack("3i", credentials)
-    return user in (0, os.geteuid())

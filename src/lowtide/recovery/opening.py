@@ -50,7 +50,7 @@ BACKUP = "backup.json"
 """Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
 commits of its own."""
 
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log"}
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published"}
 
 
 @dataclass(frozen=True, slots=True)

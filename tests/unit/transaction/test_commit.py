@@ -14,11 +14,12 @@ from lowtide.transaction.commit import Committer
 from lowtide.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together, wait_until
+from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
 
 def committer_of(store: lowtide.Store) -> Committer:
-    return store._parts.committer
+    return parts_of(store).committer
 
 
 def put(store: lowtide.Store, key: bytes, value: bytes = b"") -> None:
@@ -92,7 +93,7 @@ def test_the_group_is_as_durable_as_its_most_careful_member(open_store: OpenStor
     """NONE leaves the sync to its commit, but beside a durable commit it is on disk as well."""
     store = open_store(durability="full")
     hasty = store.begin("none")
-    log = store._parts.log
+    log = parts_of(store).log
     with Schedule() as schedule:
         leader = schedule.start(lambda: put(store, b"leader"), "commit.log").arrive()
         works = [lambda: hasty.keyspace("k").put(b"a", b""), lambda: put(store, b"b")]

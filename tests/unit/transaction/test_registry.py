@@ -10,6 +10,7 @@ import pytest
 import lowtide
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.transaction.registry import Origin, Registry
+from tests.support.parts import parts_of
 
 CODE = (lambda: None).__code__
 
@@ -186,7 +187,7 @@ def test_a_snapshot_of_the_future_is_refused() -> None:
 def test_it_does_not_lean_on_one_that_is_still_being_drawn(store: lowtide.Store) -> None:
     """A begin has drawn commit 1 and set its entry, but 2 was committed, checkpointed and collected in between: nothing
     of 1 is left, and the begin will draw anew. In that moment its entry holds nothing."""
-    keyspace, registry = store.keyspace("k"), store._parts.registry
+    keyspace, registry = store.keyspace("k"), parts_of(store).registry
     keyspace.put(b"x", b"old")
     store.checkpoint()
     outcome: list[object] = []

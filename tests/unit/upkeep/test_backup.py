@@ -14,6 +14,7 @@ import lowtide
 from lowtide.base.sharing import SharedUse
 from lowtide.log.segment import segment_paths
 from lowtide.upkeep.verify import verify_files
+from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import SMALL, Lived, live_in
 
 
@@ -179,7 +180,7 @@ def test_a_commit_and_a_checkpoint_go_through_while_a_backup_runs(lived: Lived, 
 
 def test_what_is_in_the_log_but_not_published_stays_behind(lived: Lived, tmp_path: Path) -> None:
     """A log that failed between writing and publishing: the commit was never acknowledged."""
-    log = lived.store._parts.log
+    log = parts_of(lived.store).log
     before = lived.content()
     log.append(log.last_ts + 1, b"unpublished", False)
     log.failure = OSError("the disk is gone")
@@ -288,7 +289,7 @@ def test_a_closed_store_is_not_backed_up(store: lowtide.Store, tmp_path: Path) -
 
 def test_nothing_is_backed_up_that_a_power_loss_could_take_from_the_source(lived: Lived, tmp_path: Path) -> None:
     """Else the source would go another way than its backup, under the same numbers."""
-    log = lived.store._parts.log
+    log = parts_of(lived.store).log
     assert log.durable_ts < log.last_ts
     assert lived.store.backup(tmp_path / "backup").reaches <= log.durable_ts
 

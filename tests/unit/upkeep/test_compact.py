@@ -13,6 +13,7 @@ import lowtide
 from lowtide.base.sharing import SharedUse
 from lowtide.upkeep.compact import compact
 from tests.conftest import OpenStore
+from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import SMALL, live_in
 
 
@@ -173,7 +174,7 @@ def test_one_that_comes_while_the_copy_is_made_prevents_it_too(store: lowtide.St
 
 
 def test_what_another_process_wrote_while_the_copy_was_made_is_not_lost(store: lowtide.Store) -> None:
-    base = store._parts.base
+    base = parts_of(store).base
     copies: list[str] = []
 
     def step(name: str) -> None:
@@ -189,7 +190,7 @@ def test_what_another_process_wrote_while_the_copy_was_made_is_not_lost(store: l
 
 
 def test_one_that_writes_all_the_time_prevents_it(store: lowtide.Store) -> None:
-    base = store._parts.base
+    base = parts_of(store).base
     numbers = iter(range(1000))
 
     def step(name: str) -> None:

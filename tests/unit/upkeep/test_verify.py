@@ -15,6 +15,7 @@ from lowtide.upkeep.report import Check, Examination, Report
 from lowtide.upkeep.verify import verify_files
 from tests.conftest import OpenStore
 from tests.crash.stores import files_of
+from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import SMALL, live_in
 
 
@@ -125,19 +126,19 @@ def test_a_checkpoint_that_failed_leaves_a_frozen_layer_that_verifies_clean(
     fruit = store.keyspace("fruit")
     fruit.put(b"apple", b"red")
     with monkeypatch.context() as patched:
-        patched.setattr(store._parts.checkpointer, "_apply", lambda *_: 1 / 0)
+        patched.setattr(parts_of(store).checkpointer, "_apply", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             store.checkpoint()
     fruit.put(b"apple", b"green")
-    assert store._parts.versions.frozen is not None
+    assert parts_of(store).versions.frozen is not None
     assert store.verify().problems == []
 
 
 def test_a_torn_end_is_a_note_and_no_problem(tmp_path: Path) -> None:
     store = lowtide.open(tmp_path / "store", **SMALL)
     store.keyspace("fruit").put(b"apple", b"red")
-    store._parts.log.append(2, b"never finished", False)
-    store._parts._last_checkpoint = lambda: None  # type: ignore[method-assign]
+    parts_of(store).log.append(2, b"never finished", False)
+    parts_of(store)._last_checkpoint = lambda: None  # type: ignore[method-assign]
     store.close()
     segment = next((tmp_path / "store" / "log").glob("*.log"))
     data = bytearray(segment.read_bytes())

@@ -20,6 +20,7 @@ from lowtide.log.frame import encode_frame
 from lowtide.log.segment import scan_segment, segment_paths
 from lowtide.upkeep.report import Report
 from lowtide.upkeep.verify import verify_files
+from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import Lived, live_in
 
 FRUIT = b"\x00\x00\x00\x01"
@@ -38,7 +39,7 @@ def lived(tmp_path: Path) -> Iterator[Lived]:
     lived = live_in(tmp_path / "store")
     assert lived.store.verify().ok
     yield lived
-    lived.store._parts._last_checkpoint = lambda: None  # type: ignore[method-assign]
+    parts_of(lived.store)._last_checkpoint = lambda: None  # type: ignore[method-assign]
     lived.close()
 
 
@@ -47,7 +48,7 @@ def unsound(report: Report) -> set[str]:
 
 
 def base_of(lived: Lived) -> Any:
-    return lived.store._parts.base
+    return parts_of(lived.store).base
 
 
 def put_row(key: bytes, row: bytes) -> Callable[[Any, Txn], object]:
@@ -165,7 +166,7 @@ def test_damage_to_the_base_is_named(lived: Lived, damage: str) -> None:
 
 
 def active(lived: Lived) -> Any:
-    return lived.store._parts.versions.active
+    return parts_of(lived.store).versions.active
 
 
 def set_chain(lived: Lived, key: bytes, chain: Any) -> None:

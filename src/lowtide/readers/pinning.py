@@ -1,0 +1,85 @@
+"""Pins taken and read in a process that does not own the store."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from lowtide.base.environment import Base
+from lowtide.base.pins import PinRow
+from lowtide.errors import SnapshotExpired
+from lowtide.options import Options
+from lowtide.pinning import At
+from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
+from lowtide.pins.pin import Pin
+from lowtide.readers.fresh import refresh, tell_of_pins
+from lowtide.readers.pinned import snapshot_at
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.registry import Origin
+from lowtide.transaction.snapshot import Snapshot
+
+
+class FollowerPinning:
+    """As ``pinning.Pinning``, beside an owner: a fresh pin costs that one a checkpoint, and nothing else."""
+
+    def __init__(self, path: Path, options: Options, base: Base, leases: Leases, engine: Callable[[], Engine]) -> None:
+        self._path = path
+        self._options = options
+        self._base = base
+        self._engine = engine
+        self.leases = leases
+
+    def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
+        """Pin the last commit, or what another pin holds."""
+        check_name(name)
+        check_ttl(ttl)
+        wanted = check_keyspaces(keyspaces)
+        frame = sys._getframe(depth)
+        where = str(Origin(frame.f_code, frame.f_lasti))
+        if at is None:
+            refresh(self._path, self._options, checkpoint=True)
+            row = self.leases.take(name, ttl, keyspaces=wanted, where=where)
+        else:
+            stands_on, other = self._pin_at(at)
+            row = self.leases.take(
+                name, ttl, beside=(stands_on, other), keyspaces=wanted or other.keyspaces, where=where
+            )
+        return self._handle(name, row)
+
+    def _handle(self, name: str, row: PinRow) -> Pin:
+        return Pin(self.leases, name, row, lambda _: tell_of_pins(self._path))
+
+    def unpin(self, name: str) -> bool:
+        """Remove a pin; false if there is none of this name."""
+        check_name(name)
+        removed = self.leases.remove(name) is not None
+        if removed:
+            tell_of_pins(self._path)
+        return removed
+
+    def pins(self) -> list[Pin]:
+        """The pins that have not expired, by name."""
+        now = self._options.clock.time()
+        return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
+
+    def snapshot(self, at: At | None, depth: int) -> Snapshot:
+        """A snapshot of the last commit, at a pin, or at the timestamp of a live snapshot of this process."""
+        engine = self._engine()
+        if at is None:
+            return Snapshot(engine, None, depth + 1)
+        if isinstance(at, int):
+            try:
+                return Snapshot(engine, at, depth + 1)
+            except SnapshotExpired:
+                pass
+        name, row = self._pin_at(at)
+        return snapshot_at(self._base, self._options, name, row, depth + 1)
+
+    def _pin_at(self, at: At) -> tuple[str, PinRow]:
+        """The living pin that is meant."""
+        if isinstance(at, Pin):
+            return at.name, self.leases.find(at.name, at.id)
+        if isinstance(at, str):
+            return at, self.leases.find(at)
+        return self.leases.holder_of(at)
