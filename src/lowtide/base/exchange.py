@@ -43,12 +43,19 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
 
 def _open_anew(base: Base, map_size: int) -> None:
     try:
-        base.env.close()
-        base.env = open_largest(base.directory, map_size, False)
-        base.open_tables(False)
+        _open_now(base, map_size)
     except BaseException:
-        base.closed = True  # the files are whole; whoever opens the store next finds everything
+        try:
+            _open_now(base, map_size)  # it may have been an interrupt
+        except BaseException:
+            base.closed = True  # the files are whole; whoever opens the store next finds everything
         raise
+
+
+def _open_now(base: Base, map_size: int) -> None:
+    base.env.close()
+    base.env = open_largest(base.directory, map_size, False)
+    base.open_tables(False)
 
 
 def last_change(base: Base) -> int:

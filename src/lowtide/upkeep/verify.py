@@ -61,7 +61,7 @@ def verify_store(running: Running) -> Report:
             Examination("memory: order of the chains", "chains"),
         ]
         log = LogExamination(running.store_id, boundary)
-        pieces = [Piece(each.path, each.used) for each in segments]
+        pieces = [Piece(each.path, each.used) for each in running.without_released(segments)]
         with open_tables(running.base) as tables:
             names = tables.names()
             agreement = Agreement(boundary, published, layers)
