@@ -28,7 +28,8 @@ def main() -> None:
         for snapshot in stats.snapshots:
             # The path is cut to the file's name, so that the result is the same everywhere.
             where = snapshot.where.rsplit("/", 1)[-1]
-            print(f"snapshot {snapshot.ts}, opened at {where}, holds {snapshot.versions_held} versions")
+            held = f"{snapshot.versions_held} versions, {snapshot.bytes_held} bytes"
+            print(f"snapshot {snapshot.ts}, opened at {where}, holds {held}")
         # A thousand writes, but one old version per key that changed.
         assert stats.snapshots[0].versions_held == 10
 

@@ -18,7 +18,7 @@ from lowtide.errors import (
 )
 from lowtide.options import Options
 from lowtide.pins.pin import Pin
-from lowtide.stats import SnapshotStats, Stats
+from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.store import Store
 from lowtide.store import open_store as open
 from lowtide.transaction.isolation import Isolation
@@ -38,6 +38,7 @@ __all__ = [
     "Keyspace",
     "Options",
     "Pin",
+    "PinStats",
     "ReadKeyspace",
     "Savepoint",
     "Snapshot",

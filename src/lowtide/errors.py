@@ -54,6 +54,21 @@ class SnapshotExpired(TransientError):
         super().__init__(message)
 
 
+class ChangesLost(Error):
+    """The change feed no longer has what was asked for. Read the store itself, and go on from there.
+
+    ``since`` is the commit after which changes were asked for, ``kept`` the first commit that is still there.
+    """
+
+    def __init__(self, since: int, kept: int) -> None:
+        self.since = since
+        self.kept = kept
+        super().__init__(
+            f"the changes after commit {since} are no longer kept: the log begins with commit {kept}. Copy what you "
+            "need from a snapshot and go on from its ts; a named consumer, or more feed_bytes, keeps them for longer"
+        )
+
+
 class StoreLocked(Error):
     """Another owner has the store open. Close it there, or wait; ``holder`` says who it is."""
 

@@ -27,6 +27,11 @@ class Options:
 
     ``cache_rows``: how many rows of the base, of up to 512 bytes each, are kept in memory for point reads.
 
+    ``before_images``: log the values that commits replace, for those who ask the change feed for them.
+
+    ``feed_bytes``: how much of the log stays for the change feed in any case; ``consumer_bytes`` and ``consumer_age``:
+    how much, and how old, may stay besides because a named consumer has not acknowledged it.
+
     ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which takes a helper process for large checkpoints.
 
     ``monitor_interval``: how often old snapshots are looked for. One is reported when it reaches
@@ -46,6 +51,10 @@ class Options:
     segment_bytes: int = 16 * MIB
     cache_rows: int = 100_000
     map_size: int = 256 * GIB
+    before_images: bool = False
+    feed_bytes: int = 64 * MIB
+    consumer_bytes: int = GIB
+    consumer_age: float = 7 * 86400.0
     monitor_interval: float = 5.0
     snapshot_warn_age: float = 60.0
     snapshot_critical_age: float = 600.0
@@ -66,6 +75,9 @@ class Options:
         _at_least("segment_bytes", self.segment_bytes, 4 * KIB)
         _at_least("cache_rows", self.cache_rows, 1)
         _at_least("map_size", self.map_size, 128 * KIB)
+        _at_least("feed_bytes", self.feed_bytes, 0)
+        _at_least("consumer_bytes", self.consumer_bytes, 0)
+        _at_least("consumer_age", self.consumer_age, 0)
         _at_least("monitor_interval", self.monitor_interval, 0.001)
         _at_least("snapshot_warn_age", self.snapshot_warn_age, 0.001)
         _at_least("snapshot_critical_age", self.snapshot_critical_age, 0.001)
@@ -88,6 +100,10 @@ class OpenOptions(TypedDict, total=False):
     segment_bytes: int
     cache_rows: int
     map_size: int
+    before_images: bool
+    feed_bytes: int
+    consumer_bytes: int
+    consumer_age: float
     monitor_interval: float
     snapshot_warn_age: float
     snapshot_critical_age: float

@@ -8,7 +8,8 @@ import os
 import weakref
 from pathlib import Path
 
-from lowtide.base.shared import give_back
+from lowtide.base.borrowing import give_back
+from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import Error, UsageError
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
@@ -20,9 +21,9 @@ from lowtide.monitor import Monitor, SnapshotMonitor
 from lowtide.options import Options
 from lowtide.pinning import Pinning
 from lowtide.pins.leases import Leases
-from lowtide.recovery.opening import LOCK, Opened, open_files
+from lowtide.recovery.opening import LOCK, Opened, open_files, retained_from
 from lowtide.recovery.ownership import Ownership
-from lowtide.stats import SnapshotStats, Stats
+from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
@@ -33,6 +34,8 @@ from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
 
 logger = logging.getLogger("lowtide")
+
+Pins = list[tuple[str, PinRow]]
 
 
 class Parts:
@@ -45,7 +48,7 @@ class Parts:
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
-            undo.callback(give_back, opened.base)
+            undo.callback(give_back, opened.base, owner=True)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             undo.pop_all()
@@ -60,7 +63,14 @@ class Parts:
         catalog = Catalog(self.base.saved_keyspaces())
         validator = Validator(self.versions, self.base, opened.last_ts)
         self.committer = Committer(
-            self.log, self.versions, self.registry, validator, options.collector, catalog, self._after_commit
+            self.log,
+            self.versions,
+            self.registry,
+            validator,
+            self.reader.get_latest,
+            options.collector,
+            catalog,
+            self._after_commit,
         )
         self._checkpoint_versions = options.checkpoint_versions
         self.maintenance = Maintenance(self._maintain)
@@ -76,6 +86,7 @@ class Parts:
             self.registry.last_published,
             self._sample_at,
             self._checkpoint_applied,
+            lambda boundary: retained_from(self.log, self.base, options, boundary),
         )
         self.collector = Collector(
             self.versions,
@@ -102,6 +113,7 @@ class Parts:
             self._released,
             self.collector.dropped,
             options.read_only,
+            options.before_images,
             options.snapshot_origins,
         )
         self.pinning = Pinning(
@@ -184,17 +196,19 @@ class Parts:
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
-    def _held(self, entries: list[Entry]) -> dict[HolderId, Held]:
-        """What each snapshot holds alone, by token, and each pin, by name."""
+    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Held]:
+        """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
-        for name, row in self.pinning.leases.all():
+        for name, row in self.pinning.leases.all() if pins is None else pins:
             holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
         return account(holders, self.versions, self.base)
 
     def stats(self) -> Stats:
         bound = self.registry.published
         entries = self.registry.entries()
-        held = self._held(entries)
+        pins = self.pinning.leases.all()
+        held = self._held(entries, pins)
+        time = self._options.clock.time()
         now = self._options.clock.monotonic()
         layers = self.versions.layers
         return Stats(
@@ -210,7 +224,18 @@ class Parts:
                 SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), *held.get(entry.token, NOTHING))
                 for entry in entries
             ],
-            pins=[],
+            pins=[
+                PinStats(
+                    name,
+                    row.ts,
+                    time - row.taken,
+                    row.expires - time,
+                    row.owner,
+                    row.keyspaces,
+                    *held.get(name, NOTHING),
+                )
+                for name, row in sorted(pins, key=lambda pin: pin[1].ts)
+            ],
             collected=self.committer.collected + self.collector.swept,
             checkpoints=self.checkpointer.count,
             checkpoint_failures=self.checkpointer.failures,
@@ -235,7 +260,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                lambda: give_back(self.base),
+                lambda: give_back(self.base, owner=True),
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,

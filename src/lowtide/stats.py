@@ -18,6 +18,21 @@ class SnapshotStats:
 
 
 @dataclass(frozen=True, slots=True)
+class PinStats:
+    """One pin: its name, the commit that it keeps, its age and the time until it expires in seconds, who took it and
+    where, the keyspaces that it keeps (None for all), and what is kept because of its timestamp alone."""
+
+    name: str
+    ts: int
+    age: float
+    expires_in: float
+    owner: str
+    keyspaces: tuple[str, ...] | None
+    versions_held: int
+    bytes_held: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stats:
     """A store's figures at one moment.
 
@@ -39,7 +54,7 @@ class Stats:
     history: int
     log_bytes: int
     snapshots: list[SnapshotStats]
-    pins: list[object]
+    pins: list[PinStats]
     collected: int
     checkpoints: int
     checkpoint_failures: int

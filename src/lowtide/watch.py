@@ -19,7 +19,7 @@ from lowtide.garbage.account import NOTHING, Held, HolderId
 MOST_REPORTS = 10
 """Old snapshots that are reported one by one at a time; of the others only the number is told."""
 
-GROWTH_FLOOR = 1000
+GROWTH_FLOOR = 1_000
 """Superseded versions from which their growth is worth a word."""
 
 Kind = Literal["old", "critical", "growth", "more"]

@@ -16,7 +16,13 @@ from typing import Any, Literal, TypeVar
 
 import lowtide
 
-SMALL: dict[str, Any] = {"segment_bytes": 4096, "map_size": 1 << 20, "checkpointer": "thread", "sync_interval": 1000}
+SMALL: dict[str, Any] = {
+    "segment_bytes": 4096,
+    "feed_bytes": 0,
+    "map_size": 1 << 20,
+    "checkpointer": "thread",
+    "sync_interval": 1000,
+}
 """Segments that fill quickly, a map that must grow, and nothing that happens by itself."""
 
 PATIENCE = 30.0

@@ -14,7 +14,7 @@ from tests.crash.stores import child, content_of, lines_of, reopened
 CHILD_TRIES = """
 import json, os, sys, lowtide
 
-store = lowtide.open(sys.argv[1], checkpointer=sys.argv[2], durability=sys.argv[3])
+store = lowtide.open(sys.argv[1], checkpointer=sys.argv[2], durability=sys.argv[3], monitor_interval=0.001)
 keyspace = store.keyspace("k")
 keyspace.put(b"base", b"1")
 store.checkpoint()

@@ -10,6 +10,8 @@ import pytest
 
 import lowtide
 from lowtide.base.codec import MAX_COMMIT, MAX_VALUE
+from lowtide.garbage.account import Held
+from lowtide.watch import Report
 from tests.docs.documents import OPERATIONS, ROOT, section, table
 
 OPTIONS = {row[0].strip("`"): row for row in table(section(OPERATIONS, "Options of lowtide.open"))}
@@ -39,8 +41,9 @@ def test_each_option_says_when_to_change_it() -> None:
 
 def test_the_table_of_statistics_has_each_field_in_order() -> None:
     fields = fields_of(lowtide.Stats)
-    after = fields.index("snapshots") + 1
-    fields[after:after] = [f"snapshots[].{name}" for name in fields_of(lowtide.SnapshotStats)]
+    for inner, kind in (("snapshots", lowtide.SnapshotStats), ("pins", lowtide.PinStats)):
+        after = fields.index(inner) + 1
+        fields[after:after] = [f"{inner}[].{name}" for name in fields_of(kind)]
     assert list(STATISTICS) == fields
 
 
@@ -72,6 +75,9 @@ def test_the_levels_of_the_log_are_those_that_are_used() -> None:
         (r"while a SERIALIZABLE transaction is open \| ([\d,]+) keys", "_MOST_KEYS = {}"),
         (r"segments of (\d+) KiB at first", "_FIRST_SEGMENT = {} * 1024"),
         (r"up to (two) are kept as spares", "_SPARES = {}"),
+        (r"there are ([\d,]+) at least, and twice as many", "GROWTH_FLOOR = {}"),
+        (r"more than (\d+) snapshots are due at once", "MOST_REPORTS = {}"),
+        (r"for the (\d+) oldest snapshots", "MOST_SNAPSHOTS = {}"),
     ],
 )
 def test_a_figure_in_the_text_is_the_one_in_the_source(pattern: str, source: str) -> None:
@@ -81,6 +87,26 @@ def test_a_figure_in_the_text_is_the_one_in_the_source(pattern: str, source: str
     value = {"two": "2"}.get(figure[1], figure[1].replace(",", "_"))
     files = [path.read_text() for path in (ROOT / "src").rglob("*.py")]
     assert any(re.search(rf"^{re.escape(source.format(value))}$", file, re.MULTILINE) for file in files), value
+
+
+def test_each_metric_of_the_page_exists(tmp_path: Path) -> None:
+    with lowtide.open(tmp_path / "store") as store, store.snapshot():
+        there = set(re.findall(r"^# TYPE (\w+) ", store.metrics(), re.MULTILINE))
+    named = set(re.findall(r"lowtide_\w+", section(OPERATIONS, "Monitoring")))
+    assert len(named) > 8
+    assert named <= there
+
+
+def test_the_lines_of_the_monitor_are_those_of_the_page() -> None:
+    """With the numbers of the page, so that who searches for a line of a log finds it there."""
+
+    class Stuck:
+        token, ts, begun, origin = 1, 41, 0.0, "report.py:12"
+
+    text = section(OPERATIONS, "Monitoring")
+    assert str(Report("old", Stuck(), 61, Held(1200, 34560))) in text
+    assert str(Report("more", Stuck(), 114, Held(0, 0), 15)) in text
+    assert str(Report("growth", Stuck(), 61, Held(0, 0), 4000)).partition(" the snapshot")[0] in text
 
 
 def test_the_limits_of_the_readme_are_those_of_the_source(tmp_path: Path) -> None:

@@ -129,8 +129,28 @@ def test_what_a_pin_sees_too_is_not_held_by_the_snapshot_alone(store: lowtide.St
     store.keyspace("other").put(b"y", b"1")
     store.checkpoint()
     assert held(store) == {snapshot.ts: (1, PREFIX + 1 + 1)}, "x alone: y is seen by the pin as well"
-    store.unpin("scoped")
-    assert held(store) == {snapshot.ts: (2, 2 * (PREFIX + 1 + 1))}
+    snapshot.close()
+    (pin,) = store.stats().pins
+    assert (pin.name, pin.versions_held, pin.bytes_held) == ("scoped", 1, PREFIX + 1 + 1)
+
+
+def test_each_pin_is_named_with_its_owner_its_time_and_what_it_holds(open_store: OpenStore) -> None:
+    clock = ManualClock()
+    store = open_store(clock=clock, monitor_interval=3600, checkpointer="thread")
+    put(store, b"x", b"old")
+    store.pin("report", ttl=60)
+    line = sys._getframe().f_lineno - 1
+    clock.advance(20)
+    store.pin("scoped", ttl=60, keyspaces=["k"])
+    put(store, b"x", b"new")
+    store.checkpoint()
+    report, scoped = store.stats().pins
+    assert (report.name, report.ts, report.age, report.expires_in, report.keyspaces) == ("report", 1, 20, 40, None)
+    assert f"{__file__}:{line}" in report.owner
+    assert (scoped.name, scoped.age, scoped.keyspaces) == ("scoped", 0, ("k",))
+    assert (report.versions_held, report.bytes_held) == (1, PREFIX + 1 + 3), "both are at commit 1"
+    assert store.unpin("scoped")
+    assert [each.name for each in store.stats().pins] == ["report"]
 
 
 def test_a_pin_whose_time_is_over_is_expired_by_the_monitor(open_store: OpenStore) -> None:

@@ -20,7 +20,7 @@ LAYERS = (
     ("base",),
     ("versions",),
     ("garbage",),
-    ("pins",),
+    ("pins", "feed"),
     ("checkpoint",),
     ("recovery",),
     ("stats", "maintenance", "watch"),

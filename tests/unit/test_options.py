@@ -41,6 +41,9 @@ AT_LEAST = {
     "segment_bytes": 4096,
     "cache_rows": 1,
     "map_size": 128 * 1024,
+    "feed_bytes": 0,
+    "consumer_bytes": 0,
+    "consumer_age": 0,
     "monitor_interval": 0.001,
     "snapshot_warn_age": 0.001,
     "snapshot_critical_age": 0.001,
@@ -51,7 +54,7 @@ AT_LEAST = {
 @pytest.mark.parametrize(("name", "least"), AT_LEAST.items())
 def test_a_number_must_be_large_enough(name: str, least: float) -> None:
     assert getattr(parse_options({name: least}), name) == least
-    for wrong in (least / 2, -1, True, "much", None, [1]):
+    for wrong in (least - 0.0005, -1, True, "much", None, [1]):
         with pytest.raises(lowtide.UsageError, match=f"{name} must be a number of at least {least}, not"):
             parse_options({name: wrong})
 

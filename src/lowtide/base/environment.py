@@ -114,6 +114,10 @@ class Base:
         except lmdb.Error as error:
             return self._again(error, lambda: self.row(full_key), full_key)
 
+    def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
+        """The rows of those of the keys that have one, in one transaction."""
+        return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
+
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """The value that ``full_key`` had at ``ts``, if it is superseded. A later LMDB transaction than the one that
         found the row too new, or absent, will do: what a live snapshot sees stays in the history."""

@@ -42,7 +42,8 @@ HELPER_FROM = 5_000
 
 class Checkpointer:
     """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer;
-    ``applied`` is told for whom versions may have been kept."""
+    ``applied`` is told for whom versions may have been kept; ``retained_from`` says up to which commit the log may
+    go."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class Checkpointer:
         published: Callable[[], int],
         sample: Callable[[int], tuple[Exact, int | None]],
         applied: Callable[[tuple[int, ...]], None],
+        retained_from: Callable[[int], int],
     ) -> None:
         self._options = options
         self._store_id = store_id
@@ -67,6 +69,7 @@ class Checkpointer:
         self._published = published
         self._sample = sample
         self._applied = applied
+        self._retained_from = retained_from
         self._busy = threading.Lock()
         self._helper = Helper()
         self._pause = 0.0
@@ -136,7 +139,7 @@ class Checkpointer:
         self._applied(live)
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
-        self._log.release(upto)
+        self._log.release(self._retained_from(upto))
 
     def _apply(self, layer: Layer, target: Target) -> Applied:
         """Apply ``layer``, in the helper process if that is preferred and to be had."""

@@ -26,12 +26,14 @@ _SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class ClosedSegment:
-    """A segment that is full: ``last_ts`` is its last commit, ``used`` its bytes, ``size`` its file's."""
+    """A segment that is full: ``last_ts`` is its last commit, ``used`` its bytes, ``size`` its file's, ``closed`` the
+    time of day since when it is full."""
 
     path: Path
     last_ts: int
     used: int
     size: int
+    closed: float
 
 
 class SegmentFiles:

@@ -9,7 +9,7 @@ disk when this frame was written: it tells a tail that a power loss tore (unsync
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from struct import Struct
 from zlib import crc32
@@ -43,26 +43,45 @@ class Frame:
     payload: bytes
 
 
+Before = list[bytes | None]
+"""The values that the keys of a commit had before it, in the order of its writes; None where there was none."""
+
+
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """A commit as the log tells it."""
+    """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before;
+    ``before`` those values, if the store keeps them. A log of format 1 has neither."""
 
     ts: int
     time: float
     writes: Writes
     names: Names | None = None
+    existed: bytes | None = None
+    before: Before | None = None
 
 
-encode_payload: Callable[[tuple[float, Writes, Names | None]], bytes] = msgspec.msgpack.Encoder().encode
-"""A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
+class _Payload(msgspec.Struct, array_like=True, frozen=True):
+    time: float
+    writes: Writes
+    names: Names | None = None
+    existed: bytes | None = None
+    before: Before | None = None
 
-_decode = msgspec.msgpack.Decoder(tuple[float, dict[bytes, bytes | None], dict[str, bytes] | None]).decode
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_Payload).decode
+
+
+def encode_payload(time: float, writes: Writes, names: Names | None, before: Before, keep_before: bool) -> bytes:
+    """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
+    existed = bytes([value is not None for value in before])
+    return _encode((time, writes, names, existed, before) if keep_before else (time, writes, names, existed))
 
 
 def decode_payload(frame: Frame) -> Commit:
     """The commit in ``frame``."""
-    time, writes, names = _decode(frame.payload)
-    return Commit(frame.ts, time, writes, names)
+    payload = _decode(frame.payload)
+    return Commit(frame.ts, payload.time, payload.writes, payload.names, payload.existed, payload.before)
 
 
 def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes) -> tuple[bytes, int]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import contextlib
 import secrets
 import threading
+import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -27,11 +29,19 @@ _NEVER = 1 << 62
 class LogWriter:
     """Appends groups of commits to preallocated segments."""
 
-    def __init__(self, disk: Disk, directory: Path, store_id: bytes, segment_bytes: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        directory: Path,
+        store_id: bytes,
+        segment_bytes: int,
+        time: Callable[[], float] = time.time,
+    ) -> None:
         self._disk = disk
         self._directory = directory
         self._store_id = store_id
         self._segment_bytes = segment_bytes
+        self._time = time
         self._files = SegmentFiles(disk, directory, segment_bytes)
         self._sync_lock = threading.Lock()
         self._file: LogFile | None = None
@@ -170,7 +180,7 @@ class LogWriter:
         self.sync()
         header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, secrets.randbits(32))
         path = segment_path(self._directory, header.sequence)
-        old, closed = self._file, ClosedSegment(self._path, self.last_ts, self.position, self._size)
+        old, closed = self._file, ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())
         taken: list[Path] = []
         file: LogFile | None = None
         try:
@@ -232,9 +242,14 @@ class LogWriter:
         """Give up every full segment whose commits all lie at or below ``boundary``."""
         self._files.release(boundary)
 
+    @property
+    def full_segments(self) -> list[ClosedSegment]:
+        """The full segments that are kept, oldest first."""
+        return self._files.closed
+
     def segments(self) -> list[ClosedSegment]:
         """The segments that are kept, oldest first, the one that is written included. Called under the commit lock."""
-        return [*self._files.closed, ClosedSegment(self._path, self.last_ts, self.position, self._size)]
+        return [*self._files.closed, ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())]
 
     def kept(self) -> AbstractContextManager[None]:
         """No segment is released, recycled or given up meanwhile, so their files can be read; commits go on."""

@@ -56,6 +56,11 @@ class PinnedBase:
 
         return self._base.read(look)
 
+    def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
+        """The rows of those of the keys that have one at the pin."""
+        rows = ((key, self.row(key)) for key in full_keys)
+        return {key: row for key, row in rows if row is not None}
+
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """Nothing: ``row`` has looked there."""
         return None

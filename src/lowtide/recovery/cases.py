@@ -7,7 +7,7 @@ does the base's boundary. A tail that nothing says was on disk may be cut; anyth
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from lowtide.errors import CorruptionError
@@ -17,13 +17,14 @@ from lowtide.log.segment import FORMAT, Header, Scan, sequence_of
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """How to go on. ``case`` names the row of the table; ``needed`` are the segments that hold commits above the
-    boundary or come last; ``obsolete`` are files that nobody needs; ``cut`` means that the last one's rest is
-    erased."""
+    boundary or come last; ``older`` those before them, without a gap, which only the change feed may still want;
+    ``obsolete`` are files that nobody needs; ``cut`` means that the last one's rest is erased."""
 
     case: str
     needed: list[Scan]
     obsolete: list[Path]
     cut: bool
+    older: list[Scan] = field(default_factory=list)
 
     @property
     def last_ts(self) -> int:
@@ -40,8 +41,11 @@ def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) ->
         scans = scans[:-1]
     headers = [_check_header(scan, store_id) for scan in scans]
     first = max((i for i, header in enumerate(headers) if header.first_ts <= boundary + 1), default=0)
-    obsolete += [scan.path for scan in scans[:first]]
-    needed, headers = scans[first:], headers[first:]
+    oldest = first
+    while oldest > 0 and headers[oldest - 1].sequence == headers[oldest].sequence - 1:
+        oldest -= 1
+    obsolete += [scan.path for scan in scans[:oldest]]
+    older, needed, headers = scans[oldest:first], scans[first:], headers[first:]
     if not needed:
         return Verdict("blank log", [], obsolete, False)
     if headers[0].first_ts > boundary + 1:
@@ -60,8 +64,8 @@ def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) ->
         # The log was on disk up to the boundary: this is no torn tail, and what lies beyond may have been acknowledged.
         raise CorruptionError(last.path, _damage(last, boundary))
     if last.last_ts < boundary:
-        return Verdict("boundary ahead of log", needed, obsolete, last.dirty)
-    return Verdict("torn tail" if last.torn else "clean", needed, obsolete, last.dirty)
+        return Verdict("boundary ahead of log", needed, obsolete, last.dirty, older)
+    return Verdict("torn tail" if last.torn else "clean", needed, obsolete, last.dirty, older)
 
 
 def _check_header(scan: Scan, store_id: bytes) -> Header:

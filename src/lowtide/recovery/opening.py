@@ -11,19 +11,29 @@ import os
 import secrets
 import shutil
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
+from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.environment import Base
 from lowtide.base.exchange import COMPACTED
-from lowtide.base.shared import borrow, give_back
 from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
 from lowtide.errors import CorruptionError, UsageError
+from lowtide.feed.retention import Retention
 from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.log.disk import Disk
 from lowtide.log.files import ClosedSegment
 from lowtide.log.reader import decode
-from lowtide.log.segment import scan_segment, segment_paths, sequence_of
+from lowtide.log.segment import (
+    HEADER_SIZE,
+    Header,
+    Scan,
+    decode_header,
+    scan_segment,
+    segment_paths,
+    sequence_of,
+)
 from lowtide.log.writer import LogWriter
 from lowtide.options import Options
 from lowtide.pins.leases import Leases
@@ -81,15 +91,16 @@ def open_files(path: Path, options: Options) -> Opened:
     base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     try:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
-        log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
+        log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)
+        log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
         Leases(base, options.clock.time).expire()
         _sweep(base, last_ts)
         if written_by != FORMAT:
             _write_manifest(path, store_id, options.disk)
     except BaseException:
-        give_back(base)
+        give_back(base, owner=True)
         raise
     if verdict.case != "clean":
         case = verdict.case
@@ -205,8 +216,20 @@ def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict,
 def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
     if not directory.is_dir():
         raise CorruptionError(directory, "the log is missing; commits after the last checkpoint are lost")
-    scans = [scan_segment(path, path.read_bytes()) for path in segment_paths(directory)]
+    paths = segment_paths(directory)
+    headers = [_header_of(path) for path in paths]
+    needed = max((i for i, each in enumerate(headers) if each is not None and each.first_ts <= boundary + 1), default=0)
+    # What lies below the boundary is not looked at: only the change feed may still read it, and checks it then.
+    scans = [Scan(path, path.stat().st_size, header) for path, header in zip(paths, headers, strict=True)][:needed]
+    for scan in scans:
+        scan.end = scan.size
+    scans += [scan_segment(path, path.read_bytes()) for path in paths[needed:]]
     return judge(directory, scans, store_id, boundary)
+
+
+def _header_of(path: Path) -> Header | None:
+    with path.open("rb") as file:
+        return decode_header(file.read(HEADER_SIZE))
 
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
@@ -235,15 +258,28 @@ def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, bound
         file.sync()
         file.close()
     if needed and needed[-1].last_ts >= boundary:
-        closed = [ClosedSegment(scan.path, scan.last_ts, scan.end, scan.size) for scan in needed[:-1]]
-        log.resume(needed[-1], closed)
-        log.release(max(boundary, needed[-1].last_ts))
+        full = [*verdict.older, *needed]
+        log.resume(needed[-1], [_closed(scan, following) for scan, following in pairwise(full)])
     else:
-        obsolete += [scan.path for scan in needed]
+        obsolete += [scan.path for scan in (*verdict.older, *needed)]
         log.start(boundary, max(map(sequence_of, obsolete), default=0) + 1)
     for path in obsolete:
         disk.remove(path)
     disk.sync_directory(directory)
+
+
+def _closed(scan: Scan, following: Scan) -> ClosedSegment:
+    """A segment that is full, since another one follows it."""
+    assert following.header is not None
+    last_ts = following.header.first_ts - 1
+    return ClosedSegment(scan.path, last_ts, scan.end, scan.size, scan.path.stat().st_mtime)
+
+
+def retained_from(log: LogWriter, base: Base, options: Options, boundary: int) -> int:
+    """The commit up to which the log may go: recovery needs what lies above ``boundary``, the change feed more."""
+    retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)
+    positions = [row.position for _, row in base.read(base.consumers.all)]
+    return retention.floor(log.full_segments, boundary, positions, options.clock.time(), log.position)
 
 
 def _sweep(base: Base, last_ts: int) -> None:

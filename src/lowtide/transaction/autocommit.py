@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from lowtide.errors import UsageError
-from lowtide.log.frame import encode_payload
+from lowtide.log.frame import Before, encode_payload
 from lowtide.transaction.commit import Request
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.transaction import scan_latest
@@ -28,7 +28,14 @@ class Autocommit:
             raise UsageError(engine.closed or "the store was opened read-only")
         writes = {full_key: value}
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
-        request = Request(writes, encode_payload((engine.time(), writes, names)), engine.durable)
+        seen = engine.registry.published  # before the look: if it is still the last one at the commit, so is the look
+        time, keep = engine.time(), engine.before_images
+
+        def encode(before: Before) -> bytes:
+            return encode_payload(time, writes, names, before, keep)
+
+        request = Request(writes, encode([self.read(full_key)]), engine.durable)
+        request.seen, request.encode = seen, encode
         if names is not None:
             request.names = names
         engine.committer.submit(request)

@@ -81,9 +81,13 @@ class Catalog:
         for prefix in names.values():
             self.unlogged.pop(prefix, None)
 
+    def name_of(self, prefix: bytes) -> str:
+        """The name of a keyspace."""
+        return self._names.get(prefix, "?")
+
     def describe(self, full_key: bytes) -> tuple[str, bytes]:
         """The keyspace's name and the user's key."""
-        return self._names.get(full_key[:KEYSPACE_PREFIX], "?"), full_key[KEYSPACE_PREFIX:]
+        return self.name_of(full_key[:KEYSPACE_PREFIX]), full_key[KEYSPACE_PREFIX:]
 
     def names(self) -> list[str]:
         """The keyspaces that were ever written to."""

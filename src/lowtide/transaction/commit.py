@@ -28,7 +28,7 @@ from threading import get_ident
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
-from lowtide.log.frame import Names, Writes
+from lowtide.log.frame import Before, Names, Writes
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.callbacks import Callback, Callbacks
 from lowtide.transaction.catalog import Catalog
@@ -51,6 +51,11 @@ class Request:
     names: Names | None = None
     """The keyspaces that the log does not know yet."""
     callbacks: list[Callback] | None = None
+    seen = 0
+    """The commit as of which ``payload`` tells what was there before. One that is not validated must be told again if
+    others have committed since."""
+    encode: Callable[[Before], bytes] | None = None
+    """Makes the payload of such a request anew, for what was there before."""
     gate: threading.Lock | None = None
     done = False
     error: BaseException | None = None
@@ -71,6 +76,7 @@ class Committer:
         versions: VersionStore,
         registry: Registry,
         validator: Validator,
+        latest: Callable[[bytes], bytes | None],
         collector: str,
         catalog: Catalog,
         after_commit: Callable[[], None],
@@ -79,6 +85,7 @@ class Committer:
         self._versions = versions
         self._registry = registry
         self._validator = validator
+        self._latest = latest
         self._collector = collector
         self._catalog = catalog
         self._after_commit = after_commit
@@ -232,6 +239,8 @@ class Committer:
                 if clash is not None:
                     request.error = self._conflict(request, since, clash)
                     return
+            elif request.seen != registry.published:
+                self._tell_again(request, [])
             request.ts = ts = registry.published + 1
             log.append(ts, request.payload, request.durably)  # point: commit.log
             grown = versions.publish(ts, request.writes)  # point: commit.publish
@@ -290,9 +299,21 @@ class Committer:
                 if clash is not None:
                     request.error = self._conflict(request, since, clash)
                     continue
+            elif accepted or request.seen != ts:
+                self._tell_again(request, accepted)
             ts += 1
             request.ts = ts
             accepted.append(request)
+
+    def _tell_again(self, request: Request, accepted: list[Request]) -> None:
+        """Say anew what was there before a request that is not validated: under the lock, after ``accepted``."""
+        if request.encode is None:
+            return
+        earlier: Writes = {}
+        for each in accepted:
+            earlier.update(each.writes)
+        latest = self._latest
+        request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in request.writes])
 
     def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
         self.conflicts += 1

@@ -54,6 +54,7 @@ class Engine:
     released: Callable[[int], None]
     dropped: Callable[[int], None]
     read_only: bool
+    before_images: bool
     origins: bool = True
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import sys
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from lowtide.base.codec import KEYSPACE_PREFIX, LATEST
+from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import Chain, visible
@@ -55,6 +55,8 @@ class Rows(Protocol):
 
     def row(self, full_key: bytes) -> bytes | None: ...
 
+    def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]: ...
+
     def read_history(self, full_key: bytes, ts: int) -> bytes | None: ...
 
     def chunk(
@@ -93,6 +95,29 @@ class Reader:
         if row is not None and row[0] <= ts:
             return row[1]
         return self._base.read_history(full_key, ts)
+
+    def get_many(self, full_keys: Collection[bytes], ts: int) -> list[bytes | None]:
+        """The values of many keys at ``ts``, with one look into the base for all that is not in memory."""
+        active, frozen, cache = self._versions.view
+        found: dict[bytes, bytes | None] = {}
+        missing: list[bytes] = []
+        for key in full_keys:
+            chain = visible(active.chains.get(key), ts)
+            if chain is None and frozen is not None:
+                chain = visible(frozen.chains.get(key), ts)
+            if chain is not None:
+                found[key] = chain[1]
+            elif (row := cache.get(key)) is not None and row[0] <= ts:
+                found[key] = row[1]
+            else:
+                missing.append(key)
+        if missing:
+            newer = horizon(ts)
+            rows = self._base.rows_of(missing)
+            for key in missing:
+                at = rows.get(key)
+                found[key] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
+        return [found[key] for key in full_keys]
 
     def get_latest(self, full_key: bytes) -> bytes | None:
         """The newest published value. Needs no registered snapshot: the chain is taken before the published timestamp

@@ -18,7 +18,7 @@ SMALL = 4096
 
 def payload_of(value: bytes, time: float = 1.0) -> bytes:
     """The payload of a commit that sets one key."""
-    return encode_payload((time, {b"\x00\x00\x00\x01key": value}, None))
+    return encode_payload(time, {b"\x00\x00\x00\x01key": value}, None, [b"old"], False)
 
 
 def start_log(directory: Path, disk: Disk | None = None, segment_bytes: int = SMALL) -> LogWriter:

@@ -37,7 +37,9 @@ def test_what_is_framed_is_read_back(
     previous: int,
     salt: int,
 ) -> None:
-    data, crc = encode_frame(ts, durable, previous, salt, encode_payload((time, changes, keyspaces)))
+    data, crc = encode_frame(
+        ts, durable, previous, salt, encode_payload(time, changes, keyspaces, [None] * len(changes), False)
+    )
     frame = frame_at(b"before" + data + b"after", 6, salt)
     assert frame is not None
     assert (frame.offset, frame.end, frame.crc) == (6, 6 + len(data), crc)
@@ -48,14 +50,15 @@ def test_what_is_framed_is_read_back(
 
 
 def test_the_bytes_of_a_frame_are_those_of_the_file_format() -> None:
-    payload = encode_payload(
-        (1.5, {b"\x00\x00\x00\x01k": b"v", b"\x00\x00\x00\x01d": None}, {"fruit": b"\x00\x00\x00\x01"})
-    )
+    writes = {b"\x00\x00\x00\x01k": b"v", b"\x00\x00\x00\x01d": None}
+    payload = encode_payload(1.5, writes, {"fruit": b"\x00\x00\x00\x01"}, [None, b"old"], keep_before=True)
     assert payload.hex(" ", 1) == (
-        "93"  # an array of three
+        "95"  # an array of five
         " cb 3f f8 00 00 00 00 00 00"  # the time, a float of eight bytes
         " 82 c4 05 00 00 00 01 6b c4 01 76 c4 05 00 00 00 01 64 c0"  # two keys, one of them deleted
         " 81 a5 66 72 75 69 74 c4 04 00 00 00 01"  # the keyspace that this commit is the first to write to
+        " c4 02 00 01"  # the first key had no value before, the second had one
+        " 92 c0 c4 03 6f 6c 64"  # and this was it
     )
     data, crc = encode_frame(ts=7, durable=6, previous=0x0A0B0C0D, salt=99, payload=payload)
     assert len(data) == FRAME_HEADER + len(payload) == 32 + len(payload)
@@ -69,7 +72,7 @@ def test_the_bytes_of_a_frame_are_those_of_the_file_format() -> None:
 
 
 def test_no_flip_of_a_single_bit_passes() -> None:
-    data, _ = encode_frame(3, 2, 1, 77, encode_payload((0.0, {b"\x00\x00\x00\x01key": b"value"}, None)))
+    data, _ = encode_frame(3, 2, 1, 77, encode_payload(0.0, {b"\x00\x00\x00\x01key": b"value"}, None, [None], False))
     for bit in range(len(data) * 8):
         flipped = bytearray(data)
         flipped[bit // 8] ^= 1 << bit % 8

@@ -63,12 +63,13 @@ def test_a_whole_log_is_clean() -> None:
     assert verdict.last_ts == 6
 
 
-def test_segments_below_the_boundary_are_obsolete() -> None:
+def test_segments_below_the_boundary_are_for_the_change_feed_only() -> None:
     scans = [segment(1, run(1, 3)), segment(2, run(4, 6)), segment(3, run(7, 8))]
     for boundary, needed in ((0, [1, 2, 3]), (2, [1, 2, 3]), (3, [2, 3]), (5, [2, 3]), (6, [3]), (8, [3])):
         verdict = verdict_on(scans, boundary)
         assert [scan.header.sequence for scan in verdict.needed if scan.header] == needed
-        assert verdict.obsolete == [scan.path for scan in scans[: 3 - len(needed)]]
+        assert [scan.path for scan in verdict.older] == [scan.path for scan in scans[: 3 - len(needed)]]
+        assert verdict.obsolete == []
 
 
 def test_a_gap_below_the_boundary_does_not_matter() -> None:

@@ -1,0 +1,52 @@
+"""A change: what one commit did to one key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from lowtide.base.codec import KEYSPACE_PREFIX
+from lowtide.log.frame import Commit
+
+Kind = Literal["insert", "update", "delete"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What commit ``ts``, at ``time`` (seconds since the epoch), did to ``key`` of ``keyspace``.
+
+    ``value`` is None for a delete; ``before`` is the value that was replaced or deleted, where it was asked for.
+
+    >>> [(change.kind, change.key) for change in store.changes(since=store.stats().last_commit - 1)]
+    [('insert', b'blueberry')]
+    """
+
+    ts: int
+    time: float
+    keyspace: str
+    key: bytes
+    kind: Kind
+    value: bytes | None
+    before: bytes | None = None
+
+
+def changes_in(
+    commit: Commit, name_of: Callable[[bytes], str], prefixes: set[bytes] | None, with_before: bool
+) -> Iterator[Change]:
+    """The changes of a commit in the keyspaces with these ``prefixes``, None for all.
+
+    The deletion of a key that did not exist is no change. A log of format 1 does not tell inserts from updates; they
+    are all shown as updates.
+    """
+    existed, before = commit.existed, commit.before
+    for index, (full_key, value) in enumerate(commit.writes.items()):
+        prefix = full_key[:KEYSPACE_PREFIX]
+        if prefixes is not None and prefix not in prefixes:
+            continue
+        there = existed is None or bool(existed[index])
+        if value is None and not there:
+            continue
+        kind: Kind = "delete" if value is None else "update" if there else "insert"
+        old = before[index] if with_before and before is not None else None
+        yield Change(commit.ts, commit.time, name_of(prefix), full_key[KEYSPACE_PREFIX:], kind, value, old)

@@ -1,0 +1,93 @@
+"""The change feed of one store, in any process: the log from one commit to another, as changes.
+
+Holds nothing back by itself; consumers do that. What is no longer in the log is said to be lost, never skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+from lowtide.errors import ChangesLost, UsageError
+from lowtide.feed.change import Change, changes_in
+from lowtide.log.cursor import LogCursor, Released, first_kept
+
+
+class Names(Protocol):
+    """Who knows the keyspaces."""
+
+    prefixes: dict[str, bytes]
+
+    def name_of(self, prefix: bytes) -> str: ...
+
+    def learn(self, names: Iterable[tuple[str, bytes]]) -> None: ...
+
+
+class Waiting(Protocol):
+    """Who can wait for the next commit, see ``Waiters``."""
+
+    def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int: ...
+
+    def wake(self) -> None: ...
+
+
+class Feed:
+    """Reads changes. ``published`` tells the last commit that may be shown."""
+
+    def __init__(
+        self,
+        log: Path,
+        store_id: bytes,
+        names: Names,
+        published: Callable[[], int],
+        waiting: Waiting,
+        check_open: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._store_id = store_id
+        self._names = names
+        self.published = published
+        self.waiting = waiting
+        self.check_open = check_open
+
+    def changes(self, since: int, until: int | None, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
+        """The changes of the commits after ``since`` up to ``until``, in commit order."""
+        self.check_open()
+        last = self.published()
+        upto = last if until is None else until
+        for name, value in (("since", since), ("until", upto)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise UsageError(f"{name} is the timestamp of a commit, a number from 0 on, not {value!r}")
+            if value > last:
+                raise UsageError(f"{name}: commit {value} does not exist yet; the last one is {last}")
+        if since < upto:
+            self.check_kept(since)
+        return self.read(since, upto, keyspaces, before)
+
+    def check_kept(self, since: int) -> None:
+        """Refuse a place whose next commit the log no longer has."""
+        kept = first_kept(self._log)
+        if since + 1 < kept:
+            raise ChangesLost(since, kept)
+
+    def read(self, since: int, upto: int, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
+        """As ``changes``, for what is known to exist."""
+        wanted = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
+        cursor = LogCursor(self._log, self._store_id, since)
+        try:
+            for commit in cursor.read(upto):
+                if commit.names is not None:
+                    self._names.learn(commit.names.items())
+                if before and commit.before is None:
+                    raise UsageError(
+                        f"commit {commit.ts} was logged without the values that it replaced: "
+                        "open the store with before_images=True to have them in later ones"
+                    )
+                prefixes = None if wanted is None else {self._names.prefixes.get(each, b"") for each in wanted}
+                yield from changes_in(commit, self._names.name_of, prefixes, before)
+                self.check_open()
+        except Released as error:
+            raise ChangesLost(error.wanted - 1, error.kept) from error
+        finally:
+            cursor.close()

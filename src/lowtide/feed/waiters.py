@@ -1,0 +1,50 @@
+"""Waiting for the next commit without looking again and again.
+
+Who writes: a waiting thread adds a gate of its own; whoever commits, or closes, takes all of them and opens them. No
+wake-up is lost: a waiter adds its gate and then looks at the last commit; a committer publishes and then looks at the
+gates. Whichever comes last sees the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class Waiters:
+    """The threads that wait for a commit. ``published`` tells the last one."""
+
+    def __init__(self, published: Callable[[], int]) -> None:
+        self._published = published
+        self.gates: deque[threading.Lock] = deque()
+        self._closed = False
+
+    def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int:
+        """Wait until there is a commit later than ``after``; returns the last one, which is no later if ``timeout``
+        seconds have passed, if it is ``stopped`` and ``wake`` called, or if nothing will be committed any more."""
+        gate = threading.Lock()
+        gate.acquire()
+        self.gates.append(gate)  # point: wait.added
+        try:
+            if self._published() <= after and not self._closed and not stopped():
+                gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+            return self._published()
+        finally:
+            with contextlib.suppress(ValueError):
+                self.gates.remove(gate)
+
+    def wake(self) -> None:
+        """Open all gates. Any thread may, also under the commit lock."""
+        while self.gates:
+            try:
+                gate = self.gates.popleft()
+            except IndexError:
+                return
+            gate.release()
+
+    def close(self) -> None:
+        """Nothing will be committed any more: wait for nothing from now on."""
+        self._closed = True
+        self.wake()

@@ -1,0 +1,62 @@
+"""Watching: the changes as they are committed, one after the other, waiting in between."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+
+from lowtide.feed.change import Change
+from lowtide.feed.feed import Feed
+
+
+class Watch:
+    """The changes after a commit, for ever; made by ``store.watch`` and ``consumer.watch``.
+
+    It reads the log at its user's own pace, so a slow user holds up nobody; one who falls behind what the log keeps
+    gets ChangesLost. Used by one thread; ``close`` may come from any other and ends the iteration.
+    """
+
+    def __init__(
+        self, feed: Feed, since: int, keyspaces: Iterable[str] | None, before: bool, timeout: float | None
+    ) -> None:
+        self._feed = feed
+        self._keyspaces = keyspaces if keyspaces is None or isinstance(keyspaces, str) else tuple(keyspaces)
+        self._before = before
+        self._timeout = timeout
+        self._upto = since
+        self._changes: Iterator[Change] = iter(())
+        self._closed = False
+        self.position = since
+        """The last commit that was shown whole: where another watch can go on."""
+
+    def __iter__(self) -> Watch:
+        return self
+
+    def __next__(self) -> Change:
+        while not self._closed:
+            for change in self._changes:
+                self.position = max(self.position, change.ts - 1)
+                return change
+            self.position = self._upto
+            last = self._feed.waiting.wait(self._upto, self._timeout, lambda: self._closed)
+            if last <= self._upto:
+                self._feed.check_open()
+                if self._timeout is not None or self._closed:
+                    break
+                continue
+            self._changes = self._feed.read(self._upto, last, self._keyspaces, self._before)
+            self._upto = last
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the iteration, also of a thread that waits in it."""
+        self._closed = True
+        self._feed.waiting.wake()
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
