@@ -41,4 +41,7 @@ class Maintenance:
     def close(self) -> None:
         """Let running work finish, and end the thread."""
         self._wishes.put(False)
-        self._thread.join()
+        if (
+            threading.current_thread() is not self._thread
+        ):  # as it is if the cyclic collector finds a dropped store here
+            self._thread.join()

@@ -11,6 +11,7 @@ import lmdb
 import pytest
 
 import lowtide
+from lowtide.upkeep.verify import verify_files
 from tests.crash.interrupts import Place, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
 from tests.support.parts import parts_of
@@ -133,3 +134,37 @@ def opened_again(path: Path) -> lowtide.Store:
     except (lowtide.Error, lmdb.Error):
         gc.collect()
         return lowtide.open(path, **SMALL)
+
+
+@pytest.mark.parametrize("work", ["verify", "compact", "backup"])
+def test_an_interrupt_anywhere_in_the_upkeep_that_a_user_asks_for_leaves_a_store_that_goes_on(
+    tmp_path: Path, work: str
+) -> None:
+    store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
+    model, tried, number = Model(), set[Place](), 0
+    calls: dict[str, Callable[[], object]] = {
+        "verify": store.verify,
+        "compact": store.compact,
+        "backup": lambda: store.backup(tmp_path / "backup"),
+    }
+    try:
+        reached = ["somewhere"]
+        while reached:
+            number += 1
+            commit(store, both(number, 600))
+            model.apply(both(number, 600))
+            reached = press(tried, calls[work])
+            where = f"after an interrupt in {reached}"
+            assert content_of(store) == model.content, where
+            in_time(store.checkpoint, where)
+            assert in_time(store.verify, where).ok, where
+            if work == "backup" and (tmp_path / "backup" / "store.json").exists():
+                assert verify_files(tmp_path / "backup").ok, where
+    except BaseException:
+        store._finalizer.detach()  # with a lock that nobody gives back, closing it at exit would not return
+        raise
+    assert len(tried) > 50, "it was hardly traced"
+    in_time(store.close)
+    assert reopened(tmp_path / "store") == model.content
+    if work == "backup":
+        assert reopened(tmp_path / "backup") == model.content

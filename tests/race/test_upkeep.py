@@ -68,9 +68,10 @@ def test_who_reads_while_the_file_is_exchanged_waits_a_moment(store: lowtide.Sto
         point = schedule.start(lambda: store.keyspace("fruit").get(b"apple"))
         scan = schedule.start(lambda: list(store.keyspace("fruit").scan()))
         assert stays_blocked(scan)
-        store.keyspace("fruit").put(b"pear", b"green")
-        assert store.keyspace("fruit").get(b"pear") == b"green"
+        commit = schedule.start(lambda: store.keyspace("fruit").put(b"pear", b"green"))
         compact.finish()
+        commit.finish()
+        assert store.keyspace("fruit").get(b"pear") == b"green"
         assert point.finish() == b"green"
         assert (b"apple", b"green") in scan.finish()
 

@@ -330,7 +330,8 @@ class Base:
 
     def clear_dead_readers(self) -> int:
         """Free the reader slots of processes that died."""
-        return int(self.env.reader_check())
+        with self._growing:  # not while the environment is being exchanged
+            return int(self.env.reader_check())
 
     def abandon(self) -> None:
         """In a forked child: never touch the environment, which belongs to the parent."""

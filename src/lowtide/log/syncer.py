@@ -36,4 +36,7 @@ class Syncer:
     def close(self) -> None:
         self._stop.set()
         self.dirty.set()
-        self._thread.join()
+        if (
+            threading.current_thread() is not self._thread
+        ):  # as it is if the cyclic collector finds a dropped store here
+            self._thread.join()

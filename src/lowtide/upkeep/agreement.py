@@ -41,6 +41,7 @@ class Agreement:
             for key, chain in copy.chains.items()
             for ts, value in versions_of(chain)
         }
+        self.before = Examination("log: what commits say was there before", "changes")
         self.base = Examination("base and log agree", "keys")
         self.chains = Examination("memory and log agree", "keys")
 
@@ -48,12 +49,34 @@ class Agreement:
         ts = commit.ts
         if ts > self._upto:
             return
+        self._check_before(commit)
         newest = self._below if ts <= self._boundary else self._above
         for key, value in commit.writes.items():
             seen = print_of(value)
             newest[key] = ts, seen
             if self._unlogged.get((key, ts), False) == seen:
                 del self._unlogged[key, ts]
+
+    def _check_before(self, commit: Commit) -> None:
+        """What a commit says of the values before it, where the log has them. The change feed tells it on."""
+        existed, before = commit.existed, commit.before
+        if existed is None:
+            return
+        where = f"log, commit {commit.ts}"
+        if len(existed) != len(commit.writes) or (before is not None and len(before) != len(commit.writes)):
+            self.before.problem(f"it has {len(commit.writes)} changes, but tells of another number", where)
+            return
+        for index, key in enumerate(commit.writes):
+            known = self._above.get(key) or self._below.get(key)
+            if known is None:
+                continue
+            self.before.examined += 1
+            ts, seen = known
+            if bool(existed[index]) != (seen is not None):
+                there = "there" if seen is not None else "not there"
+                self.before.problem(f"key {key!r} was {there} since commit {ts}, but it says otherwise", where)
+            elif before is not None and print_of(before[index]) != seen:
+                self.before.problem(f"the value of key {key!r} before it is not the one of commit {ts}", where)
 
     def compare_base(self, tables: Tables, names: dict[bytes, str], reaches: int) -> None:
         """The newest version that the log has of a key, up to the boundary, is the base's. A log that reaches only to a

@@ -133,6 +133,7 @@ def _note(running: Running) -> _Noted:
         published, segments = running.registry.published, running.log.segments()
     with contextlib.suppress(StoreFailed):  # what was published can be saved, all the more
         running.log.sync()  # what a power loss may take from the source shall not be in the backup
+    segments = running.without_released(segments)
     found = [_source(each, full=index < len(segments) - 1) for index, each in enumerate(segments)]
     return _Noted(published, found)
 

@@ -18,6 +18,7 @@ from lowtide.base.pins import PinTable
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.garbage.collector import Collector
+from lowtide.log.files import ClosedSegment
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Registry
@@ -44,6 +45,11 @@ class Running:
     exclusive: Callable[[], AbstractContextManager[None]]
     check_open: Callable[[], None]
     now: Callable[[], float]
+
+    def without_released(self, segments: list[ClosedSegment]) -> list[ClosedSegment]:
+        """The segments, without those that nobody needs and whose release was interrupted after it took the file."""
+        boundary = self.versions.boundary
+        return [each for each in segments if each.last_ts > boundary or each.path.exists()]
 
 
 @dataclass(frozen=True, slots=True)

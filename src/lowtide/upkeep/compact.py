@@ -8,7 +8,7 @@ Nobody may write meanwhile: checkpoints and sweeps are held off, other writers o
 Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
 cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
 that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
-Commits go on throughout, in memory and log, since no checkpoint takes them away until this is over.
+Commits go on likewise, in memory and log, since no checkpoint takes them away until this is over.
 
 Locks, in this order: checkpointer, collector, base (``writing``, ``steady``, ``_growing``).
 """

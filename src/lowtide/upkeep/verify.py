@@ -62,7 +62,10 @@ def verify_store(running: Running) -> Report:
         ]
         log = LogExamination(running.store_id, boundary)
         # Of a segment from before this opening only itself can tell where its frames end.
-        pieces = [Piece(each.path, each.used if each.used < each.size else None) for each in segments]
+        pieces = [
+            Piece(each.path, each.used if each.used < each.size else None)
+            for each in running.without_released(segments)
+        ]
         with open_tables(running.base) as tables:
             names = tables.names()
             agreement = Agreement(boundary, published, layers)
@@ -80,7 +83,7 @@ def verify_store(running: Running) -> Report:
         for layer in layers:
             check_layer(layer, names, memory[0], memory[1])
         agreement.compare_chains(names)
-    checks = [manifest, *log.checks, *base, agreement.base, *memory, agreement.chains]
+    checks = [manifest, *log.checks, agreement.before, *base, agreement.base, *memory, agreement.chains]
     return Report(running.path, boundary, published, tuple(each.check() for each in checks))
 
 
@@ -128,7 +131,7 @@ def _verify_directory(directory: Path) -> Report:
     except CorruptionError as error:
         base.problem(str(error), directory / "base")
         return Report(directory, 0, 0, (manifest.check(), base.check()))
-    examined = [manifest, *log.checks, *checks, agreement.base]
+    examined = [manifest, *log.checks, agreement.before, *checks, agreement.base]
     return Report(directory, boundary, last_commit, tuple(each.check() for each in examined))
 
 

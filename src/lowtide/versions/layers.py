@@ -196,8 +196,11 @@ class VersionStore:
     def freeze(self, upto: int) -> Layer:
         """Make the active layer, which holds the commits up to ``upto``, the frozen one."""
         assert self.frozen is None
+        fresh = Layer()
+        # No call between these: an interrupt comes before all of them or after. One layer as both would be checkpointed
+        # with what is committed to it later.
         self.frozen, self.frozen_upto = self.active, upto
-        self.active = Layer()
+        self.active = fresh
         self.view = (self.active, self.frozen, self.view[2])
         return self.frozen
 

@@ -14,6 +14,7 @@ SMALL: dict[str, Any] = {
     "map_size": 1 << 22,
     "checkpointer": "thread",
     "sync_interval": 1000,
+    "feed_bytes": 0,
 }
 
 

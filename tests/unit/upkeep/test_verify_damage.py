@@ -384,3 +384,22 @@ def test_a_pin_that_holds_an_unknown_keyspace_is_named(lived: Lived) -> None:
     report = lived.store.verify()
     assert unsound(report) == {PINS}
     assert "which has no name" in str(report)
+
+
+def test_a_commit_that_tells_another_past_than_the_log_is_named(lived: Lived) -> None:
+    lived.store.keyspace("fruit").put(b"last", b"two")
+    rewrite_last_commit(lived.path, lambda payload: payload.replace(b"\xc4\x01\x01", b"\xc4\x01\x00"))
+    report = lived.store.verify()
+    assert unsound(report) == {"log: what commits say was there before"}
+    assert "but it says otherwise" in str(report)
+
+
+def test_a_commit_that_tells_another_value_before_it_than_the_log_is_named(tmp_path: Path) -> None:
+    lived = live_in(tmp_path / "images", before_images=True)
+    lived.store.keyspace("fruit").put(b"last", b"two")
+    assert lived.store.verify().ok
+    rewrite_last_commit(lived.path, lambda payload: payload.replace(b"one", b"0ne"))
+    report = lived.store.verify()
+    assert unsound(report) == {"log: what commits say was there before"}
+    assert "before it is not the one of commit" in str(report)
+    lived.close()
