@@ -283,9 +283,9 @@ class Parts:
     def keyspace(self, name: str) -> Keyspace:
         return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
-        self.checkpointer.run()
+        self.checkpointer.run(hurry=hurry)
 
     def collect(self) -> int:
         self.check_open()

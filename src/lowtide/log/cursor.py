@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lowtide.errors import CorruptionError, Error
-from lowtide.log.frame import FRAME_HEADER, Commit, frame_at, frame_length
+from lowtide.log.frame import FRAME_HEADER, Commit, frame_at, peek
 from lowtide.log.reader import decode
 from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_paths, sequence_of
 
@@ -60,21 +60,21 @@ class LogCursor:
         """The next commit of this segment; None if it has no further one. A marker is passed over."""
         if self._map is None or self._header is None:
             return None
-        while True:
-            length = frame_length(self._map[self._offset : self._offset + FRAME_HEADER])
-            if length is None:
-                return None
+        while (seen := peek(self._map, self._offset)) is not None:
+            length, crc, ts = seen
+            if ts <= self.position and ts == self._ts + (length > FRAME_HEADER):
+                # On the way to where the cursor stands: not checked, but the frame after it is, and chains to it.
+                self._offset += length
+                self._crc, self._ts = crc, ts
+                continue
             frame = frame_at(self._map[self._offset : self._offset + length], 0, self._header.salt)
-            expected = self._ts + 1 if length > FRAME_HEADER else self._ts
-            if frame is None or frame.previous != self._crc or frame.ts != expected:
+            if frame is None or frame.previous != self._crc or frame.ts != self._ts + 1 or not frame.payload:
                 return None
             self._offset += length
             self._crc, self._ts = frame.crc, frame.ts
             self.bytes += length
-            if frame.payload and frame.ts <= self.position:
-                continue  # on the way to where the cursor stands
-            if frame.payload:
-                return decode(self._path, frame)
+            return decode(self._path, frame)
+        return None
 
     def _open(self, wanted: int) -> None:
         """Go to the segment that should have commit ``wanted``."""
@@ -99,6 +99,11 @@ class LogCursor:
             self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1
             return
         raise Released(wanted, first)
+
+    def pause(self) -> None:
+        """Let go of a segment that was deleted meanwhile; keep the place in one that is still there."""
+        if self._map is not None and not self._path.exists():
+            self.close()
 
     def close(self) -> None:
         """Let go of the segment; the cursor can be used again."""

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from mmap import mmap
 from struct import Struct
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -21,6 +23,8 @@ _HEAD = Struct("<4sI")
 _BODY = Struct("<IIQQ")
 FRAME_HEADER = _HEAD.size + _BODY.size
 _PREVIOUS = _HEAD.size + 4
+
+Buffer: TypeAlias = "bytes | mmap"
 
 Writes = dict[bytes, bytes | None]
 """What a commit changes: full key to value, or None for a deletion."""
@@ -91,11 +95,16 @@ def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes
     return _HEAD.pack(MAGIC, crc) + body, crc
 
 
-def frame_length(header: bytes) -> int | None:
-    """The bytes that the frame with this header has in all; None if it is no frame's."""
-    if len(header) < FRAME_HEADER or not header.startswith(MAGIC):
+_WHOLE = Struct("<4sIIIQQ")
+
+
+def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
+    """What the header at ``offset`` says, unchecked: the bytes of the whole frame, its checksum and its timestamp; None if
+    it is no frame's."""
+    if offset + FRAME_HEADER > len(data):
         return None
-    return FRAME_HEADER + int(_BODY.unpack_from(header, _HEAD.size)[0])
+    magic, crc, length, _, ts, _ = _WHOLE.unpack_from(data, offset)
+    return (FRAME_HEADER + length, crc, ts) if magic == MAGIC else None
 
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
