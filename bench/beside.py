@@ -232,8 +232,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     console.print(table)
     for title, (reached, taken) in pins.items():
         console.print(
-            f"Owner with {title}: a request of another process is answered within {median(reached) * 1e3:.1f} ms (longest "
-            f"{max(reached) * 1e3:.0f}), a fresh pin is there after {median(taken) * 1e3:.0f} ms (longest {max(taken) * 1e3:.0f})."
+            f"Owner with {title}: a request of another process is answered within {median(reached) * 1e3:.1f} ms "
+            f"(longest {max(reached) * 1e3:.0f}), a fresh pin is there after {median(taken) * 1e3:.0f} ms "
+            f"(longest {max(taken) * 1e3:.0f})."
         )
     for title, (made, seen, middle, late) in feed.items():
         console.print(

@@ -76,6 +76,8 @@ class Checkpointer:
         self._retained_from = retained_from
         self._busy = threading.Lock()
         self._helper = Helper()
+        self._starts_at = self._ends_at = log.place
+        """Where in the log the commits of the layer that is frozen, or will be next, begin; and where those end."""
         self._hurry = False
         self._pause = 0.0
         self._not_before = 0.0
@@ -127,6 +129,7 @@ class Checkpointer:
         if layer is None:
             with self._exclusive():
                 self.due_at = self._log.appended + self._options.checkpoint_bytes
+                self._ends_at = self._log.place
                 layer = self._versions.freeze(self._published())
         upto = self._versions.frozen_upto
         self._log.sync()
@@ -142,6 +145,7 @@ class Checkpointer:
         self._base.history_below = max(self._base.history_below, upto)
         self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
+        self._starts_at = self._ends_at
         self._applied(live)
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
@@ -174,6 +178,7 @@ class Checkpointer:
             self._store_id,
             target.boundary,
             target.upto,
+            self._starts_at,
             self._options.collector,
             self._sample(target.upto)[0].live,
         )

@@ -14,11 +14,11 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lowtide.errors import CorruptionError, Error
-from lowtide.log.frame import FRAME_HEADER, Commit, frame_at, peek
-from lowtide.log.reader import decode
-from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_paths, sequence_of
+from lowtide.log.frame import FRAME_HEADER, Commit, decode, frame_at, peek
+from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_path, segment_paths, sequence_of
 
 
 class Released(Error):
@@ -30,10 +30,18 @@ class Released(Error):
         super().__init__(f"commit {wanted} is no longer in the log, which begins with commit {kept}")
 
 
-class LogCursor:
-    """Stands behind commit ``position``."""
+class Place(NamedTuple):
+    """Where a commit ends: the segment's number, the offset behind its frame, and its checksum."""
 
-    def __init__(self, directory: Path, store_id: bytes, position: int) -> None:
+    sequence: int
+    offset: int
+    crc: int
+
+
+class LogCursor:
+    """Stands behind commit ``position``, which ends at ``place`` if that is known."""
+
+    def __init__(self, directory: Path, store_id: bytes, position: int, place: Place | None = None) -> None:
         self._directory = directory
         self._store_id = store_id
         self.position = position
@@ -45,6 +53,8 @@ class LogCursor:
         self._offset = 0
         self._crc = 0
         self._ts = 0
+        if place is not None:
+            self._open_at(place)
 
     def read(self, upto: int) -> Iterator[Commit]:
         """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
@@ -73,8 +83,21 @@ class LogCursor:
             self._offset += length
             self._crc, self._ts = frame.crc, frame.ts
             self.bytes += length
-            return decode(self._path, frame)
+            return decode(self._path, frame, self._offset - length)
         return None
+
+    def _open_at(self, place: Place) -> None:
+        """Go to ``place``, if its segment is still there."""
+        path = segment_path(self._directory, place.sequence)
+        found = _map(path)
+        if found is None:
+            return
+        header, mapped = found
+        if header.store_id == self._store_id and header.sequence == place.sequence:
+            self._path, self._header, self._map = path, header, mapped
+            self._offset, self._crc, self._ts = place.offset, place.crc, self.position
+        else:
+            mapped.close()
 
     def _open(self, wanted: int) -> None:
         """Go to the segment that should have commit ``wanted``."""
@@ -93,7 +116,7 @@ class LogCursor:
                 continue
             if self._header is not None and header == self._header:
                 mapped.close()
-                raise CorruptionError(path, f"commit {wanted} was published, but is not in the log")
+                raise CorruptionError(path, f"commit {wanted} is missing from the log")
             self.close()
             self._path, self._header, self._map = path, header, mapped
             self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1

@@ -24,7 +24,7 @@ from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.log.disk import Disk
 from lowtide.log.files import ClosedSegment
-from lowtide.log.reader import decode
+from lowtide.log.frame import decode
 from lowtide.log.segment import (
     HEADER_SIZE,
     Header,
