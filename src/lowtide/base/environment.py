@@ -88,8 +88,7 @@ class Base:
             self.meta = table(b"meta")
 
     def take_over(self) -> None:
-        """From a base that is only read to the owner's: it may be grown, and only what is old needs the history."""
-        self._may_grow = True
+        """From a base that is only read to the owner's: only what is old needs the history."""
         self.history_below = self.read_boundary() or 0
 
     # Reading
