@@ -37,7 +37,8 @@ _table: dict[tuple[int, int], _Open] = {}
 
 
 def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool = False) -> Base:
-    """The base in ``directory``, opened if this process does not have it open. Only an owner may grow its map."""
+    """The base in ``directory``, opened if this process does not have it open. Who takes a pin may have to
+    grow its map; LMDB tells the other processes."""
     with _lock:
         key = _identity(directory)
         entry = _table.get(key)
@@ -47,7 +48,7 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
         if entry is None:
             hold = None if owner else SharedUse(directory)  # before the file is opened: it must not be exchanged then
             try:
-                entry = _Open(Base(directory, map_size, create=create, may_grow=owner), hold=hold)
+                entry = _Open(Base(directory, map_size, create=create), hold=hold)
             except BaseException:
                 if hold is not None:
                     hold.close()

@@ -12,11 +12,13 @@ handler runs in its connection's thread, so one that waits keeps nobody else fro
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,12 @@ from lowtide.errors import Error
 from lowtide.messages import receive, send
 
 logger = logging.getLogger("lowtide")
+
+_LONGEST_ASK = 1 << 20
+"""Bytes of the longest message that is listened to: none that is meant is nearly as long."""
+
+_PATIENCE, _PAUSE = 1.0, 0.005
+"""Seconds for which an address is waited for that is still taken: the owner before this one is just closing it."""
 
 Handler = Callable[..., Any]
 """Called with the arguments of a message; returns plain values."""
@@ -82,7 +90,7 @@ class Service:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection.makefile("rwb") as stream:
-                while (data := receive(stream)) is not None:
+                while (data := receive(stream, _LONGEST_ASK)) is not None:
                     send(stream, msgspec.msgpack.encode(self._answer(data), enc_hook=str))
         except (OSError, ValueError):
             pass  # the other end, or this one, was closed
@@ -141,7 +149,15 @@ def is_trusted(connection: socket.socket) -> bool:
 def _listen(directory: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(socket_address(directory))
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                listener.bind(socket_address(directory))
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
         listener.listen(64)
         return listener
     except BaseException:

@@ -95,7 +95,7 @@ def open_files(path: Path, options: Options) -> Opened:
         _resume(log, options.disk, path / "log", verdict, boundary)
         log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
-        Leases(base, options.clock.time).expire()
+        Leases(base, options.clock.time, owner=True).expire()
         _sweep(base, last_ts)
         if written_by != FORMAT:
             _write_manifest(path, store_id, options.disk)
