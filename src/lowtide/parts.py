@@ -161,6 +161,8 @@ class Parts:
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         self._service = Service(path, handlers(self))
+        undo.callback(self._service.close)
+        self._service.start()
 
     # What the parts ask of each other
 
