@@ -80,7 +80,7 @@ def test_what_is_no_commit_is_refused_at_once(store: lowtide.Store, arguments: d
 def test_values_before_that_were_not_logged_are_refused_with_what_to_do(open_store: OpenStore) -> None:
     store = open_store()
     fill(store, 2)
-    with pytest.raises(lowtide.UsageError, match="commit 1 was logged without .* before_images=True"):
+    with pytest.raises(lowtide.UsageError, match=r"commit 1 was logged without .* before_images=True"):
         list(store.changes(before=True))
     store.close()
     store = open_store(before_images=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 
 import pytest
 
@@ -178,8 +179,8 @@ def test_every_watch_of_many_sees_every_commit_once_beside_many_writers(store: l
             store.keyspace("fruit").put(b"%d %d" % (number, turn), b"")
 
     with Schedule() as schedule:
-        watching = [schedule.start(lambda watch=store.watch(): follow(watch)) for _ in range(3)]
-        writing = [schedule.start(lambda number=number: write(number)) for number in range(writers)]
+        watching = [schedule.start(partial(follow, store.watch())) for _ in range(3)]
+        writing = [schedule.start(partial(write, number)) for number in range(writers)]
         for step in writing:
             step.finish()
         assert [each.finish() for each in watching] == [list(range(1, commits * writers + 1))] * 3
