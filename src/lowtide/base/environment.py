@@ -250,6 +250,15 @@ class Base:
         """The keyspaces with their prefixes."""
         return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
 
+    def named_upto(self) -> tuple[int, list[tuple[str, bytes]]]:
+        """The boundary, and the keyspaces of the commits up to it."""
+        return self.read(
+            lambda txn: (
+                self.boundary_in(txn) or 0,
+                [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)],
+            )
+        )
+
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():
             txn.put(name.encode(), prefix, db=self.keyspaces)

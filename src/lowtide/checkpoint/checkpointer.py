@@ -100,6 +100,8 @@ class Checkpointer:
                 wanted = self._published() if upto is None else upto
                 while self._versions.boundary < wanted:
                     self._once()
+                # Also if nothing was to be done: a consumer may have come further, or gone, since the last one.
+                self._log.release(self._retained_from(self._versions.boundary))
             except Exception as error:
                 self._note_failure(error)
                 raise
@@ -149,7 +151,6 @@ class Checkpointer:
         self._applied(live)
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
-        self._log.release(self._retained_from(upto))
 
     def _apply(self, layer: Layer, target: Target) -> Applied:
         """Apply ``layer``, in the helper process if that is preferred and to be had."""

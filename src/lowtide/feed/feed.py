@@ -12,6 +12,7 @@ from typing import Protocol
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
 from lowtide.log.cursor import LogCursor, Released, first_kept
+from lowtide.log.frame import Commit
 
 
 class Names(Protocol):
@@ -33,7 +34,12 @@ class Waiting(Protocol):
 
 
 class Feed:
-    """Reads changes. ``published`` tells the last commit that may be shown."""
+    """Reads changes. ``published`` tells the last commit that may be shown.
+
+    ``saved``, for who does not give out the names of the keyspaces, tells those in the base, and the boundary. Commits
+    carry new names with them, so who reads on knows them all; ``_named`` is the commit up to which they are known. Any
+    thread may write it, since what it says stays true.
+    """
 
     def __init__(
         self,
@@ -43,6 +49,7 @@ class Feed:
         published: Callable[[], int],
         waiting: Waiting,
         check_open: Callable[[], None],
+        saved: Callable[[], tuple[int, Iterable[tuple[str, bytes]]]] | None = None,
     ) -> None:
         self._log = log
         self._store_id = store_id
@@ -50,6 +57,8 @@ class Feed:
         self.published = published
         self.waiting = waiting
         self.check_open = check_open
+        self._saved = saved
+        self._named = 0
 
     def changes(self, since: int, until: int | None, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
         """The changes of the commits after ``since`` up to ``until``, in commit order."""
@@ -78,7 +87,30 @@ class Feed:
 
     def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool) -> FeedReader:
         """What reads on from ``since``, again and again."""
+        self._learn_names(since)
         return FeedReader(self, LogCursor(self._log, self._store_id, since), keyspaces, before)
+
+    def learn(self, commit: Commit) -> None:
+        """Take over the names that a commit carries."""
+        if commit.names is not None:
+            self.names.learn(commit.names.items())
+        if self._named == commit.ts - 1:
+            self._named = commit.ts
+
+    def _learn_names(self, upto: int) -> None:
+        """Know the keyspaces of all commits up to ``upto``, from the base, and from the log above it."""
+        while self._saved is not None and self._named < upto:
+            boundary, names = self._saved()
+            self.names.learn(names)
+            self._named = boundary
+            cursor = LogCursor(self._log, self._store_id, boundary)
+            try:
+                for commit in cursor.read(upto):
+                    self.learn(commit)
+            except Released:
+                continue  # the base has come further meanwhile
+            finally:
+                cursor.close()
 
 
 class FeedReader:
@@ -95,8 +127,7 @@ class FeedReader:
         names = self._feed.names
         try:
             for commit in self._cursor.read(upto):
-                if commit.names is not None:
-                    names.learn(commit.names.items())
+                self._feed.learn(commit)
                 if self._before and commit.before is None:
                     raise UsageError(
                         f"commit {commit.ts} was logged without the values that it replaced: "

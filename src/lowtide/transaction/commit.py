@@ -186,6 +186,7 @@ class Committer:
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
+                self._after_commit()
                 raise
         finally:
             for request in group:
@@ -229,6 +230,7 @@ class Committer:
         except BaseException as error:
             self._abort([request], [request] if log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
+                self._after_commit()
                 raise
         finally:
             request.done = True
@@ -279,14 +281,17 @@ class Committer:
             accepted.append(request)
 
     def _tell_again(self, request: Request, accepted: list[Request]) -> None:
-        """Say anew what was there before a request that is not validated: under the lock, after ``accepted``."""
-        if request.encode is None:
-            return
-        earlier: Writes = {}
+        """Say anew what was there before a request that is not validated, under the lock and after ``accepted``, if any
+        of its keys was changed since it looked. What the base holds is not asked: a deletion leaves no trace there."""
+        writes, seen, earlier = request.writes, request.seen, Writes()
         for each in accepted:
-            earlier.update(each.writes)
-        latest = self._latest
-        request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in request.writes])
+            if not each.writes.keys().isdisjoint(writes.keys()):
+                earlier.update(each.writes)
+        if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
+            return
+        if request.encode is not None:
+            latest = self._latest
+            request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in writes])
 
     def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
         self.conflicts += 1
