@@ -1,4 +1,4 @@
-"""The change feed, replayed over nothing, gives the store: at every commit, at every level, whatever goes on beside it."""
+"""The change feed, replayed over nothing, gives the store: at every commit, whatever goes on beside it."""
 
 from __future__ import annotations
 
