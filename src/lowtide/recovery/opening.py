@@ -5,6 +5,7 @@ Recovery is a checkpoint of what the log holds above the boundary, made by the s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -287,7 +288,9 @@ def retained_from(log: LogWriter, base: Base, options: Options, boundary: int) -
     full = log.full_segments
     if not full:
         return 0
-    oldest = _header_of(full[0].path)
+    oldest = None
+    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+        oldest = _header_of(full[0].path)
     kept = oldest.first_ts if oldest is not None else 0
     positions = [row.position for _, row in base.read(base.consumers.all) if row.position + 1 >= kept]
     retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)

@@ -226,7 +226,7 @@ def test_a_published_commit_that_is_not_in_the_log_is_damage_and_not_passed_over
     append(log, b"one", b"two")
     cursor = cursor_at(tmp_path, 0)
     for _ in range(2):
-        with pytest.raises(CorruptionError, match="commit 3 was published"):
+        with pytest.raises(CorruptionError, match="commit 3 is missing"):
             list(cursor.read(3))
     assert cursor.position == 2
 
