@@ -217,7 +217,12 @@ class Store:
         return self._parts.consumers.get(name, since)
 
     def consumers(self) -> list[ConsumerState]:
-        """The named consumers, how far they have come, and whether they lost their place."""
+        """The named consumers, how far they have come, and whether they lost their place.
+
+        >>> mirror = store.consumer("mirror", since=0)
+        >>> [(consumer.name, consumer.position, consumer.lost) for consumer in store.consumers()]
+        [('mirror', 0, False)]
+        """
         self._parts.check_open()
         return self._parts.consumers.all()
 
