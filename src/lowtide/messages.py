@@ -23,11 +23,14 @@ def send(stream: Stream, data: bytes) -> None:
     stream.flush()
 
 
-def receive(stream: Stream) -> bytes | None:
-    """The next message; None when the other end is gone."""
+def receive(stream: Stream, limit: int | None = None) -> bytes | None:
+    """The next message; None when the other end is gone. A ValueError, before anything is read, if it says that it is
+    longer than ``limit``."""
     head = stream.read(_LENGTH.size)
     if head is None or len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
+    if limit is not None and length > limit:
+        raise ValueError(f"a message of {length} bytes is too long; {limit} are allowed")
     data = stream.read(length)
     return data if data is not None and len(data) == length else None

@@ -49,9 +49,9 @@ Pins = list[tuple[str, PinRow]]
 class Parts:
     """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
 
-    def __init__(self, path: Path, options: Options) -> None:
+    def __init__(self, path: Path, options: Options, *, passing: bool = False) -> None:
         self._options = options
-        self._ownership = Ownership(path / LOCK)
+        self._ownership = Ownership(path / LOCK, passing=passing)
         self._given_back = False
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
@@ -125,7 +125,10 @@ class Parts:
             options.snapshot_origins,
         )
         self.pinning = Pinning(
-            self.engine, Leases(self.base, options.clock.time), lambda ts: self.checkpointer.run(upto=ts)
+            self.engine,
+            Leases(self.base, options.clock.time, owner=True),
+            lambda ts: self.checkpointer.run(upto=ts),
+            self.pins_changed,
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
@@ -155,7 +158,11 @@ class Parts:
         self._autocommit = Autocommit(self.engine)
         self._page = Page(path, opened.store_id, owner=True)
         self._page.publish(opened.last_ts)
+        if self.base.count_history():
+            self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         self._service = Service(path, handlers(self))
+        undo.callback(self._service.close)
+        self._service.start()
 
     # What the parts ask of each other
 
@@ -283,9 +290,9 @@ class Parts:
     def keyspace(self, name: str) -> Keyspace:
         return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
-        self.checkpointer.run()
+        self.checkpointer.run(hurry=hurry)
 
     def collect(self) -> int:
         self.check_open()

@@ -22,11 +22,18 @@ At = int | str | Pin
 
 
 class Pinning:
-    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``depth`` tells how far up
-    the stack the user's line is."""
+    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``look_everywhere`` has
+    the whole history looked through for garbage; ``depth`` tells how far up the stack the user's line is."""
 
-    def __init__(self, engine: Engine, leases: Leases, checkpoint: Callable[[int], object]) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        leases: Leases,
+        checkpoint: Callable[[int], object],
+        look_everywhere: Callable[[], object],
+    ) -> None:
         self._engine = engine
+        self._look_everywhere = look_everywhere
         self._checkpoint = checkpoint
         self.leases = leases
 
@@ -58,6 +65,11 @@ class Pinning:
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, self._engine.released)
 
+    def renew(self, name: str, ttl: float | None) -> Pin:
+        """Let a pin live for longer, whoever took it."""
+        check_name(name)
+        return self._handle(name, self.leases.renew(name, None, ttl))
+
     def unpin(self, name: str) -> bool:
         """Remove a pin; false if there is none of this name."""
         check_name(name)
@@ -72,30 +84,34 @@ class Pinning:
         return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
 
     def expire(self) -> None:
-        """Remove the pins whose time is over, and have what they held collected."""
+        """Remove the pins whose time is over, and have what they held collected; also what was held by pins that other
+        processes removed, even if they died before they could say so."""
         for row in self.leases.expire():
             self._engine.released(row.ts)
+        if self.leases.removed_elsewhere():
+            self._look_everywhere()
 
     def snapshot(self, at: At | None, depth: int) -> Snapshot:
         """A snapshot of the last commit, of a pin, or of a timestamp that is held. It holds by itself from then on."""
         if at is None:
             return Snapshot(self._engine, None, depth + 1)
-        ts = at if isinstance(at, int) else self._pin_at(at).ts
-        stands_on: list[PinRow] = []
+        if isinstance(at, int):
+            try:
+                return Snapshot(self._engine, at, depth + 1)
+            except SnapshotExpired:
+                pass  # no snapshot holds all of it; a pin may
+        name, row = self._pin_at(at)
 
         def pinned() -> bool:
-            stands_on.append(self._pin_at(at))
+            self.leases.find(name, row.id)  # the very same: another one of this name may lie elsewhere
             return True
 
-        snapshot = Snapshot(self._engine, ts, depth + 1, pinned=pinned)
-        if stands_on:
-            snapshot.keyspaces = stands_on[0].keyspaces
-        return snapshot
+        return Snapshot(self._engine, row.ts, depth + 1, pinned=pinned, keyspaces=row.keyspaces)
 
-    def _pin_at(self, at: At) -> PinRow:
+    def _pin_at(self, at: At) -> tuple[str, PinRow]:
         """The living pin that is meant."""
         if isinstance(at, Pin):
-            return self.leases.find(at.name, at.id)
+            return at.name, self.leases.find(at.name, at.id)
         if isinstance(at, str):
-            return self.leases.find(at)
-        return self.leases.holder_of(at)[1]
+            return at, self.leases.find(at)
+        return self.leases.holder_of(at)

@@ -33,7 +33,7 @@ class Serves(Protocol):
     @property
     def running(self) -> Running: ...
 
-    def checkpoint(self) -> None: ...
+    def checkpoint(self, *, hurry: bool = False) -> None: ...
 
     def collect(self) -> int: ...
 
@@ -51,7 +51,7 @@ def handlers(parts: Serves) -> dict[str, Handler]:
     """The operations."""
 
     def checkpoint() -> int:
-        parts.checkpoint()
+        parts.checkpoint(hurry=True)
         return parts.running.versions.boundary
 
     return {

@@ -206,7 +206,7 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, "exact", ())
+        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
         helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint

@@ -6,7 +6,7 @@
     keyspaces   name -> prefix of its full keys
     pins        see pins
     consumers   see consumers
-    meta        "boundary" -> ts; "store" -> id of the store
+    meta        "boundary" -> ts; "store" -> id of the store; "unpinned", see pins
 
 Who writes: one write transaction at a time, begun by the maintenance thread, by recovery, by a helper process, or, for
 pins and consumers only, by any process; LMDB itself keeps them apart. Readers take no lock. An LMDB read transaction
@@ -61,6 +61,8 @@ class Base:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
+        self.abandoned = False
+        """Whether this is a forked child's copy of its parent's base."""
         _opened.add(self)
         self.writing = threading.Lock()
         self.steady = threading.RLock()
@@ -72,6 +74,7 @@ class Base:
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        self._file = (self.directory / "data.mdb").stat()
         with self.env.begin(write=True) as txn:
 
             def table(name: bytes, **flags: bool) -> lmdb._Database:
@@ -85,9 +88,12 @@ class Base:
             self.consumers = ConsumerTable(table(b"consumers"))
             self.meta = table(b"meta")
 
+    def is_of(self, data: Path) -> bool:
+        """Whether ``data`` is the very file that this is open on."""
+        return os.path.samestat(self._file, data.stat())
+
     def take_over(self) -> None:
-        """From a base that is only read to the owner's: it may be grown, and only what is old needs the history."""
-        self._may_grow = True
+        """From a base that is only read to the owner's: only what is old needs the history."""
         self.history_below = self.read_boundary() or 0
 
     # Reading
@@ -253,6 +259,8 @@ class Base:
 
         A helper process must not grow the map under its owner: there MapFullError goes to the caller.
         """
+        if self.abandoned:
+            self._refuse()  # before the lock, which a thread of the parent may have held
         with self.writing:
             return self._write(change)
 
@@ -335,13 +343,15 @@ class Base:
 
     def abandon(self) -> None:
         """In a forked child: never touch the environment, which belongs to the parent."""
-        self.closed = True
+        self.closed = self.abandoned = True
         self._begin = self._refuse
 
     def _refuse(self, *arguments: object, **named: object) -> NoReturn:
         raise UsageError("this store was opened before a fork; use it in the parent")
 
     def close(self) -> None:
+        if self.abandoned:
+            return  # closing would free the parent's slots in the table of readers
         with self.steady:
             self.closed = True
             self.env.close()

@@ -46,7 +46,7 @@ class Feed:
     ) -> None:
         self._log = log
         self._store_id = store_id
-        self._names = names
+        self.names = names
         self.published = published
         self.waiting = waiting
         self.check_open = check_open
@@ -63,7 +63,7 @@ class Feed:
                 raise UsageError(f"{name}: commit {value} does not exist yet; the last one is {last}")
         if since < upto:
             self.check_kept(since)
-        return self.read(since, upto, keyspaces, before)
+        return self.reader(since, keyspaces, before).read(upto)
 
     def check_since(self, since: int) -> int:
         """``since``, if changes can be read from there on."""
@@ -76,23 +76,37 @@ class Feed:
         if since + 1 < kept:
             raise ChangesLost(since, kept)
 
-    def read(self, since: int, upto: int, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
-        """As ``changes``, for what is known to exist."""
-        wanted = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
-        cursor = LogCursor(self._log, self._store_id, since)
+    def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool) -> FeedReader:
+        """What reads on from ``since``, again and again."""
+        return FeedReader(self, LogCursor(self._log, self._store_id, since), keyspaces, before)
+
+
+class FeedReader:
+    """Reads changes from where it stands. Used by one thread at a time."""
+
+    def __init__(self, feed: Feed, cursor: LogCursor, keyspaces: Iterable[str] | None, before: bool) -> None:
+        self._feed = feed
+        self._cursor = cursor
+        self._keyspaces = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
+        self._before = before
+
+    def read(self, upto: int) -> Iterator[Change]:
+        """The changes up to commit ``upto``, which is known to exist. To be read to its end, or not gone on with."""
+        names = self._feed.names
         try:
-            for commit in cursor.read(upto):
+            for commit in self._cursor.read(upto):
                 if commit.names is not None:
-                    self._names.learn(commit.names.items())
-                if before and commit.before is None:
+                    names.learn(commit.names.items())
+                if self._before and commit.before is None:
                     raise UsageError(
                         f"commit {commit.ts} was logged without the values that it replaced: "
                         "open the store with before_images=True to have them in later ones"
                     )
-                prefixes = None if wanted is None else {self._names.prefixes.get(each, b"") for each in wanted}
-                yield from changes_in(commit, self._names.name_of, prefixes, before)
-                self.check_open()
+                wanted = self._keyspaces
+                prefixes = None if wanted is None else {names.prefixes.get(each, b"") for each in wanted}
+                yield from changes_in(commit, names.name_of, prefixes, self._before)
+                self._feed.check_open()
         except Released as error:
             raise ChangesLost(error.wanted - 1, error.kept) from error
         finally:
-            cursor.close()
+            self._cursor.pause()

@@ -20,8 +20,7 @@ class Watch:
         self, feed: Feed, since: int, keyspaces: Iterable[str] | None, before: bool, timeout: float | None
     ) -> None:
         self._feed = feed
-        self._keyspaces = keyspaces if keyspaces is None or isinstance(keyspaces, str) else tuple(keyspaces)
-        self._before = before
+        self._reader = feed.reader(since, keyspaces, before)
         self._timeout = timeout
         self._upto = since
         self._changes: Iterator[Change] = iter(())
@@ -44,7 +43,7 @@ class Watch:
                 if self._timeout is not None or self._closed:
                     break
                 continue
-            self._changes = self._feed.read(self._upto, last, self._keyspaces, self._before)
+            self._changes = self._reader.read(last)
             self._upto = last
         raise StopIteration
 

@@ -14,11 +14,11 @@ import mmap
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 from lowtide.errors import CorruptionError, Error
-from lowtide.log.frame import FRAME_HEADER, Commit, frame_at, frame_length
-from lowtide.log.reader import decode
-from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_paths, sequence_of
+from lowtide.log.frame import FRAME_HEADER, Commit, decode, frame_at, peek
+from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_path, segment_paths, sequence_of
 
 
 class Released(Error):
@@ -30,10 +30,18 @@ class Released(Error):
         super().__init__(f"commit {wanted} is no longer in the log, which begins with commit {kept}")
 
 
-class LogCursor:
-    """Stands behind commit ``position``."""
+class Place(NamedTuple):
+    """Where a commit ends: the segment's number, the offset behind its frame, and its checksum."""
 
-    def __init__(self, directory: Path, store_id: bytes, position: int) -> None:
+    sequence: int
+    offset: int
+    crc: int
+
+
+class LogCursor:
+    """Stands behind commit ``position``, which ends at ``place`` if that is known."""
+
+    def __init__(self, directory: Path, store_id: bytes, position: int, place: Place | None = None) -> None:
         self._directory = directory
         self._store_id = store_id
         self.position = position
@@ -45,6 +53,8 @@ class LogCursor:
         self._offset = 0
         self._crc = 0
         self._ts = 0
+        if place is not None:
+            self._open_at(place)
 
     def read(self, upto: int) -> Iterator[Commit]:
         """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
@@ -60,21 +70,34 @@ class LogCursor:
         """The next commit of this segment; None if it has no further one. A marker is passed over."""
         if self._map is None or self._header is None:
             return None
-        while True:
-            length = frame_length(self._map[self._offset : self._offset + FRAME_HEADER])
-            if length is None:
-                return None
+        while (seen := peek(self._map, self._offset)) is not None:
+            length, crc, ts = seen
+            if ts <= self.position and ts == self._ts + (length > FRAME_HEADER):
+                # On the way to where the cursor stands: not checked, but the frame after it is, and chains to it.
+                self._offset += length
+                self._crc, self._ts = crc, ts
+                continue
             frame = frame_at(self._map[self._offset : self._offset + length], 0, self._header.salt)
-            expected = self._ts + 1 if length > FRAME_HEADER else self._ts
-            if frame is None or frame.previous != self._crc or frame.ts != expected:
+            if frame is None or frame.previous != self._crc or frame.ts != self._ts + 1 or not frame.payload:
                 return None
             self._offset += length
             self._crc, self._ts = frame.crc, frame.ts
             self.bytes += length
-            if frame.payload and frame.ts <= self.position:
-                continue  # on the way to where the cursor stands
-            if frame.payload:
-                return decode(self._path, frame)
+            return decode(self._path, frame, self._offset - length)
+        return None
+
+    def _open_at(self, place: Place) -> None:
+        """Go to ``place``, if its segment is still there."""
+        path = segment_path(self._directory, place.sequence)
+        found = _map(path)
+        if found is None:
+            return
+        header, mapped = found
+        if header.store_id == self._store_id and header.sequence == place.sequence:
+            self._path, self._header, self._map = path, header, mapped
+            self._offset, self._crc, self._ts = place.offset, place.crc, self.position
+        else:
+            mapped.close()
 
     def _open(self, wanted: int) -> None:
         """Go to the segment that should have commit ``wanted``."""
@@ -93,12 +116,17 @@ class LogCursor:
                 continue
             if self._header is not None and header == self._header:
                 mapped.close()
-                raise CorruptionError(path, f"commit {wanted} was published, but is not in the log")
+                raise CorruptionError(path, f"commit {wanted} is missing from the log")
             self.close()
             self._path, self._header, self._map = path, header, mapped
             self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1
             return
         raise Released(wanted, first)
+
+    def pause(self) -> None:
+        """Let go of a segment that was deleted meanwhile; keep the place in one that is still there."""
+        if self._map is not None and not self._path.exists():
+            self.close()
 
     def close(self) -> None:
         """Let go of the segment; the cursor can be used again."""

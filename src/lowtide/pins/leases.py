@@ -17,19 +17,40 @@ from collections.abc import Callable, Iterable
 import lmdb
 import msgspec
 
+from lowtide.base.codec import decode_ts, encode_ts
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow, new_id
 from lowtide.errors import SnapshotExpired, UsageError
 
 _MAX_NAME = 200
+_UNPINNED = b"unpinned"
 
 
 class Leases:
-    """The pins of one base. Holds no state but the base: LMDB keeps processes and threads apart."""
+    """The pins of one base. LMDB keeps processes and threads apart.
 
-    def __init__(self, base: Base, time: Callable[[], float]) -> None:
+    Whoever removes a pin and is not the ``owner`` of the store counts that in the base, in the same transaction: the
+    owner learns of it even if the remover dies at once. ``_seen`` is how far the owner has looked; its monitor and its
+    maintenance ask, and one look too many does no harm.
+    """
+
+    def __init__(self, base: Base, time: Callable[[], float], *, owner: bool = False) -> None:
         self._base = base
         self._time = time
+        self._owner = owner
+        self._seen = base.read(self._removals)
+
+    def _removals(self, txn: lmdb.Transaction[bytes]) -> int:
+        count = txn.get(_UNPINNED, db=self._base.meta)
+        return decode_ts(count) if count is not None else 0
+
+    def _count_removal(self, txn: lmdb.Transaction[bytes]) -> None:
+        txn.put(_UNPINNED, encode_ts(self._removals(txn) + 1), db=self._base.meta)
+
+    def removed_elsewhere(self) -> bool:
+        """For the owner: whether others removed pins since this was last asked."""
+        seen, self._seen = self._seen, self._base.read(self._removals)
+        return seen != self._seen
 
     def take(
         self,
@@ -56,27 +77,33 @@ class Leases:
                     f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
                     "renew it, remove it with unpin, or choose another name"
                 )
+            if there is not None:
+                self._count_removal(txn)
             boundary = self._base.boundary_in(txn) or 0
             ts = boundary if at is None else at
+            names = wanted
             if beside is not None:
-                ts = self._held_by(txn, *beside, wanted)
+                ts, names = self._held_by(txn, *beside, wanted)
             assert ts <= boundary, (ts, boundary)
             prefixes = None
-            if wanted is not None:
-                known = (txn.get(each.encode(), db=self._base.keyspaces) for each in wanted)
+            if names is not None:
+                known = (txn.get(each.encode(), db=self._base.keyspaces) for each in names)
                 prefixes = tuple(prefix for prefix in known if prefix is not None)
-            row = PinRow(new_id(), ts, now, now, ttl, wanted, prefixes, owner)
+            row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner)
             self._base.pins.put(txn, name, row)
             return row
 
         return self._base.write(change)
 
-    def _held_by(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None) -> int:
-        """The timestamp of the pin ``name`` if it still holds all that is ``wanted``."""
+    def _held_by(
+        self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None
+    ) -> tuple[int, tuple[str, ...] | None]:
+        """The timestamp of the pin ``name`` if it still holds all that is ``wanted``, and the keyspaces that a pin
+        beside it can hold."""
         found = valid(name, self._base.pins.get(txn, name), row.id, self._time())
         if found.keyspaces is not None and not set(wanted or ()) <= set(found.keyspaces):
             raise UsageError(f"the pin {name!r} holds {', '.join(map(repr, found.keyspaces))} only")
-        return found.ts
+        return found.ts, found.keyspaces if wanted is None else wanted
 
     def renew(self, name: str, identity: bytes | None, ttl: float | None = None) -> PinRow:
         """Let the pin live for ``ttl`` seconds from now, or for as long as before. One that has expired stays so."""
@@ -100,12 +127,15 @@ class Leases:
             if row is None or (identity is not None and row.id != identity):
                 return None
             self._base.pins.delete(txn, name)
+            if not self._owner:
+                self._count_removal(txn)
             return row
 
         return self._base.write(change)
 
     def expire(self) -> list[PinRow]:
-        """Remove the pins whose time is over. Their versions may be dropped only in a later transaction."""
+        """For the owner: remove the pins whose time is over. Their versions may be dropped only in a later
+        transaction."""
         now = self._time()
         if not any(row.expires <= now for _, row in self.all()):
             return []
@@ -167,10 +197,20 @@ def check_ttl(ttl: object) -> None:
 def check_keyspaces(keyspaces: Iterable[str] | None) -> tuple[str, ...] | None:
     if keyspaces is None:
         return None
-    names = (keyspaces,) if isinstance(keyspaces, str) else tuple(dict.fromkeys(keyspaces))
-    if not names or not all(isinstance(each, str) and each for each in names):
+    try:
+        names = [keyspaces] if isinstance(keyspaces, str) else list(keyspaces)
+    except TypeError:
+        names = []
+    if not names or not all(isinstance(each, str) and _is_name(each) for each in names):
         raise UsageError(f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}")
-    return names
+    return tuple(dict.fromkeys(names))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        return 0 < len(name.encode()) <= _MAX_NAME
+    except UnicodeEncodeError:
+        return False
 
 
 def describe_owner(where: str) -> str:

@@ -12,11 +12,13 @@ handler runs in its connection's thread, so one that waits keeps nobody else fro
 from __future__ import annotations
 
 import contextlib
+import errno
 import logging
 import os
 import socket
 import struct
 import threading
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,12 @@ from lowtide.errors import Error
 from lowtide.messages import receive, send
 
 logger = logging.getLogger("lowtide")
+
+_LONGEST_ASK = 1 << 20
+"""Bytes of the longest message that is listened to: none that is meant is nearly as long."""
+
+_PATIENCE, _PAUSE = 1.0, 0.005
+"""Seconds for which an address is waited for that is still taken: the owner before this one is just closing it."""
 
 Handler = Callable[..., Any]
 """Called with the arguments of a message; returns plain values."""
@@ -47,18 +55,23 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Service:
-    """Answers for the owner until it is closed."""
+    """Answers for the owner from ``start`` until it is closed. Either may be interrupted anywhere, and closed then."""
 
     def __init__(self, directory: Path, handlers: Mapping[str, Handler]) -> None:
+        self._directory = directory
         self._handlers = handlers
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
+        self._closed = False
         self._listener: socket.socket | None = None
+
+    def start(self) -> None:
+        """Begin to answer. A socket that cannot be made is not needed for the store itself."""
         try:
-            self._listener = _listen(directory)
+            self._listener = _listen(self._directory)
         except OSError as error:
             logger.warning(
-                "%s: other processes cannot reach this one, since no socket can be made: %s", directory, error
+                "%s: other processes cannot reach this one, since no socket can be made: %s", self._directory, error
             )
             return
         threading.Thread(target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True).start()
@@ -73,7 +86,7 @@ class Service:
                 connection.close()
                 continue
             with self._lock:
-                if self._listener is None:
+                if self._closed:
                     connection.close()
                     return
                 self._connections.add(connection)
@@ -82,7 +95,7 @@ class Service:
     def _serve(self, connection: socket.socket) -> None:
         try:
             with connection.makefile("rwb") as stream:
-                while (data := receive(stream)) is not None:
+                while (data := receive(stream, _LONGEST_ASK)) is not None:
                     send(stream, msgspec.msgpack.encode(self._answer(data), enc_hook=str))
         except (OSError, ValueError):
             pass  # the other end, or this one, was closed
@@ -105,16 +118,16 @@ class Service:
             return Answer(error=("Error", f"the owner of the store failed at it: {error!r}"))
 
     def close(self) -> None:
-        """Stop answering, and end the connections."""
+        """Stop answering, and end the connections. May be repeated, for one that was interrupted."""
         with self._lock:
-            listener, self._listener = self._listener, None
+            self._closed = True
             connections = list(self._connections)
-        if listener is None:
-            return
-        for each in (listener, *connections):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        for each in (self._listener, *connections):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        if self._listener is not None:
+            self._listener.close()
 
     def abandon(self) -> None:
         """In a forked child: close its copies, or the parent's end would go unnoticed."""
@@ -141,7 +154,15 @@ def is_trusted(connection: socket.socket) -> bool:
 def _listen(directory: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        listener.bind(socket_address(directory))
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                listener.bind(socket_address(directory))
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
         listener.listen(64)
         return listener
     except BaseException:

@@ -6,7 +6,10 @@ how far that is, and the log has the commits. They are read into memory over the
 begins at a new pin; snapshots of the old one go on until they end.
 
 Who writes: ``_current`` and ``_old`` under ``_lock``, by whoever begins something and by the renewing thread. The
-engine of the current generation is looked at without a lock if it is up to date.
+engine of the current generation is looked at without a lock if it is up to date. Between that and the registration of
+a snapshot there, the generation must not end: so a thread first writes into ``_claims`` which one it took, and then
+looks whether that is still the current one; whoever ends a generation has made another one current before it looks at
+the claims. A thread's claim is replaced by its next one, and is forgotten after one to two renewals.
 """
 
 from __future__ import annotations
@@ -58,6 +61,8 @@ class Follower:
         self._lock = threading.RLock()
         self._current: Generation | None = None
         self._old: list[Generation] = []
+        self._claims: dict[int, tuple[Generation, int]] = {}
+        self._round = 0
         self.closed = ""
         with contextlib.ExitStack() as undo:
             self._base = borrow(path / "base", options.map_size)
@@ -70,7 +75,7 @@ class Follower:
                 path / "log", self._store_id, self._catalog, self._last_published, self._waiters, self.check_open
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
-            self.pinning = FollowerPinning(path, options, self._base, self._leases, lambda: self.engine)
+            self.pinning = FollowerPinning(path, options, self._base, self._leases, lambda: self.engine, self._engines)
             self._renewer = Renewer(self._renew)
             undo.pop_all()
         _followers.add(self)
@@ -86,10 +91,19 @@ class Follower:
         generation = self._current
         if generation is not None and generation.registry.published >= self._page.published:
             generation.used = True
-            return generation.engine
+            self._claims[threading.get_ident()] = generation, self._round
+            if self._current is generation:  # point: follower.claimed
+                return generation.engine
         self.check_open()
         with self._lock:
-            return self._up_to_date().engine
+            generation = self._up_to_date()
+            self._claims[threading.get_ident()] = generation, self._round
+            return generation.engine
+
+    def _engines(self) -> list[Engine]:
+        """The engines of the generations that still have snapshots."""
+        with self._lock:
+            return [each.engine for each in self._old]
 
     def _up_to_date(self) -> Generation:
         """The current generation, caught up, or a new one. The caller holds the lock."""
@@ -129,13 +143,19 @@ class Follower:
         self._drop_unused()
 
     def _drop_unused(self) -> None:
-        for each in [each for each in self._old if not each.registry.live]:
+        here = threading.get_ident()
+        claimed = [each for thread, (each, _) in list(self._claims.items()) if thread != here]
+        for each in [each for each in self._old if not each.registry.live and each not in claimed]:
             self._old.remove(each)
             each.end("this reader was superseded by a later one; begin anew")
 
     def _renew(self) -> None:
         """Keep the pins of the generations that are in use, and let the others go."""
         with self._lock:
+            self._round += 1
+            for thread, (_, begun) in list(self._claims.items()):
+                if begun < self._round - 1:
+                    self._claims.pop(thread, None)
             current = self._current
             if current is not None and not current.used and not current.registry.live:
                 self._retire()

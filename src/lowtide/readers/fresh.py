@@ -3,6 +3,7 @@ does."""
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -40,7 +41,7 @@ def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
                 with owner:
                     owner.ask("checkpoint" if checkpoint else "hello", timeout=_PATIENCE)
                 return
-            Parts(path, replace(options, read_only=False)).close()
+            _take_over(path, options)
             return
         except OwnerGone:
             pass  # it was killed, or closed the store: the next round takes the store over
@@ -51,6 +52,12 @@ def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
                     return  # its page tells how far it is
                 raise Error(f"{error}; it does not answer requests for a checkpoint") from error
         time.sleep(_PAUSE)
+
+
+def _take_over(path: Path, options: Options) -> None:
+    """Own the store for a moment, to recover it. How much of the log its owners want to keep is not known here, so
+    nothing of it is released."""
+    Parts(path, replace(options, read_only=False, feed_bytes=sys.maxsize), passing=True).close()
 
 
 def tell_of_pins(path: Path) -> None:

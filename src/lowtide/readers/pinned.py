@@ -3,31 +3,36 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from queue import Empty, SimpleQueue
 
 from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
-from lowtide.errors import Error
+from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.pins.leases import Leases
 from lowtide.pins.pin import Pin
 from lowtide.pins.reading import PinnedBase
+from lowtide.readers import generation
 from lowtide.readers.fresh import check_store, refresh, tell_of_pins
-from lowtide.readers.generation import LEASE, read_only_engine
+from lowtide.readers.generation import read_only_engine
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Registry
-from lowtide.transaction.snapshot import Snapshot
+from lowtide.transaction.snapshot import Closing, Snapshot
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
 
+logger = logging.getLogger("lowtide")
+
 
 def snapshot_at(
-    base: Base, options: Options, name: str, row: PinRow, depth: int, closing: Callable[[], None] | None = None
+    base: Base, options: Options, name: str, row: PinRow, depth: int, closing: Closing | None = None
 ) -> Snapshot:
     """A snapshot that reads at the pin ``name`` and at nothing else: when the pin ends, so does it."""
     registry = Registry(row.ts)
@@ -35,9 +40,7 @@ def snapshot_at(
     reader = Reader(VersionStore(row.ts), pinned, registry, 0)
     catalog = Catalog(base.saved_keyspaces(), fixed=True)
     engine = read_only_engine(options, catalog, registry, reader)
-    snapshot = Snapshot(engine, row.ts, depth + 1, closing=closing)
-    snapshot.keyspaces = row.keyspaces
-    return snapshot
+    return Snapshot(engine, row.ts, depth + 1, keyspaces=row.keyspaces, closing=closing)
 
 
 def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:
@@ -62,47 +65,82 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
         base = borrow(directory / "base", options.map_size)
         undo.callback(give_back, base)
         leases = Leases(base, options.clock.time)
+        closing: Renewer | Borrowed
         if pin is None:
             name = f"snapshot {os.getpid()}-{secrets.token_hex(4)}"
-            row = leases.take(name, LEASE, where="open_snapshot")
+            row = leases.take(name, generation.LEASE, where="open_snapshot")
             undo.callback(_remove, leases, name, row, directory)
-            undo.callback(Renewer(lambda: leases.renew(name, row.id)).close)
-        elif isinstance(pin, Pin):
-            name, row = pin.name, leases.find(pin.name, pin.id)
+            closing = Renewer(lambda: leases.renew(name, row.id), undo.pop_all().close)
         else:
-            name, row = pin, leases.find(pin)
-        held = undo.pop_all()
+            name = pin.name if isinstance(pin, Pin) else pin
+            row = leases.find(name, pin.id if isinstance(pin, Pin) else None)
+            closing = Borrowed(base)
+            undo.pop_all()
     try:
-        return snapshot_at(base, options, name, row, 2, held.close)
+        return snapshot_at(base, options, name, row, 2, closing)
     except BaseException:
-        held.close()
+        closing.close()
         raise
 
 
 def _remove(leases: Leases, name: str, row: PinRow, path: Path) -> None:
-    with contextlib.suppress(Error):  # after a fork it is the parent's; and it runs out by itself
+    with contextlib.suppress(Error):  # it runs out by itself
         leases.remove(name, row.id)
         tell_of_pins(path)
 
 
-class Renewer:
-    """A thread that renews leases, again and again, until it is closed or they are lost."""
+class Borrowed:
+    """What goes with a snapshot at somebody else's pin: a borrowed base."""
 
-    def __init__(self, renew: Callable[[], object], interval: float = LEASE / 3) -> None:
+    def __init__(self, base: Base) -> None:
+        self._base = base
+
+    def close(self) -> None:
+        give_back(self._base)
+
+    drop = close
+
+
+class Renewer:
+    """A thread that calls ``renew`` three times in a lease, until it is closed or the lease is lost, and ``at_end``
+    when it is closed.
+
+    What it ends with runs in that thread, so ``drop`` may be called anywhere, in destructors too: it takes no lock and
+    waits for nobody. In a forked child there is no such thread, and nothing is done: the lease is the parent's.
+    """
+
+    def __init__(self, renew: Callable[[], object], at_end: Callable[[], object] = bool) -> None:
         self._renew = renew
-        self._interval = interval
-        self._stop = threading.Event()
+        self._at_end = at_end
+        self._process = os.getpid()
+        self._stop: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lowtide-renewer", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._interval):
+        lost = False
+        while not self._stopped(None if lost else generation.LEASE / 3):
             try:
                 self._renew()
-            except Error:
-                return  # whoever reads is told why
+            except (SnapshotExpired, UsageError):
+                lost = True  # whoever reads is told why
+            except Exception as error:
+                logger.warning("a lease could not be renewed, another try follows: %s", error)
+        self._at_end()
+
+    def _stopped(self, timeout: float | None) -> bool:
+        try:
+            self._stop.get(timeout=timeout)
+            return True
+        except Empty:
+            return False
+
+    def drop(self) -> None:
+        self._stop.put(None)
 
     def close(self) -> None:
-        self._stop.set()
+        if os.getpid() != self._process:
+            return
+        self.drop()
         if threading.current_thread() is not self._thread:
             self._thread.join()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
-from lowtide.errors import SnapshotExpired
+from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.pinning import At
 from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
@@ -23,11 +24,20 @@ from lowtide.transaction.snapshot import Snapshot
 class FollowerPinning:
     """As ``pinning.Pinning``, beside an owner: a fresh pin costs that one a checkpoint, and nothing else."""
 
-    def __init__(self, path: Path, options: Options, base: Base, leases: Leases, engine: Callable[[], Engine]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        base: Base,
+        leases: Leases,
+        engine: Callable[[], Engine],
+        older: Callable[[], list[Engine]],
+    ) -> None:
         self._path = path
         self._options = options
         self._base = base
         self._engine = engine
+        self._older = older
         self.leases = leases
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
@@ -50,6 +60,11 @@ class FollowerPinning:
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, lambda _: tell_of_pins(self._path))
 
+    def renew(self, name: str, ttl: float | None) -> Pin:
+        """Let a pin live for longer, whoever took it."""
+        check_name(name)
+        return self._handle(name, self.leases.renew(name, None, ttl))
+
     def unpin(self, name: str) -> bool:
         """Remove a pin; false if there is none of this name."""
         check_name(name)
@@ -69,10 +84,11 @@ class FollowerPinning:
         if at is None:
             return Snapshot(engine, None, depth + 1)
         if isinstance(at, int):
-            try:
+            with contextlib.suppress(SnapshotExpired):
                 return Snapshot(engine, at, depth + 1)
-            except SnapshotExpired:
-                pass
+            for older in self._older():
+                with contextlib.suppress(SnapshotExpired, UsageError):  # it may be too old, or have just ended
+                    return Snapshot(older, at, depth + 1)
         name, row = self._pin_at(at)
         return snapshot_at(self._base, self._options, name, row, depth + 1)
 

@@ -24,7 +24,7 @@ from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.log.disk import Disk
 from lowtide.log.files import ClosedSegment
-from lowtide.log.reader import decode
+from lowtide.log.frame import decode
 from lowtide.log.segment import (
     HEADER_SIZE,
     Header,
@@ -95,7 +95,7 @@ def open_files(path: Path, options: Options) -> Opened:
         _resume(log, options.disk, path / "log", verdict, boundary)
         log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
-        Leases(base, options.clock.time).expire()
+        Leases(base, options.clock.time, owner=True).expire()
         _sweep(base, last_ts)
         if written_by != FORMAT:
             _write_manifest(path, store_id, options.disk)

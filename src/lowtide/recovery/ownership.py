@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -13,24 +14,29 @@ from pathlib import Path
 from lowtide.errors import StoreLocked
 
 _PATIENCE, _PAUSE = 1.0, 0.01
-"""How long a lock is waited for whose owner is dead: a process that it was just starting may hold a copy for a
-moment."""
+"""How long a lock is waited for whose owner is dead, since a process that it was just starting may hold a copy for a
+moment; or whose owner has not yet, or no longer, written who it is."""
+
+_RECOVERING = 30.0
+"""How long a reader is waited for that recovers a store which nobody owned."""
 
 
 class Ownership:
-    """The lock file of a store, held. Its text says by whom; only the lock on it counts."""
+    """The lock file of a store, held. Its text says by whom; only the lock on it counts. One who is ``passing`` holds
+    it for a moment, and others wait for that."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, passing: bool = False) -> None:
         # A file object, so that the lock goes with the last reference to it, whatever interrupts the opening.
-        deadline = time.monotonic() + _PATIENCE
+        begun = time.monotonic()
         self._file = open(path, "r+b", buffering=0, opener=_create)  # noqa: SIM115
         while not self._try_lock():
             text = os.pread(self._file.fileno(), 4096, 0)
-            if time.monotonic() > deadline or not _is_dead(text):
+            if time.monotonic() - begun >= _patience_with(text):
                 self._file.close()
                 raise StoreLocked(path.parent, describe_holder(text))
             time.sleep(_PAUSE)
         identity = {
+            "passing": passing,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "program": " ".join(sys.argv[:2]) or sys.executable,
@@ -69,6 +75,14 @@ def describe_holder(text: bytes) -> str:
         return f"{where} on {holder['host']} ({holder['program']}), since {holder['since']}"
     except (ValueError, KeyError, TypeError):
         return "a process that did not say who it is"
+
+
+def _patience_with(text: bytes) -> float:
+    """How many seconds the holder that ``text`` names is waited for."""
+    with contextlib.suppress(ValueError, AttributeError):
+        if json.loads(text).get("passing"):
+            return _RECOVERING
+    return _PATIENCE if not text or _is_dead(text) else 0.0
 
 
 def _is_dead(text: bytes) -> bool:

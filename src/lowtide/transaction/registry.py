@@ -92,6 +92,8 @@ class Registry:
         self.details: dict[int, Details] = {}
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
+        self.partial: set[int] = set()
+        """The tokens of snapshots at pins that hold a few keyspaces only: nobody may lean on them."""
         self.expired: dict[int, Expired] = {}
         """The notes of snapshots that were expired and not yet given back; empty in the usual case."""
         self.expirations = 0
@@ -117,18 +119,22 @@ class Registry:
         self.details[token] = details
         return token, ts
 
-    def register_at(self, at: int, details: Details, pinned: Callable[[], bool] = bool) -> int:
+    def register_at(
+        self, at: int, details: Details, pinned: Callable[[], bool] = bool, *, partial: bool = False
+    ) -> int:
         """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds, or a
-        pin, which ``pinned`` tells.
+        pin, which ``pinned`` tells. One that is ``partial`` can read only a part of the store.
 
         The other one is looked for after this one was registered, so at every moment at least one of them is there.
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
         token = self._next_token()
+        if partial:
+            self.partial.add(token)
         self.live[token] = at
         try:
-            kept = self.published == at or self._is_held(at) or pinned()
+            kept = self.published == at or self._is_held(at) or pinned()  # point: begin.at
         except BaseException:
             self.release(token)
             raise
@@ -139,13 +145,16 @@ class Registry:
         return token
 
     def _is_held(self, ts: int) -> bool:
-        return any(each == ts and token in self.details for token, each in _items(self.live))
+        holders = (token for token, each in _items(self.live) if each == ts)
+        return any(token in self.details and token not in self.partial for token in holders)
 
     def release(self, token: int) -> Expired | None:
         """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
         may run in a destructor."""
         if self.serializable:
             self.serializable.pop(token, None)
+        if self.partial:
+            self.partial.discard(token)
         self.details.pop(token, None)
         self.live.pop(token, None)
         return self.expired.pop(token, None) if self.expired else None
@@ -163,6 +172,7 @@ class Registry:
             return False
         self.details.pop(token, None)
         self.serializable.pop(token, None)
+        self.partial.discard(token)
         self.expirations += 1
         return True
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
+from typing import Protocol
 
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
 from lowtide.transaction.registry import Details
 from lowtide.versions.visibility import Range
+
+
+class Closing(Protocol):
+    """What goes with a snapshot: closed with it, or, in its destructor, which may run anywhere, only told to go."""
+
+    def close(self) -> None: ...
+
+    def drop(self) -> None: ...
 
 
 class Snapshot:
@@ -33,12 +42,13 @@ class Snapshot:
         depth: int = 1,
         *,
         pinned: Callable[[], bool] = bool,
-        closing: Callable[[], None] | None = None,
+        keyspaces: tuple[str, ...] | None = None,
+        closing: Closing | None = None,
     ) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
         self._engine = engine
-        self.keyspaces: tuple[str, ...] | None = None
+        self.keyspaces = keyspaces
         """The keyspaces that can be read; None for all."""
         self._closing = closing
         self._token = 0
@@ -51,7 +61,7 @@ class Snapshot:
         if at is None:
             self._token, at = engine.registry.register(details)
         else:
-            self._token = engine.registry.register_at(at, details, pinned)
+            self._token = engine.registry.register_at(at, details, pinned, partial=keyspaces is not None)
         self.ts = at
 
     def keyspace(self, name: str) -> ReadKeyspace:
@@ -92,7 +102,7 @@ class Snapshot:
             self._engine.registry.release(token)
             self._engine.released(self.ts)
             if self._closing is not None:
-                self._closing()
+                self._closing.close()
 
     def __enter__(self) -> Snapshot:
         return self
@@ -107,7 +117,7 @@ class Snapshot:
             self._engine.registry.release(self._token)
             self._engine.dropped(self.ts)
             if self._closing is not None:
-                self._closing()
+                self._closing.drop()
 
     def __repr__(self) -> str:
         return f"<snapshot at {self.ts}, {'open' if self._token else 'closed'}>"
