@@ -168,7 +168,8 @@ def test_a_reader_that_goes_away_ends_it_quietly(more: list[str], tmp_path: Path
         process.stdout.close()
         assert process.stderr.read() == ""
         assert process.wait(PATIENCE) == 141
-    assert lowtide.open(tmp_path / "store", read_only=True).pins() == []
+    with lowtide.open(tmp_path / "store", read_only=True) as store:
+        assert store.pins() == []
 
 
 def test_a_short_output_that_nobody_reads_ends_quietly_too(unowned: Path) -> None:
