@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from lowtide.metrics import render
 from lowtide.processes.service import Handler
 from lowtide.stats import Stats
 from lowtide.upkeep.backup import back_up
@@ -41,19 +42,17 @@ class Serves(Protocol):
     def pins_changed(self) -> None: ...
 
 
+def reported(report: Any) -> dict[str, Any]:
+    """A report in words and in plain values, and whether it found everything as it should be."""
+    return {"text": str(report), "data": msgspec.to_builtins(report, enc_hook=str), "ok": getattr(report, "ok", True)}
+
+
 def handlers(parts: Serves) -> dict[str, Handler]:
     """The operations."""
 
     def checkpoint() -> int:
         parts.checkpoint(hurry=True)
         return parts.running.versions.boundary
-
-    def reported(report: Any) -> dict[str, Any]:
-        return {
-            "text": str(report),
-            "data": msgspec.to_builtins(report, enc_hook=str),
-            "ok": getattr(report, "ok", True),
-        }
 
     return {
         "hello": os.getpid,
@@ -62,6 +61,7 @@ def handlers(parts: Serves) -> dict[str, Handler]:
         "pins_changed": parts.pins_changed,
         "wait": lambda after, seconds: parts.waiters.wait(after, seconds),
         "stats": lambda: msgspec.to_builtins(parts.stats()),
+        "metrics": lambda: render(parts.stats(), str(parts.running.path)),
         "verify": lambda: reported(verify_store(parts.running)),
         "inspect_key": lambda keyspace, key: reported(inspect_key(parts.running, keyspace, key)),
         "inspect_base": lambda: reported(inspect_base(parts.running)),

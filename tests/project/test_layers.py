@@ -31,8 +31,11 @@ LAYERS = (
     ("readers",),
     ("store",),
     ("lowtide",),
+    ("cli",),
+    ("__main__",),
 )
-"""From low to high; a part may import itself and what is in a lower row. The last is the package's own ``__init__``."""
+"""From low to high; a part may import itself and what is in a lower row. ``lowtide`` is the package's own
+``__init__``."""
 
 HEIGHT = {part: height for height, parts in enumerate(LAYERS) for part in parts}
 

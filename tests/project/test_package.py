@@ -37,8 +37,15 @@ def test_the_version_is_the_same_everywhere() -> None:
 
 
 def test_the_dependencies_are_what_the_source_imports() -> None:
-    declared = {re.split(r"[><=~!]", each)[0] for each in PROJECT["dependencies"]}
-    assert packages_imported(*(ROOT / "src").rglob("*.py")) - {"lowtide"} == declared
+    commands = set((ROOT / "src" / "lowtide" / "cli").rglob("*.py"))
+    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands)) - {"lowtide"}
+    assert needed == declared(PROJECT["dependencies"])
+    for_commands = packages_imported(*commands) - {"lowtide"}
+    assert for_commands - needed == declared(PROJECT["optional-dependencies"]["cli"])
+
+
+def declared(requirements: list[str]) -> set[str]:
+    return {re.split(r"[><=~!]", each)[0] for each in requirements}
 
 
 def test_each_dependency_is_pinned_for_the_project_itself() -> None:

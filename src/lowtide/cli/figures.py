@@ -1,0 +1,92 @@
+"""``lowtide stats``, ``snapshots`` and ``metrics``: the store's figures, as its owner knows them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lowtide.cli.arguments import Json, StorePath
+from lowtide.cli.output import Output
+from lowtide.cli.reach import Result, ask, find_store, reading
+from lowtide.cli.words import size, span
+from lowtide.stats import Stats
+
+NOBODY = "no process owns the store"
+
+_BYTES = ("version_bytes", "log_bytes")
+_LISTS = ("snapshots", "pins")
+
+
+def stats(path: StorePath, json: Json = False) -> None:
+    """The figures of the store: commits, versions, history, log, checkpoints.
+
+    Without an owner those that are counted since the store was opened are 0.
+    """
+    store, output = find_store(path), Output(json)
+    found = _stats_of(store)
+    if json:
+        output.document({"path": store, "owner": found.owner, **found.value})
+        return
+    figures = msgspec.convert(found.value, Stats)
+    owner = NOBODY if found.owner is None else f"process {found.owner}"
+    rows = [("path", str(store)), ("owner", owner), *((name, in_words(figures, name)) for name in names())]
+    output.table(("figure", "value"), rows, none="")
+
+
+def names() -> list[str]:
+    return [each.name for each in fields(Stats)]
+
+
+def in_words(figures: Stats, name: str) -> str:
+    """One figure for a person."""
+    value: Any = getattr(figures, name)
+    if value is None:
+        return "none"
+    if name in _LISTS:
+        return str(len(value))
+    if name in _BYTES:
+        return f"{value} ({size(value)})"
+    return span(value) if isinstance(value, float) else str(value)
+
+
+def snapshots(path: StorePath, json: Json = False) -> None:
+    """The live snapshots of the owner, oldest first: age, origin, and what each holds."""
+    store, output = find_store(path), Output(json)
+    found = _stats_of(store)
+    live = msgspec.convert(found.value, Stats).snapshots if found.owner is not None else []
+    if json:
+        output.document({"path": store, "owner": found.owner, "snapshots": msgspec.to_builtins(live)})
+        return
+    output.table(
+        ("commit", "age", "versions held", "bytes held", "opened at"),
+        [(each.ts, span(each.age), each.versions_held, each.bytes_held, each.where) for each in live],
+        none="no live snapshots" if found.owner is not None else f"{NOBODY}, so there are no live snapshots",
+    )
+
+
+def metrics(path: StorePath, json: Json = False) -> None:
+    """The figures in the text format of Prometheus, for a collector of text files."""
+    store, output = find_store(path), Output(json)
+
+    def here() -> str:
+        with reading(store) as opened:
+            return opened.metrics()
+
+    found = ask(store, "metrics", here)
+    if json:
+        output.document({"path": store, "owner": found.owner, "metrics": found.value})
+    else:
+        print(found.value, end="")
+
+
+def _stats_of(store: Path) -> Result:
+    """The figures in plain values."""
+
+    def here() -> Any:
+        with reading(store) as opened:
+            return msgspec.to_builtins(opened.stats())
+
+    return ask(store, "stats", here)

@@ -1,0 +1,142 @@
+"""How a command reaches a store: through the process that owns it, or, if there is none, by itself.
+
+A store is never made here, and a backup never opened: opening would turn it into a store of its own. Where the store
+is opened, nothing of its log is let go: how much stays for the change feed is an option of its real owner, which this
+process does not know.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lowtide
+from lowtide.errors import Error, StoreLocked, UsageError
+from lowtide.options import OpenOptions
+from lowtide.processes.owner import Owner, OwnerGone, OwnerSilent, reach_owner
+from lowtide.recovery.opening import BACKUP, LOCK, MANIFEST
+from lowtide.recovery.ownership import describe_holder
+
+PATIENCE = 5.0
+"""Seconds within which an owner that lives gives a sign of life."""
+
+_PAUSE = 0.02
+_EVERYTHING = 1 << 60
+
+_KEEP_THE_LOG: OpenOptions = {
+    "feed_bytes": _EVERYTHING,
+    "consumer_bytes": _EVERYTHING,
+    "consumer_age": float(_EVERYTHING),
+}
+_READ_ONLY: OpenOptions = {**_KEEP_THE_LOG, "read_only": True}
+
+
+@dataclass
+class Settings:
+    """What holds for the whole command; set before it runs."""
+
+    patience: float = PATIENCE
+
+
+settings = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was answered, and by which process; None if it was this one."""
+
+    value: Any
+    owner: int | None
+
+
+def find_store(path: Path, *, backups: bool = False) -> Path:
+    """The absolute path of the store in ``path``, or of a backup, if these will do."""
+    directory = path.absolute()
+    if not directory.exists():
+        raise UsageError(f"{directory} does not exist")
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is a file; a store is a directory")
+    if not (directory / MANIFEST).exists():
+        unfinished = ", only a backup that was never finished" if (directory / BACKUP).exists() else ""
+        raise UsageError(f"there is no Lowtide store in {directory}{unfinished}")
+    if not backups and (directory / BACKUP).exists():
+        raise UsageError(
+            f"{directory} is a backup, and opening it would make it a store of its own; verify, inspect base and "
+            "inspect segment leave it as it is, and lowtide.open(path) in Python restores it"
+        )
+    return directory
+
+
+@contextlib.contextmanager
+def connected(path: Path) -> Iterator[tuple[Owner, int] | None]:
+    """A connection to the owner of the store and its process id, once it has given a sign of life; None if nobody
+    listens."""
+    deadline = time.monotonic() + settings.patience
+    while True:
+        owner = reach_owner(path)
+        if owner is None:
+            yield None
+            return
+        with owner:
+            try:
+                process = int(owner.ask("hello", timeout=settings.patience))
+            except OwnerSilent as error:
+                raise OwnerSilent(
+                    f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Wake it or "
+                    "end it, or wait for longer with --timeout"
+                ) from error
+            except OwnerGone:
+                if time.monotonic() > deadline:
+                    raise
+            else:
+                yield owner, process
+                return
+        time.sleep(_PAUSE)
+
+
+def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> Result:
+    """Have the owner of the store do something that may be repeated; without one, do it ``here``. An owner that goes
+    away meanwhile, or is just coming, is waited for."""
+    deadline: float | None = None
+    while True:
+        try:
+            with connected(path) as owner:
+                if owner is None:
+                    return Result(here(), None)
+                return Result(owner[0].ask(operation, **arguments), owner[1])
+        except OwnerGone as error:
+            trouble: Error = error
+        except StoreLocked as error:
+            trouble = Error(f"{error}, or use this command as the same user; it does not listen to other processes")
+        deadline = deadline or time.monotonic() + settings.patience
+        if time.monotonic() > deadline:
+            raise trouble
+        time.sleep(_PAUSE)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[lowtide.Store]:
+    """The store, opened read-only, beside its owner or without one."""
+    with connected(path):
+        pass  # one that does not answer is told of now, and not after half a minute
+    with lowtide.open(path, **_READ_ONLY) as store:
+        yield store
+
+
+@contextlib.contextmanager
+def owning(path: Path) -> Iterator[lowtide.Store]:
+    """The store that nobody owns, owned for the moment."""
+    with lowtide.open(path, **_KEEP_THE_LOG) as store:
+        yield store
+
+
+def holder_of(path: Path) -> str:
+    """Who owns the store, by its own words."""
+    try:
+        return describe_holder((path / LOCK).read_bytes())
+    except OSError:
+        return describe_holder(b"")

@@ -1,0 +1,113 @@
+"""``lowtide verify``, ``checkpoint``, ``gc``, ``backup`` and ``compact``: by the owner, or for nobody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lowtide.cli.arguments import Json, StorePath
+from lowtide.cli.failures import FAILED, fail
+from lowtide.cli.output import Output, Tell, busy
+from lowtide.cli.reach import Result, ask, find_store, owning
+from lowtide.errors import UsageError
+from lowtide.serving import reported
+from lowtide.upkeep.verify import verify_files
+
+
+def verify(path: StorePath, json: Json = False) -> None:
+    """Examine every invariant of log, base, history and memory; exit code 1 if one does not hold.
+
+    Without an owner the files are read, and nothing is changed; that works on backups too.
+    """
+    store, output = find_store(path, backups=True), Output(json)
+    with busy(f"verifying {store}"):
+        found = ask(store, "verify", lambda: reported(verify_files(store)))
+    data, ok = found.value["data"], bool(found.value["ok"])
+    if json:
+        problems = sum(check["found"] for check in data["checks"])
+        output.document({**data, "owner": found.owner, "ok": ok, "found": problems})
+    else:
+        output.say(found.value["text"])
+    if not ok:
+        raise typer.Exit(FAILED)
+
+
+def checkpoint(path: StorePath, json: Json = False) -> None:
+    """Bring everything that is committed to the base."""
+    store, output = find_store(path), Output(json)
+
+    def here() -> int:
+        with owning(store) as opened:
+            opened.checkpoint()
+            return opened.stats().boundary
+
+    with busy(f"making a checkpoint of {store}"):
+        found = ask(store, "checkpoint", here)
+    if json:
+        output.document({"path": store, "owner": found.owner, "boundary": found.value})
+    else:
+        output.say(f"the base holds every commit up to {found.value}")
+
+
+def gc(path: StorePath, json: Json = False) -> None:
+    """Drop the versions that nobody sees, and the pins that have expired; the owner does it by itself as well."""
+    store, output = find_store(path), Output(json)
+
+    def here() -> int:
+        with owning(store) as opened:
+            return opened.collect_garbage()
+
+    with busy(f"collecting garbage in {store}"):
+        found = ask(store, "collect", here)
+    if json:
+        output.document({"path": store, "owner": found.owner, "collected": found.value})
+    else:
+        output.say(f"dropped {found.value} versions")
+
+
+def backup(
+    path: StorePath,
+    dest: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DEST", help="The directory for the copy; an earlier backup there is brought up to date."
+        ),
+    ],
+    json: Json = False,
+) -> None:
+    """Copy the store to a directory that can be opened as it stands, while it is used."""
+    store, output = find_store(path), Output(json)
+    target = dest.absolute()
+
+    def here(tell: Tell) -> dict[str, Any]:
+        with owning(store) as opened:
+            return reported(opened.backup(target, progress=tell))
+
+    with busy(f"backing up {store}") as tell:
+        found = ask(store, "backup", lambda: here(tell), dest=str(target))
+    _report(output, found)
+
+
+def compact(path: StorePath, json: Json = False) -> None:
+    """Give free pages and spare log files back to the file system, while the store is used."""
+    store, output = find_store(path), Output(json)
+
+    def here() -> dict[str, Any]:
+        with owning(store) as opened:
+            return reported(opened.compact())
+
+    try:
+        with busy(f"compacting {store}"):
+            found = ask(store, "compact", here)
+    except UsageError as error:  # others read or change it: nothing is wrong with the request
+        fail(error, FAILED)
+    _report(output, found, path=str(store))
+
+
+def _report(output: Output, found: Result, **more: str) -> None:
+    if output.json:
+        output.document({**more, **found.value["data"], "owner": found.owner})
+    else:
+        output.say(found.value["text"])

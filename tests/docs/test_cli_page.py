@@ -1,0 +1,35 @@
+"""The commands on the page of the command line run, and print what it shows; ``...`` stands for anything."""
+
+from __future__ import annotations
+
+import doctest
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.docs.documents import ROOT, code_blocks
+from tests.unit.cli.commands import invoke, make
+
+PAGE = ROOT / "docs" / "cli.md"
+EXAMPLES = [
+    (shlex.split(line), shown)
+    for block in code_blocks(PAGE, "console")
+    for line, shown in re.findall(r"^\$ lowtide (.+)\n((?:(?!\$ ).*\n)*)", block.code, re.MULTILINE)
+]
+
+
+@pytest.mark.parametrize(("arguments", "shown"), EXAMPLES, ids=lambda each: each[0] if isinstance(each, list) else "")
+def test_an_example_prints_what_the_page_shows(
+    arguments: list[str], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "data")
+    if "weekly" in arguments and "--ttl 7d" not in " ".join(arguments):
+        assert invoke("pin", "data", "weekly", "--ttl", "7d").exit_code == 0
+    result = invoke(*arguments)
+    assert result.exit_code == 0, result.output
+    same = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert doctest.OutputChecker().check_output(shown, result.stdout, same), result.stdout

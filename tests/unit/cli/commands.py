@@ -1,0 +1,97 @@
+"""Running the command line, in this process and in one of its own, and a store to run it on."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner, Result
+
+import lowtide
+from lowtide.cli.app import app
+from tests.crash.stores import child, lines_of
+
+BINARY = b"\x00\xff"
+
+OWNER = """
+import json, sys
+import lowtide
+
+store = lowtide.open(sys.argv[1], durability="relaxed")
+fruit = store.keyspace("fruit")
+fruit.put(b"apple", b"red")
+fruit.put(b"\\x00\\xff", b"\\x01")
+fruit.put(b"pear", b"green")
+snapshot = store.snapshot()
+pin = store.pin("nightly", ttl=3600)
+consumer = store.consumer("mirror", since=1)
+fruit.put(b"apple", b"yellow")
+print(json.dumps("ready"), flush=True)
+for line in sys.stdin:
+    exec(line)
+    print(json.dumps("done"), flush=True)
+store.close()
+"""
+"""An owner that has a snapshot, a pin and a consumer open, and then does what it is told, line by line."""
+
+
+def invoke(*arguments: object) -> Result:
+    """The command in this process."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def run(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, check=False, timeout=120, env=environment(), **more
+    )
+
+
+def environment() -> dict[str, str]:
+    """In which this package is to be had."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "lowtide", *(str(each) for each in arguments)]
+
+
+def document(result: Result | subprocess.CompletedProcess[str]) -> Any:
+    """The one JSON document that a command printed."""
+    assert "\n" not in result.stdout.rstrip("\n")
+    return json.loads(result.stdout)
+
+
+@contextmanager
+def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that owns the store in ``path``."""
+    with child(OWNER, path) as process:
+        assert next(lines_of(process)) == "ready"
+        yield process
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    """Have the owner do something, and wait for it."""
+    assert process.stdin is not None
+    process.stdin.write(line + "\n")
+    process.stdin.flush()
+    assert next(lines_of(process)) == "done"
+
+
+def make(path: Path) -> Path:
+    """The store that the owner above has, closed."""
+    with lowtide.open(path, durability="relaxed") as store:
+        fruit = store.keyspace("fruit")
+        fruit.put(b"apple", b"red")
+        fruit.put(BINARY, b"\x01")
+        fruit.put(b"pear", b"green")
+        store.pin("nightly", ttl=3600)
+        store.consumer("mirror", since=1)
+        fruit.put(b"apple", b"yellow")
+    return path
