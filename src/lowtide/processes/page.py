@@ -35,14 +35,14 @@ class Page:
             if os.fstat(descriptor).st_size != _SIZE:
                 raise CorruptionError(path, "is not a page of a Lowtide store; open the store for writing once")
             access = mmap.PROT_READ | mmap.PROT_WRITE if owner else mmap.PROT_READ
-            self._map = mmap.mmap(descriptor, _SIZE, prot=access)
+            mapped = mmap.mmap(descriptor, _SIZE, prot=access)
         finally:
             os.close(descriptor)
-        if owner and self._map[: _TS * 8] != _MAGIC + store_id:
-            self._map[: _TS * 8] = _MAGIC + store_id
-        elif self._map[: _TS * 8] != _MAGIC + store_id:
+        if owner and mapped[: _TS * 8] != _MAGIC + store_id:
+            mapped[: _TS * 8] = _MAGIC + store_id
+        elif mapped[: _TS * 8] != _MAGIC + store_id:
             raise CorruptionError(path, "is the page of another store")
-        self._words = memoryview(self._map).cast("Q")
+        self._words = memoryview(mapped).cast("Q")
 
     @property
     def published(self) -> int:
@@ -55,4 +55,3 @@ class Page:
     def close(self) -> None:
         """Let go of the memory; whoever looks once more finds what was there last."""
         self._words = memoryview(bytes(self._words)).cast("Q")
-        del self._map
