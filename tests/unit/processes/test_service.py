@@ -195,7 +195,7 @@ class TestHostile:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Who the other end is, the system says; here, what we ourselves are."""
-        monkeypatch.setattr(module.os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
         monkeypatch.setattr(module, "is_trusted", lambda _: False)
         assert reach_owner(tmp_path) is None or os.getuid() == 0
         with raw(tmp_path) as connection:
@@ -206,7 +206,7 @@ def test_the_same_user_is_trusted_and_root(tmp_path: Path, monkeypatch: pytest.M
     one, other = socket.socketpair()
     with one, other:
         assert is_trusted(one)
-        monkeypatch.setattr(module.os, "geteuid", lambda: 12345)
+        monkeypatch.setattr(os, "geteuid", lambda: 12345)
         assert is_trusted(one) == (os.getuid() == 0)
 
 
