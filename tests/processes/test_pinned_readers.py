@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from pathlib import Path
+from typing import Any, Literal
 
 import pytest
 
@@ -127,12 +128,14 @@ def _read_in_child(path: Path, answers: multiprocessing.SimpleQueue[object]) -> 
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_children_of_the_owner_open_its_store_and_leave_it_unharmed(open_store: OpenStore, method: str) -> None:
+def test_children_of_the_owner_open_its_store_and_leave_it_unharmed(
+    open_store: OpenStore, method: Literal["fork", "spawn"]
+) -> None:
     store = open_store()
     fill(store)
     parts = parts_of(store)
     with lowtide.open_snapshot(store.path) as parents:
-        context = multiprocessing.get_context(method)
+        context: Any = multiprocessing.get_context(method)
         answers = context.SimpleQueue()
         process = context.Process(target=_read_in_child, args=(store.path, answers))
         process.start()

@@ -17,7 +17,8 @@ from tests.unit.base.bases import PREFIX, new_base
 @pytest.fixture
 def base() -> Iterator[Base]:
     with new_base() as base:
-        base.write(lambda txn: (base.put_boundary(txn, 5), base.put_keyspaces(txn, {"k": PREFIX})))
+        base.write(lambda txn: base.put_boundary(txn, 5))
+        base.write(lambda txn: base.put_keyspaces(txn, {"k": PREFIX}))
         yield base
 
 
@@ -61,9 +62,9 @@ def test_the_name_of_an_expired_pin_is_free_and_the_new_pin_is_another_one(lease
     new = leases.take("p", 10)
     assert new.id != old.id
     assert leases.find("p").id == new.id
-    for use in (lambda: leases.find("p", old.id), lambda: leases.renew("p", old.id)):
+    for use in (leases.find, leases.renew):
         with pytest.raises(SnapshotExpired, match="does not exist"):
-            use()
+            use("p", old.id)
     assert leases.remove("p", old.id) is None
     assert leases.all() == [("p", new)]
 
