@@ -6,6 +6,8 @@ its pin, and whoever drops versions asks who lives inside the transaction in whi
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import lowtide
@@ -96,3 +98,31 @@ def test_a_checkpoint_that_waits_for_the_end_of_a_pin_counts_the_snapshot_at_it(
             assert read(snapshot) == b"new"
     store.collect_garbage()
     assert store.stats().history == 0
+
+
+@pytest.mark.parametrize("work", ["checkpoint", "sweep"])
+def test_a_snapshot_takes_over_from_its_pin_just_before_the_transaction_that_drops_versions(
+    store: lowtide.Store, work: str
+) -> None:
+    """Asked before that transaction began, who lives would be neither the one nor the other."""
+    base = parts_of(store).base
+    write = base.write
+    taken: list[lowtide.Snapshot] = []
+
+    def be_overtaken(change: Any) -> Any:
+        base.write = write  # type: ignore[method-assign]
+        taken.append(store.snapshot(at="q"))
+        store.unpin("q")
+        return write(change)
+
+    store.pin("q", ttl=10)
+    store.keyspace("k").put(b"x", b"newest")
+    if work == "sweep":
+        store.checkpoint()
+    base.write = be_overtaken  # type: ignore[method-assign]
+    if work == "sweep":
+        store.collect_garbage()
+    else:
+        store.checkpoint()
+    assert read(taken[0]) == b"new"
+    taken[0].close()
