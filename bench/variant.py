@@ -28,6 +28,7 @@ from bench.peers import LOAD_LENGTH
 
 Answer = TypeVar("Answer")
 Collector = Literal["exact", "watermark"]
+Holder = Literal["snapshot", "pin", "nobody"]
 
 VALUE_BYTES = 150
 TRANSACTION_UPDATES = 100
@@ -56,12 +57,13 @@ class Setup:
     """What tells one variant from the other."""
 
     title: str
-    reader: bool
+    holder: Holder
     collector: Collector = "exact"
 
 
 class Updater:
-    """A store, the updates made to it, and perhaps a reader that has been there since before the first of them."""
+    """A store, the updates made to it, and perhaps a snapshot or a pin that has been there since before the first of
+    them."""
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self._directory = directory
@@ -79,7 +81,12 @@ class Updater:
                 for key in self._keys[start : start + LOAD_LENGTH]:
                     documents.put(key, _value(0))
         self._store.checkpoint()
-        self._reader = self._resources.enter_context(self._store.snapshot()) if setup.reader else None
+        self._held = setup.holder != "nobody"
+        if setup.holder == "snapshot":
+            self._reader = self._resources.enter_context(self._store.snapshot())
+            self._pinned_at = self._reader.ts
+        elif setup.holder == "pin":
+            self._pinned_at = self._store.pin("bench", ttl=86400).ts
 
     def update(self, count: int) -> Sample:
         numbers = self._random.choices(range(len(self._keys)), k=count)
@@ -115,9 +122,9 @@ class Updater:
         """How many keys differ from what the store, and the reader, have to show."""
         with self._store.snapshot() as now:
             wrong = _differences(now.keyspace("documents").scan(), self._keys, self._latest)
-        if self._reader is not None:
-            then = self._reader.keyspace("documents").scan()
-            wrong += _differences(then, self._keys, [0] * len(self._keys))
+        if self._held:
+            with self._store.snapshot(at=self._pinned_at) as then:
+                wrong += _differences(then.keyspace("documents").scan(), self._keys, [0] * len(self._keys))
         return wrong
 
     def close(self) -> None:
@@ -139,10 +146,10 @@ class Variant:
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self.setup = setup
-        command = [sys.executable, "-m", __name__, str(directory), str(keys), setup.collector]
+        command = [sys.executable, "-m", __name__, str(directory), str(keys), setup.collector, setup.holder]
         # A group of its own, so that stopping it also stops processes the store itself may start.
         self._process = subprocess.Popen(
-            command + ["--reader"] * setup.reader,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -197,9 +204,9 @@ def main() -> None:
     parser.add_argument("directory", type=Path)
     parser.add_argument("keys", type=int)
     parser.add_argument("collector")
-    parser.add_argument("--reader", action="store_true")
+    parser.add_argument("holder")
     options = parser.parse_args()
-    updater = Updater(options.directory, Setup("", options.reader, options.collector), options.keys)
+    updater = Updater(options.directory, Setup("", options.holder, options.collector), options.keys)
     _say(0)
     for line in sys.stdin:
         order, *arguments = line.split()

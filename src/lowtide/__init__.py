@@ -32,7 +32,7 @@ from lowtide.transaction.savepoint import Savepoint
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Change",

@@ -1,6 +1,6 @@
 """The monitor of a store: a thread that looks at the live snapshots every few seconds.
 
-It ends those that are older than ``max_snapshot_age``, and reports those that are old (see :mod:`lowtide.watch`). It
+It ends those that are older than ``max_snapshot_age``, and reports those that are old (see :mod:`lowtide.ages`). It
 holds nothing that leads to the Store, so one that is dropped is closed; in a forked child the thread does not exist.
 """
 
@@ -10,10 +10,10 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
+from lowtide.ages import AgeWatch, Limits
 from lowtide.garbage.account import Held, HolderId
 from lowtide.options import Options
 from lowtide.transaction.registry import Entry, Registry
-from lowtide.watch import Limits, Watch
 
 logger = logging.getLogger("lowtide")
 
@@ -81,7 +81,7 @@ class SnapshotMonitor:
         self._held = held
         self._released = released
         limits = Limits(options.snapshot_warn_age, options.snapshot_critical_age, options.snapshot_warn_interval)
-        self._watch = Watch(limits)
+        self._watch = AgeWatch(limits)
 
     def expire(self, now: float) -> None:
         """End the snapshots that are too old. What they held is collected like that of any that ends."""

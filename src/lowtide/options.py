@@ -52,7 +52,7 @@ class Options:
     cache_rows: int = 100_000
     map_size: int = 256 * GIB
     before_images: bool = False
-    feed_bytes: int = 64 * MIB
+    feed_bytes: int = 0
     consumer_bytes: int = GIB
     consumer_age: float = 7 * 86400.0
     monitor_interval: float = 5.0

@@ -161,6 +161,8 @@ class Parts:
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         self._service = Service(path, handlers(self))
+        undo.callback(self._service.close)
+        self._service.start()
 
     # What the parts ask of each other
 
@@ -288,9 +290,9 @@ class Parts:
     def keyspace(self, name: str) -> Keyspace:
         return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
 
-    def checkpoint(self) -> None:
+    def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
-        self.checkpointer.run()
+        self.checkpointer.run(hurry=hurry)
 
     def collect(self) -> int:
         self.check_open()

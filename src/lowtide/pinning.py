@@ -65,6 +65,11 @@ class Pinning:
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, self._engine.released)
 
+    def renew(self, name: str, ttl: float | None) -> Pin:
+        """Let a pin live for longer, whoever took it."""
+        check_name(name)
+        return self._handle(name, self.leases.renew(name, None, ttl))
+
     def unpin(self, name: str) -> bool:
         """Remove a pin; false if there is none of this name."""
         check_name(name)

@@ -32,7 +32,7 @@ class Serves(Protocol):
     @property
     def running(self) -> Running: ...
 
-    def checkpoint(self) -> None: ...
+    def checkpoint(self, *, hurry: bool = False) -> None: ...
 
     def collect(self) -> int: ...
 
@@ -45,7 +45,7 @@ def handlers(parts: Serves) -> dict[str, Handler]:
     """The operations."""
 
     def checkpoint() -> int:
-        parts.checkpoint()
+        parts.checkpoint(hurry=True)
         return parts.running.versions.boundary
 
     def reported(report: Any) -> dict[str, Any]:

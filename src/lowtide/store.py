@@ -135,6 +135,16 @@ class Store:
         self._parts.check_open()
         return self._parts.pinning.pin(name, ttl, keyspaces, at, 2)
 
+    def renew(self, name: str, ttl: float | None = None) -> Pin:
+        """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.
+
+        >>> with store.pin("nightly", ttl=60):
+        ...     store.renew("nightly", ttl=3600)
+        <pin 'nightly' at 1>
+        """
+        self._parts.check_open()
+        return self._parts.pinning.renew(name, ttl)
+
     def unpin(self, name: str) -> bool:
         """Remove a pin, so that what only it sees can go; false if there is none of this name."""
         self._parts.check_open()
@@ -217,7 +227,12 @@ class Store:
         return self._parts.consumers.get(name, since)
 
     def consumers(self) -> list[ConsumerState]:
-        """The named consumers, how far they have come, and whether they lost their place."""
+        """The named consumers, how far they have come, and whether they lost their place.
+
+        >>> mirror = store.consumer("mirror", since=0)
+        >>> [(consumer.name, consumer.position, consumer.lost) for consumer in store.consumers()]
+        [('mirror', 0, False)]
+        """
         self._parts.check_open()
         return self._parts.consumers.all()
 

@@ -25,7 +25,7 @@ from tests.crash.stores import Model, both, child, commit, content_of, is_alive,
 from tests.support.disks import FaultyDisk
 from tests.support.parts import parts_of
 
-OPTIONS: dict[str, Any] = {"checkpointer": "process", "segment_bytes": 4096, "feed_bytes": 0, "map_size": 1 << 20}
+OPTIONS: dict[str, Any] = {"checkpointer": "process", "segment_bytes": 4096, "map_size": 1 << 20}
 
 
 def helper_of(store: lowtide.Store) -> int:
@@ -206,7 +206,7 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, "exact", ())
+        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
         helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint
@@ -228,7 +228,7 @@ def test_a_checkpoint_by_an_orphaned_helper_during_recovery_is_no_corruption(
         return verdict
 
     monkeypatch.setattr(opening, "judge", judge_late)
-    with lowtide.open(path, segment_bytes=4096, feed_bytes=0, map_size=1 << 20) as store:
+    with lowtide.open(path, segment_bytes=4096, map_size=1 << 20) as store:
         assert not pending
         assert store.stats().last_commit == 12
         assert content_of(store) == model.content
@@ -240,7 +240,7 @@ def test_a_checkpoint_by_an_orphaned_helper_after_recovery_changes_nothing(
 ) -> None:
     """Everything that it was asked for is in the base already, and newer commits must not be undone."""
     path, model, late_checkpoint = orphaned
-    with lowtide.open(path, segment_bytes=4096, feed_bytes=0, map_size=1 << 20, checkpointer="thread") as store:
+    with lowtide.open(path, segment_bytes=4096, map_size=1 << 20, checkpointer="thread") as store:
         for number in range(12, 20):
             commit(store, both(number, 600))
             model.apply(both(number, 600))

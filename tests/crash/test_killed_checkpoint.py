@@ -112,7 +112,7 @@ OWNER = """
 import json, os, sys, threading, lowtide
 from tests.support.schedule import Schedule
 
-store = lowtide.open(sys.argv[1], durability="relaxed", checkpointer=sys.argv[2], segment_bytes=65536, feed_bytes=0)
+store = lowtide.open(sys.argv[1], durability="relaxed", checkpointer=sys.argv[2], segment_bytes=65536)
 with store.transaction() as tx:
     for number in range(20_000):
         tx.keyspace("k").put(b"%06d" % number, b"v" * 20)

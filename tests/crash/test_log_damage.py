@@ -22,9 +22,7 @@ class Killed:
     def __init__(self, directory: Path, durability: Durability) -> None:
         self.model = Model()
         self.directory = directory
-        store = lowtide.open(
-            directory / "store", **{**SMALL, "segment_bytes": 8192, "feed_bytes": 0}, durability=durability
-        )
+        store = lowtide.open(directory / "store", **{**SMALL, "segment_bytes": 8192}, durability=durability)
         for number in range(LAST):
             commit(store, both(number, 40))
             self.model.apply(both(number, 40))

@@ -18,7 +18,7 @@ store = lowtide.open(
     path,
     durability=durability,
     checkpointer=checkpointer,
-    segment_bytes=16384, feed_bytes=0,
+    segment_bytes=16384,
     checkpoint_versions=200,
     map_size=1 << 20,
 )

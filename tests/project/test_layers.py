@@ -23,7 +23,7 @@ LAYERS = (
     ("pins", "feed"),
     ("checkpoint",),
     ("recovery",),
-    ("stats", "maintenance", "watch"),
+    ("stats", "maintenance", "ages"),
     ("transaction",),
     ("pinning", "metrics", "monitor", "processes", "upkeep"),
     ("serving",),

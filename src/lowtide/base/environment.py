@@ -74,6 +74,7 @@ class Base:
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        self._file = (self.directory / "data.mdb").stat()
         with self.env.begin(write=True) as txn:
 
             def table(name: bytes, **flags: bool) -> lmdb._Database:
@@ -86,6 +87,10 @@ class Base:
             self.pins = PinTable(table(b"pins"))
             self.consumers = ConsumerTable(table(b"consumers"))
             self.meta = table(b"meta")
+
+    def is_of(self, data: Path) -> bool:
+        """Whether ``data`` is the very file that this is open on."""
+        return os.path.samestat(self._file, data.stat())
 
     def take_over(self) -> None:
         """From a base that is only read to the owner's: only what is old needs the history."""
@@ -244,6 +249,15 @@ class Base:
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
         return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
+
+    def named_upto(self) -> tuple[int, list[tuple[str, bytes]]]:
+        """The boundary, and the keyspaces of the commits up to it."""
+        return self.read(
+            lambda txn: (
+                self.boundary_in(txn) or 0,
+                [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)],
+            )
+        )
 
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():

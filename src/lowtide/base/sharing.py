@@ -23,6 +23,7 @@ class SharedUse:
     """A shared hold on the base in ``directory``, until it is closed; waits while the file is being exchanged."""
 
     def __init__(self, directory: Path) -> None:
+        self._descriptor = -1
         self._descriptor = _open(directory)
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -35,6 +36,9 @@ class SharedUse:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> SharedUse:
         return self

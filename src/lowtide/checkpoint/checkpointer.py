@@ -37,7 +37,11 @@ logger = logging.getLogger("lowtide")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 30.0
 
 HELPER_FROM = 5_000
-"""Rows from which ``checkpointer="auto"`` prefers the helper process."""
+"""Rows from which ``checkpointer="auto"`` starts a helper process."""
+
+HELPER_WARM_FROM = 50
+"""Rows from which it prefers one that runs, or that somebody waits for: beside a busy thread each row costs two waits
+for the GIL."""
 
 
 class Checkpointer:
@@ -72,6 +76,9 @@ class Checkpointer:
         self._retained_from = retained_from
         self._busy = threading.Lock()
         self._helper = Helper()
+        self._starts_at = self._ends_at = log.place
+        """Where in the log the commits of the layer that is frozen, or will be next, begin; and where those end."""
+        self._hurry = False
         self._pause = 0.0
         self._not_before = 0.0
         self.count = 0
@@ -82,16 +89,19 @@ class Checkpointer:
         self.due_at = log.appended + options.checkpoint_bytes
         """How much must have been logged for the next checkpoint to be due."""
 
-    def run(self, *, wait: bool = True, upto: int | None = None) -> bool:
+    def run(self, *, wait: bool = True, upto: int | None = None, hurry: bool = False) -> bool:
         """Bring everything that was published before this call, or up to ``upto``, to the base. False if one was
-        running and ``wait`` is false, so that it was not even begun."""
+        running and ``wait`` is false, so that it was not even begun. ``hurry`` if another process waits for it."""
         if not wait and self._busy.locked():
             return False
         with self._busy:
+            self._hurry = hurry
             try:
                 wanted = self._published() if upto is None else upto
                 while self._versions.boundary < wanted:
                     self._once()
+                # Also if nothing was to be done: a consumer may have come further, or gone, since the last one.
+                self._log.release(self._retained_from(self._versions.boundary))
             except Exception as error:
                 self._note_failure(error)
                 raise
@@ -121,6 +131,7 @@ class Checkpointer:
         if layer is None:
             with self._exclusive():
                 self.due_at = self._log.appended + self._options.checkpoint_bytes
+                self._ends_at = self._log.place
                 layer = self._versions.freeze(self._published())
         upto = self._versions.frozen_upto
         self._log.sync()
@@ -136,10 +147,10 @@ class Checkpointer:
         self._base.history_below = max(self._base.history_below, upto)
         self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
+        self._starts_at = self._ends_at
         self._applied(live)
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
-        self._log.release(self._retained_from(upto))
 
     def _apply(self, layer: Layer, target: Target) -> Applied:
         """Apply ``layer``, in the helper process if that is preferred and to be had."""
@@ -155,7 +166,10 @@ class Checkpointer:
 
     def _prefers_helper(self, layer: Layer) -> bool:
         kind = self._options.checkpointer
-        return kind == "process" or (kind == "auto" and len(layer.chains) >= HELPER_FROM)
+        warm = self._hurry or self._helper.process_id is not None
+        return kind == "process" or (
+            kind == "auto" and len(layer.chains) >= (HELPER_WARM_FROM if warm else HELPER_FROM)
+        )
 
     def _request(self, target: Target) -> Request:
         return Request(
@@ -165,6 +179,7 @@ class Checkpointer:
             self._store_id,
             target.boundary,
             target.upto,
+            self._starts_at,
             self._options.collector,
             self._sample(target.upto)[0].live,
         )

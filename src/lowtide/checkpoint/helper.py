@@ -26,6 +26,7 @@ from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.log.cursor import Place
 from lowtide.log.reader import read_commits
 from lowtide.messages import receive, send
 
@@ -45,6 +46,7 @@ class Request(msgspec.Struct, frozen=True):
     store_id: bytes
     boundary: int
     upto: int
+    place: Place | None
     collector: str
     live: tuple[int, ...]
     """Who lived when the request was made: versions that were needless then are not even read."""
@@ -198,7 +200,7 @@ def perform(request: Request, ask: Callable[[], Sample]) -> Response:
         sampled = ask()
         return make_horizon(request.collector, sampled.live, request.upto), sampled.oldest_writer
 
-    commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto)
+    commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto, request.place)
     changes = changes_of(commits, make_horizon(request.collector, request.live, request.upto))
     with SharedUse(Path(request.base)):
         base = Base(Path(request.base), request.map_size, may_grow=False)

@@ -18,8 +18,9 @@ class Change:
 
     ``value`` is None for a delete; ``before`` is the value that was replaced or deleted, where it was asked for.
 
-    >>> [(change.kind, change.key) for change in store.changes(since=store.stats().last_commit - 1)]
-    [('insert', b'blueberry')]
+    >>> store.keyspace("fruit").put(b"apple", b"green")
+    >>> [(change.kind, change.key, change.value) for change in store.changes(since=store.stats().last_commit - 1)]
+    [('update', b'apple', b'green')]
     """
 
     ts: int

@@ -63,6 +63,7 @@ class Consumers:
         return Consumer(self, name)
 
     def row(self, name: str) -> ConsumerRow:
+        self.feed.check_open()
         row = self._base.read(lambda txn: self._base.consumers.get(txn, name))
         if row is None:
             raise UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")
@@ -70,6 +71,7 @@ class Consumers:
 
     def move(self, name: str, to: int, *, back: bool = False) -> None:
         """Set a consumer's place to ``to``, which is no earlier than where it is, unless it may go ``back``."""
+        self.feed.check_open()
         last = self.feed.published()
         if isinstance(to, bool) or not isinstance(to, int) or not 0 <= to <= last:
             raise UsageError(f"a consumer's place is the timestamp of a commit, from 0 to {last}, not {to!r}")
@@ -83,8 +85,20 @@ class Consumers:
 
         self._base.write(change)
 
+    def reset(self, name: str, to: int | None) -> None:
+        """Set a consumer's place to ``to``, or the last commit, wherever it was."""
+        before = self.row(name)
+        self.move(name, self.feed.published() if to is None else to, back=True)
+        try:
+            if to is not None and to < self.feed.published():
+                self.feed.check_kept(to)  # after the row is there: from now on it is kept
+        except ChangesLost:
+            self.move(name, before.position, back=True)
+            raise
+
     def remove(self, name: str) -> bool:
         """Forget a consumer; false if there is none of this name."""
+        self.feed.check_open()
         return self._base.write(lambda txn: self._base.consumers.delete(txn, name))
 
     def all(self) -> list[ConsumerState]:
@@ -142,12 +156,9 @@ class Consumer:
         self._consumers.move(self.name, ts)
 
     def reset(self, to: int | None = None) -> None:
-        """Take a new place, at commit ``to`` or the last one: what lies between is skipped, because you said so."""
-        feed = self._consumers.feed
-        place = feed.published() if to is None else to
-        self._consumers.move(self.name, place, back=True)
-        if place < feed.published():
-            feed.check_kept(place)
+        """Take a new place, at commit ``to`` or the last one: what lies between is skipped, because you said so. Raises
+        ChangesLost, and stays where it is, if the log no longer has what follows ``to``."""
+        self._consumers.reset(self.name, to)
 
     def remove(self) -> bool:
         """Forget this consumer, so that nothing is kept for it; false if it is gone already."""
@@ -158,5 +169,9 @@ class Consumer:
 
 
 def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not name or len(name.encode(errors="replace")) > _MAX_NAME:
+    if not isinstance(name, str) or not 0 < len(name.encode(errors="surrogatepass")) <= _MAX_NAME:
         raise UsageError(f"a consumer is named by a string of 1 to {_MAX_NAME} bytes, not by {name!r}")
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"a consumer's name must be encodable as UTF-8: {error}") from error

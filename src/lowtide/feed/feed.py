@@ -12,6 +12,7 @@ from typing import Protocol
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
 from lowtide.log.cursor import LogCursor, Released, first_kept
+from lowtide.log.frame import Commit
 
 
 class Names(Protocol):
@@ -33,7 +34,12 @@ class Waiting(Protocol):
 
 
 class Feed:
-    """Reads changes. ``published`` tells the last commit that may be shown."""
+    """Reads changes. ``published`` tells the last commit that may be shown.
+
+    ``saved``, for who does not give out the names of the keyspaces, tells those in the base, and the boundary. Commits
+    carry new names with them, so who reads on knows them all; ``_named`` is the commit up to which they are known. Any
+    thread may write it, since what it says stays true.
+    """
 
     def __init__(
         self,
@@ -43,13 +49,16 @@ class Feed:
         published: Callable[[], int],
         waiting: Waiting,
         check_open: Callable[[], None],
+        saved: Callable[[], tuple[int, Iterable[tuple[str, bytes]]]] | None = None,
     ) -> None:
         self._log = log
         self._store_id = store_id
-        self._names = names
+        self.names = names
         self.published = published
         self.waiting = waiting
         self.check_open = check_open
+        self._saved = saved
+        self._named = 0
 
     def changes(self, since: int, until: int | None, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
         """The changes of the commits after ``since`` up to ``until``, in commit order."""
@@ -63,7 +72,7 @@ class Feed:
                 raise UsageError(f"{name}: commit {value} does not exist yet; the last one is {last}")
         if since < upto:
             self.check_kept(since)
-        return self.read(since, upto, keyspaces, before)
+        return self.reader(since, keyspaces, before).read(upto)
 
     def check_since(self, since: int) -> int:
         """``since``, if changes can be read from there on."""
@@ -76,23 +85,59 @@ class Feed:
         if since + 1 < kept:
             raise ChangesLost(since, kept)
 
-    def read(self, since: int, upto: int, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
-        """As ``changes``, for what is known to exist."""
-        wanted = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
-        cursor = LogCursor(self._log, self._store_id, since)
+    def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool) -> FeedReader:
+        """What reads on from ``since``, again and again."""
+        self._learn_names(since)
+        return FeedReader(self, LogCursor(self._log, self._store_id, since), keyspaces, before)
+
+    def learn(self, commit: Commit) -> None:
+        """Take over the names that a commit carries."""
+        if commit.names is not None:
+            self.names.learn(commit.names.items())
+        if self._named == commit.ts - 1:
+            self._named = commit.ts
+
+    def _learn_names(self, upto: int) -> None:
+        """Know the keyspaces of all commits up to ``upto``, from the base, and from the log above it."""
+        while self._saved is not None and self._named < upto:
+            boundary, names = self._saved()
+            self.names.learn(names)
+            self._named = boundary
+            cursor = LogCursor(self._log, self._store_id, boundary)
+            try:
+                for commit in cursor.read(upto):
+                    self.learn(commit)
+            except Released:
+                continue  # the base has come further meanwhile
+            finally:
+                cursor.close()
+
+
+class FeedReader:
+    """Reads changes from where it stands. Used by one thread at a time."""
+
+    def __init__(self, feed: Feed, cursor: LogCursor, keyspaces: Iterable[str] | None, before: bool) -> None:
+        self._feed = feed
+        self._cursor = cursor
+        self._keyspaces = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
+        self._before = before
+
+    def read(self, upto: int) -> Iterator[Change]:
+        """The changes up to commit ``upto``, which is known to exist. To be read to its end, or not gone on with."""
+        names = self._feed.names
         try:
-            for commit in cursor.read(upto):
-                if commit.names is not None:
-                    self._names.learn(commit.names.items())
-                if before and commit.before is None:
+            for commit in self._cursor.read(upto):
+                self._feed.learn(commit)
+                if self._before and commit.before is None:
                     raise UsageError(
                         f"commit {commit.ts} was logged without the values that it replaced: "
                         "open the store with before_images=True to have them in later ones"
                     )
-                prefixes = None if wanted is None else {self._names.prefixes.get(each, b"") for each in wanted}
-                yield from changes_in(commit, self._names.name_of, prefixes, before)
-                self.check_open()
+                wanted = self._keyspaces
+                prefixes = None if wanted is None else {names.prefixes.get(each, b"") for each in wanted}
+                yield from changes_in(commit, names.name_of, prefixes, self._before)
+                self._feed.check_open()
         except Released as error:
             raise ChangesLost(error.wanted - 1, error.kept) from error
         finally:
-            cursor.close()
+            self._cursor.pause()

@@ -26,7 +26,8 @@ class Retention:
     ) -> int:
         """The commit up to which full segments may go: the ``segments``, oldest first, that all lie at or below it.
 
-        ``positions`` are how far the consumers have come; ``current`` the bytes of the segment that is written.
+        ``positions`` are how far those consumers have come whose next commit is there; ``current`` the bytes of the
+        segment that is written.
         """
         slowest = min(positions, default=None)
         kept = current

@@ -2,13 +2,15 @@
 
 Who writes: a waiting thread adds a gate of its own; whoever commits, or closes, takes all of them and opens them. No
 wake-up is lost: a waiter adds its gate and then looks at the last commit; a committer publishes and then looks at the
-gates. Whichever comes last sees the other.
+gates. Whichever comes last sees the other. All gates are opened at once, whoever is meant, so
+each waiter looks for itself why.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 
@@ -24,16 +26,19 @@ class Waiters:
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int:
         """Wait until there is a commit later than ``after``; returns the last one, which is no later if ``timeout``
         seconds have passed, if it is ``stopped`` and ``wake`` called, or if nothing will be committed any more."""
-        gate = threading.Lock()
-        gate.acquire()
-        self.gates.append(gate)  # point: wait.added
-        try:
-            if self._published() <= after and not self._closed and not stopped():
-                gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
-            return self._published()
-        finally:
-            with contextlib.suppress(ValueError):
-                self.gates.remove(gate)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            gate = threading.Lock()
+            gate.acquire()
+            self.gates.append(gate)  # point: wait.added
+            try:
+                remaining = -1.0 if deadline is None else max(0.0, deadline - time.monotonic())
+                if (published := self._published()) > after or self._closed or stopped() or remaining == 0.0:
+                    return published
+                gate.acquire(timeout=remaining)
+            finally:
+                with contextlib.suppress(ValueError):
+                    self.gates.remove(gate)
 
     def wake(self) -> None:
         """Open all gates. Any thread may, also under the commit lock."""

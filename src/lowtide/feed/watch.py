@@ -20,11 +20,12 @@ class Watch:
         self, feed: Feed, since: int, keyspaces: Iterable[str] | None, before: bool, timeout: float | None
     ) -> None:
         self._feed = feed
-        self._keyspaces = keyspaces if keyspaces is None or isinstance(keyspaces, str) else tuple(keyspaces)
-        self._before = before
+        self._reader = feed.reader(since, keyspaces, before)
         self._timeout = timeout
         self._upto = since
         self._changes: Iterator[Change] = iter(())
+        self._failure: Exception | None = None
+        """What ended the iteration; raised again by every further step, lest the rest be taken for all there was."""
         self._closed = False
         self.position = since
         """The last commit that was shown whole: where another watch can go on."""
@@ -34,9 +35,15 @@ class Watch:
 
     def __next__(self) -> Change:
         while not self._closed:
-            for change in self._changes:
-                self.position = max(self.position, change.ts - 1)
-                return change
+            if self._failure is not None:
+                raise self._failure
+            try:
+                for change in self._changes:
+                    self.position = max(self.position, change.ts - 1)
+                    return change
+            except Exception as error:
+                self._failure = error
+                raise
             self.position = self._upto
             last = self._feed.waiting.wait(self._upto, self._timeout, lambda: self._closed)
             if last <= self._upto:
@@ -44,7 +51,7 @@ class Watch:
                 if self._timeout is not None or self._closed:
                     break
                 continue
-            self._changes = self._feed.read(self._upto, last, self._keyspaces, self._before)
+            self._changes = self._reader.read(last)
             self._upto = last
         raise StopIteration
 

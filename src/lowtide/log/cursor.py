@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 from lowtide.errors import CorruptionError, Error
-from lowtide.log.frame import FRAME_HEADER, Commit, frame_at, frame_length
-from lowtide.log.reader import decode
-from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_paths, sequence_of
+from lowtide.log.frame import FRAME_HEADER, Commit, decode, frame_at, peek
+from lowtide.log.segment import HEADER_SIZE, Header, decode_header, segment_path, segment_paths, sequence_of
+
+_Result = TypeVar("_Result")
 
 
 class Released(Error):
@@ -30,10 +32,18 @@ class Released(Error):
         super().__init__(f"commit {wanted} is no longer in the log, which begins with commit {kept}")
 
 
-class LogCursor:
-    """Stands behind commit ``position``."""
+class Place(NamedTuple):
+    """Where a commit ends: the segment's number, the offset behind its frame, and its checksum."""
 
-    def __init__(self, directory: Path, store_id: bytes, position: int) -> None:
+    sequence: int
+    offset: int
+    crc: int
+
+
+class LogCursor:
+    """Stands behind commit ``position``, which ends at ``place`` if that is known."""
+
+    def __init__(self, directory: Path, store_id: bytes, position: int, place: Place | None = None) -> None:
         self._directory = directory
         self._store_id = store_id
         self.position = position
@@ -45,6 +55,8 @@ class LogCursor:
         self._offset = 0
         self._crc = 0
         self._ts = 0
+        if place is not None:
+            self._open_at(place)
 
     def read(self, upto: int) -> Iterator[Commit]:
         """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
@@ -60,45 +72,70 @@ class LogCursor:
         """The next commit of this segment; None if it has no further one. A marker is passed over."""
         if self._map is None or self._header is None:
             return None
-        while True:
-            length = frame_length(self._map[self._offset : self._offset + FRAME_HEADER])
-            if length is None:
-                return None
+        while (seen := peek(self._map, self._offset)) is not None:
+            length, crc, ts = seen
+            if ts <= self.position and ts == self._ts + (length > FRAME_HEADER):
+                # On the way to where the cursor stands: not checked, but the frame after it is, and chains to it.
+                self._offset += length
+                self._crc, self._ts = crc, ts
+                continue
             frame = frame_at(self._map[self._offset : self._offset + length], 0, self._header.salt)
-            expected = self._ts + 1 if length > FRAME_HEADER else self._ts
-            if frame is None or frame.previous != self._crc or frame.ts != expected:
+            if frame is None or frame.previous != self._crc or frame.ts != self._ts + 1 or not frame.payload:
                 return None
+            # Before anything moves: a commit that cannot be decoded must not be passed over by the next attempt.
+            commit = decode(self._path, frame, self._offset)
             self._offset += length
             self._crc, self._ts = frame.crc, frame.ts
             self.bytes += length
-            if frame.payload and frame.ts <= self.position:
-                continue  # on the way to where the cursor stands
-            if frame.payload:
-                return decode(self._path, frame)
+            return commit
+        return None
+
+    def _open_at(self, place: Place) -> None:
+        """Go to ``place``, if its segment is still there."""
+        path = segment_path(self._directory, place.sequence)
+        found = _map(path)
+        if found is None:
+            return
+        header, mapped = found
+        if header.store_id == self._store_id and header.sequence == place.sequence:
+            self._path, self._header, self._map = path, header, mapped
+            self._offset, self._crc, self._ts = place.offset, place.crc, self.position
+        else:
+            mapped.close()
 
     def _open(self, wanted: int) -> None:
         """Go to the segment that should have commit ``wanted``."""
-        first = wanted
-        for path in reversed(segment_paths(self._directory)):
-            found = _map(path)
-            if found is None:
-                continue  # it was recycled since it was listed
-            header, mapped = found
-            if header.store_id != self._store_id or header.sequence != sequence_of(path):
-                mapped.close()
-                raise CorruptionError(path, "is not a segment of this store's log")
-            if header.first_ts > wanted:
-                first = header.first_ts
-                mapped.close()
-                continue
-            if self._header is not None and header == self._header:
-                mapped.close()
-                raise CorruptionError(path, f"commit {wanted} was published, but is not in the log")
+        while True:
+            first, stale = wanted, False
+            for path in reversed(segment_paths(self._directory)):
+                found = _map(path)
+                if found is None:
+                    stale = True
+                    continue
+                header, mapped = found
+                if header.first_ts > wanted:
+                    first = header.first_ts
+                    mapped.close()
+                    continue
+                if header.store_id != self._store_id:
+                    mapped.close()
+                    raise CorruptionError(path, "is not a segment of this store's log")
+                if header == self._header:
+                    mapped.close()
+                    if stale:
+                        break
+                    raise CorruptionError(path, f"commit {wanted} is missing from the log")
+                self.close()
+                self._path, self._header, self._map = path, header, mapped
+                self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1
+                return
+            if not stale:  # else the log went on since it was listed
+                raise Released(wanted, first)
+
+    def pause(self) -> None:
+        """Let go of a segment that was deleted meanwhile; keep the place in one that is still there."""
+        if self._map is not None and not self._path.exists():
             self.close()
-            self._path, self._header, self._map = path, header, mapped
-            self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1
-            return
-        raise Released(wanted, first)
 
     def close(self) -> None:
         """Let go of the segment; the cursor can be used again."""
@@ -108,25 +145,44 @@ class LogCursor:
 
 
 def first_kept(directory: Path) -> int:
-    """The first commit that the log still has; one past the last if it has none."""
-    for path in segment_paths(directory):
-        found = _map(path)
-        if found is not None:
-            found[1].close()
-            return found[0].first_ts
-    return 0
+    """The first commit that the log still has, or will have."""
+    while True:
+        paths = segment_paths(directory)
+        for path in paths:
+            header = _read(path, lambda descriptor, header: header)
+            if header is not None:
+                return header.first_ts
+        if not paths:
+            raise CorruptionError(directory, "the log has no segments")
 
 
 def _map(path: Path) -> tuple[Header, mmap.mmap] | None:
+    """The segment with its header; None if it was released since it was listed."""
+    return _read(path, lambda descriptor, header: (header, mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)))
+
+
+def _read(path: Path, look: Callable[[int, Header], _Result]) -> _Result | None:
+    """What ``look`` makes of a segment's file and header; None if it was released since it was listed.
+
+    Between opening and reading, the file may have become another segment: its header then says so, and its name too.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
     try:
-        size = os.fstat(descriptor).st_size
-        header = decode_header(os.pread(descriptor, HEADER_SIZE, 0))
-        if header is None or size < HEADER_SIZE:
-            return None
-        return header, mmap.mmap(descriptor, size, prot=mmap.PROT_READ)
+        header = decode_header(os.pread(descriptor, HEADER_SIZE, 0))  # point: cursor.header
+        if header is not None and header.sequence == sequence_of(path):
+            return look(descriptor, header)
+        if _still_names(path, descriptor):
+            raise CorruptionError(path, "its header is damaged or another segment's")
+        return None
     finally:
         os.close(descriptor)
+
+
+def _still_names(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False

@@ -11,16 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from mmap import mmap
+from pathlib import Path
 from struct import Struct
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
+
+from lowtide.errors import CorruptionError
 
 MAGIC = b"LtC1"
 _HEAD = Struct("<4sI")
 _BODY = Struct("<IIQQ")
 FRAME_HEADER = _HEAD.size + _BODY.size
 _PREVIOUS = _HEAD.size + 4
+
+Buffer: TypeAlias = "bytes | mmap"
 
 Writes = dict[bytes, bytes | None]
 """What a commit changes: full key to value, or None for a deletion."""
@@ -84,6 +91,15 @@ def decode_payload(frame: Frame) -> Commit:
     return Commit(frame.ts, payload.time, payload.writes, payload.names, payload.existed, payload.before)
 
 
+def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
+    """The commit in ``frame``, which was read from ``path``, at ``offset`` if the frame does not know."""
+    try:
+        return decode_payload(frame)
+    except msgspec.MsgspecError as error:
+        where = frame.offset if offset is None else offset
+        raise CorruptionError(path, f"the commit at offset {where} cannot be decoded: {error}") from error
+
+
 def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes) -> tuple[bytes, int]:
     """The frame's bytes and its checksum, which the next frame chains from."""
     body = _BODY.pack(len(payload), previous, ts, durable) + payload
@@ -91,11 +107,16 @@ def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes
     return _HEAD.pack(MAGIC, crc) + body, crc
 
 
-def frame_length(header: bytes) -> int | None:
-    """The bytes that the frame with this header has in all; None if it is no frame's."""
-    if len(header) < FRAME_HEADER or not header.startswith(MAGIC):
+_WHOLE = Struct("<4sIIIQQ")
+
+
+def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
+    """What the header at ``offset`` says, unchecked: the bytes of the whole frame, its checksum and its timestamp; None
+    if it is no frame's."""
+    if offset + FRAME_HEADER > len(data):
         return None
-    return FRAME_HEADER + int(_BODY.unpack_from(header, _HEAD.size)[0])
+    magic, crc, length, _, ts, _ = _WHOLE.unpack_from(data, offset)
+    return (FRAME_HEADER + length, crc, ts) if magic == MAGIC else None
 
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from lowtide.errors import DiskFull, StoreFailed
+from lowtide.log.cursor import Place
 from lowtide.log.disk import Disk, LogFile, is_full
 from lowtide.log.files import ClosedSegment, SegmentFiles
 from lowtide.log.frame import FRAME_HEADER, encode_frame
@@ -75,6 +76,11 @@ class LogWriter:
         file.sync()
         self._switch(file, file.size, tail.path, tail.header, tail.crc, tail.end)
         self.last_ts = self.durable_ts = tail.last_ts
+
+    @property
+    def place(self) -> Place:
+        """Where the last commit ends. Called under the commit lock."""
+        return Place(self._sequence, self.position, self._crc)
 
     @property
     def bytes_kept(self) -> int:

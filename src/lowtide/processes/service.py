@@ -55,18 +55,23 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Service:
-    """Answers for the owner until it is closed."""
+    """Answers for the owner from ``start`` until it is closed. Either may be interrupted anywhere, and closed then."""
 
     def __init__(self, directory: Path, handlers: Mapping[str, Handler]) -> None:
+        self._directory = directory
         self._handlers = handlers
         self._lock = threading.Lock()
         self._connections: set[socket.socket] = set()
+        self._closed = False
         self._listener: socket.socket | None = None
+
+    def start(self) -> None:
+        """Begin to answer. A socket that cannot be made is not needed for the store itself."""
         try:
-            self._listener = _listen(directory)
+            self._listener = _listen(self._directory)
         except OSError as error:
             logger.warning(
-                "%s: other processes cannot reach this one, since no socket can be made: %s", directory, error
+                "%s: other processes cannot reach this one, since no socket can be made: %s", self._directory, error
             )
             return
         threading.Thread(target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True).start()
@@ -81,7 +86,7 @@ class Service:
                 connection.close()
                 continue
             with self._lock:
-                if self._listener is None:
+                if self._closed:
                     connection.close()
                     return
                 self._connections.add(connection)
@@ -113,16 +118,16 @@ class Service:
             return Answer(error=("Error", f"the owner of the store failed at it: {error!r}"))
 
     def close(self) -> None:
-        """Stop answering, and end the connections."""
+        """Stop answering, and end the connections. May be repeated, for one that was interrupted."""
         with self._lock:
-            listener, self._listener = self._listener, None
+            self._closed = True
             connections = list(self._connections)
-        if listener is None:
-            return
-        for each in (listener, *connections):
-            with contextlib.suppress(OSError):
-                each.shutdown(socket.SHUT_RDWR)
-        listener.close()
+        for each in (self._listener, *connections):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        if self._listener is not None:
+            self._listener.close()
 
     def abandon(self) -> None:
         """In a forked child: close its copies, or the parent's end would go unnoticed."""

@@ -72,7 +72,13 @@ class Follower:
             self._leases = Leases(self._base, options.clock.time)
             self._waiters = RemoteWaiters(path, self._page)
             self.feed = Feed(
-                path / "log", self._store_id, self._catalog, self._last_published, self._waiters, self.check_open
+                path / "log",
+                self._store_id,
+                self._catalog,
+                self._last_published,
+                self._waiters,
+                self.check_open,
+                self._base.named_upto,
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
             self.pinning = FollowerPinning(path, options, self._base, self._leases, lambda: self.engine, self._engines)

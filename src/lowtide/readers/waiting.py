@@ -28,6 +28,7 @@ class RemoteWaiters:
         self._lock = threading.Lock()
         self._waiting: set[Owner] = set()
         self._closed = threading.Event()
+        self._own = threading.local()
 
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int:
         """Wait until there is a commit later than ``after``, see ``Waiters.wait``."""
@@ -36,14 +37,25 @@ class RemoteWaiters:
             remaining = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
             if remaining <= 0:
                 break
-            owner = reach_owner(self._path)
+            owner = self._connection()
             if owner is None:
                 self._closed.wait(min(_NO_OWNER, remaining))
                 continue
-            with owner, self._listed(owner), contextlib.suppress(Error):
-                if not stopped():
-                    owner.ask("wait", after=after, seconds=remaining, timeout=remaining + _SLICE)
+            try:
+                with self._listed(owner):
+                    if not stopped():
+                        owner.ask("wait", after=after, seconds=remaining, timeout=remaining + _SLICE)
+            except Error:
+                owner.close()
+                self._own.owner = None
         return published
+
+    def _connection(self) -> Owner | None:
+        """This thread's connection to the owner, or a new one."""
+        owner: Owner | None = getattr(self._own, "owner", None)
+        if owner is None:
+            owner = self._own.owner = reach_owner(self._path)
+        return owner
 
     @contextlib.contextmanager
     def _listed(self, owner: Owner) -> Iterator[None]:

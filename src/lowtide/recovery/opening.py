@@ -14,7 +14,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+import lmdb
+
 from lowtide.base.borrowing import borrow, give_back
+from lowtide.base.consumers import ConsumerRow
 from lowtide.base.environment import Base
 from lowtide.base.exchange import COMPACTED
 from lowtide.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
@@ -24,7 +27,7 @@ from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.log.disk import Disk
 from lowtide.log.files import ClosedSegment
-from lowtide.log.reader import decode
+from lowtide.log.frame import decode
 from lowtide.log.segment import (
     HEADER_SIZE,
     Header,
@@ -95,6 +98,7 @@ def open_files(path: Path, options: Options) -> Opened:
         _resume(log, options.disk, path / "log", verdict, boundary)
         log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
+        _take_back_consumers(base, last_ts)
         Leases(base, options.clock.time, owner=True).expire()
         _sweep(base, last_ts)
         if written_by != FORMAT:
@@ -276,10 +280,31 @@ def _closed(scan: Scan, following: Scan) -> ClosedSegment:
 
 
 def retained_from(log: LogWriter, base: Base, options: Options, boundary: int) -> int:
-    """The commit up to which the log may go: recovery needs what lies above ``boundary``, the change feed more."""
+    """The commit up to which the log may go: recovery needs what lies above ``boundary``, the change feed more.
+
+    A consumer whose next commit is gone will be told so whatever else is kept: nothing is kept for it.
+    """
+    full = log.full_segments
+    if not full:
+        return 0
+    oldest = _header_of(full[0].path)
+    kept = oldest.first_ts if oldest is not None else 0
+    positions = [row.position for _, row in base.read(base.consumers.all) if row.position + 1 >= kept]
     retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)
-    positions = [row.position for _, row in base.read(base.consumers.all)]
-    return retention.floor(log.full_segments, boundary, positions, options.clock.time(), log.position)
+    return retention.floor(full, boundary, positions, options.clock.time(), log.position)
+
+
+def _take_back_consumers(base: Base, last_ts: int) -> None:
+    """With relaxed durability a power loss may take commits that a consumer has acknowledged. It is set back, so that
+    it is shown those that get their timestamps."""
+
+    def change(txn: lmdb.Transaction[bytes]) -> None:
+        for name, row in base.consumers.all(txn):
+            if row.position > last_ts:
+                base.consumers.put(txn, name, ConsumerRow(last_ts, row.acknowledged))
+
+    if any(row.position > last_ts for _, row in base.read(base.consumers.all)):
+        base.write(change)
 
 
 def _sweep(base: Base, last_ts: int) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from lowtide.errors import UsageError
 from lowtide.log.frame import Before, encode_payload
-from lowtide.transaction.commit import Request
 from lowtide.transaction.engine import Engine
+from lowtide.transaction.request import Request
 from lowtide.transaction.transaction import scan_latest
 from lowtide.versions.visibility import Range
 

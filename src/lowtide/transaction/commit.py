@@ -28,43 +28,16 @@ from threading import get_ident
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
-from lowtide.log.frame import Before, Names, Writes
+from lowtide.log.frame import Names, Writes
 from lowtide.log.writer import LogWriter
-from lowtide.transaction.callbacks import Callback, Callbacks
+from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
-from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Registry
+from lowtide.transaction.request import Request
 from lowtide.transaction.validate import Clash, Validator
 from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
-
-
-class Request:
-    """One commit on its way. Filled by its thread, then owned by the leader until ``done``."""
-
-    # Defaults live on the class: most commits set none of them.
-    token = 0
-    since: int | None = None
-    """The snapshot against which the first committer wins; None lets the last one win."""
-    reads: ReadSet | None = None
-    names: Names | None = None
-    """The keyspaces that the log does not know yet."""
-    callbacks: list[Callback] | None = None
-    seen = 0
-    """The commit as of which ``payload`` tells what was there before. One that is not validated must be told again if
-    others have committed since."""
-    encode: Callable[[Before], bytes] | None = None
-    """Makes the payload of such a request anew, for what was there before."""
-    gate: threading.Lock | None = None
-    done = False
-    error: BaseException | None = None
-    ts = 0
-
-    def __init__(self, writes: Writes, payload: bytes, durably: bool) -> None:
-        self.writes = writes
-        self.payload = payload
-        self.durably = durably
 
 
 class Committer:
@@ -213,6 +186,7 @@ class Committer:
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
+                self._after_commit()
                 raise
         finally:
             for request in group:
@@ -256,6 +230,7 @@ class Committer:
         except BaseException as error:
             self._abort([request], [request] if log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
+                self._after_commit()
                 raise
         finally:
             request.done = True
@@ -306,14 +281,17 @@ class Committer:
             accepted.append(request)
 
     def _tell_again(self, request: Request, accepted: list[Request]) -> None:
-        """Say anew what was there before a request that is not validated: under the lock, after ``accepted``."""
-        if request.encode is None:
-            return
-        earlier: Writes = {}
+        """Say anew what was there before a request that is not validated, under the lock and after ``accepted``, if any
+        of its keys was changed since it looked. What the base holds is not asked: a deletion leaves no trace there."""
+        writes, seen, earlier = request.writes, request.seen, Writes()
         for each in accepted:
-            earlier.update(each.writes)
-        latest = self._latest
-        request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in request.writes])
+            if not each.writes.keys().isdisjoint(writes.keys()):
+                earlier.update(each.writes)
+        if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
+            return
+        if request.encode is not None:
+            latest = self._latest
+            request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in writes])
 
     def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
         self.conflicts += 1

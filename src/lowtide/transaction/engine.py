@@ -9,8 +9,8 @@ from typing import Protocol
 from lowtide.errors import UsageError
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
-from lowtide.transaction.commit import Request
 from lowtide.transaction.registry import Expired, Registry
+from lowtide.transaction.request import Request
 from lowtide.versions.visibility import Reader
 
 

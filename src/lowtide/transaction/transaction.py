@@ -16,12 +16,12 @@ from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
 from lowtide.log.frame import Before, Writes, encode_payload
 from lowtide.transaction.callbacks import Callback
-from lowtide.transaction.commit import Request
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Details
+from lowtide.transaction.request import Request
 from lowtide.transaction.savepoint import MISSING, Savepoint, Undo
 from lowtide.versions.visibility import Range
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from lowtide.base.codec import KEYSPACE_PREFIX, MAX_KEY
 from lowtide.errors import CorruptionError
-from lowtide.log.frame import Commit, frame_at
-from lowtide.log.reader import decode
+from lowtide.log.frame import Commit, decode, frame_at
 from lowtide.log.segment import FORMAT, Header, Scan, decode_header, scan_segment, sequence_of
 from lowtide.upkeep.report import Examination
 

@@ -24,7 +24,7 @@ from lowtide.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
 from lowtide.recovery.ownership import Ownership
 from lowtide.upkeep.basis import read_tables
 
-_BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log"}
+_BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log", "published"}
 _IN_BASE = {"data.mdb", "lock.mdb", READERS}
 _IN_LOG = re.compile(r"\d{10}\.log")
 _TEMPORARY = ".tmp"

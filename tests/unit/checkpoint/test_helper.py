@@ -54,7 +54,7 @@ class Files:
         self, upto: int, boundary: int = 0, live: tuple[int, ...] = (), collector: str = "exact", map_size: int = MAP
     ) -> Request:
         base, log = str(self.path / "base"), str(self.path / "log")
-        return Request(base, map_size, log, self.store_id, boundary, upto, collector, live)
+        return Request(base, map_size, log, self.store_id, boundary, upto, None, collector, live)
 
     def perform(self, upto: int, live: tuple[int, ...] = (), oldest_writer: int | None = None) -> Response:
         """Make the checkpoint in this process."""
@@ -190,7 +190,9 @@ def test_a_helper_that_dies_at_work_is_told_apart_from_one_that_fails(
 def test_a_helper_that_cannot_be_started_is_told_apart_too(helper: Helper, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(HelperLost, match="no checkpoint helper could be started"):
-        helper.checkpoint(Request("", 0, "", b"", 0, 0, "exact", ()), lambda: (make_horizon("exact", (), 0), None))
+        helper.checkpoint(
+            Request("", 0, "", b"", 0, 0, None, "exact", ()), lambda: (make_horizon("exact", (), 0), None)
+        )
 
 
 def test_closing_ends_the_process_and_may_be_repeated(files: Files) -> None:

@@ -62,9 +62,10 @@ def test_the_name_of_an_expired_pin_is_free_and_the_new_pin_is_another_one(lease
     new = leases.take("p", 10)
     assert new.id != old.id
     assert leases.find("p").id == new.id
-    for use in (leases.find, leases.renew):
-        with pytest.raises(SnapshotExpired, match="does not exist"):
-            use("p", old.id)
+    with pytest.raises(SnapshotExpired, match="does not exist"):
+        leases.find("p", old.id)
+    with pytest.raises(SnapshotExpired, match="does not exist"):
+        leases.renew("p", old.id)
     assert leases.remove("p", old.id) is None
     assert leases.all() == [("p", new)]
 

@@ -54,6 +54,7 @@ def service(tmp_path: Path, gate: threading.Event, arrived: threading.Event) -> 
         tmp_path,
         {"echo": lambda value=None: value, "fail": fail, "wait": wait, "odd": lambda: {"path": Path("x"), "set": {1}}},
     )
+    service.start()
     yield service
     gate.set()
     service.close()
@@ -243,6 +244,7 @@ def test_the_next_owner_is_reached_however_soon_it_comes(tmp_path: Path) -> None
     """The address is free only when the thread that listened has noticed."""
     for number in range(200):
         service = Service(tmp_path, {"number": lambda number=number: number})
+        service.start()
         with reach(tmp_path) as owner:
             assert owner.ask("number") == number
         service.close()
@@ -252,8 +254,9 @@ def test_an_address_that_stays_taken_leaves_the_owner_without_ears_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_PATIENCE", 0.0)
-    first = Service(tmp_path, {})
-    second = Service(tmp_path, {})
+    first, second = Service(tmp_path, {}), Service(tmp_path, {})
+    first.start()
+    second.start()
     assert "cannot reach" in caplog.text
     second.close()
     assert reach_owner(tmp_path) is not None

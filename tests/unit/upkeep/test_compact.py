@@ -86,7 +86,7 @@ def test_readers_and_writers_go_on_while_the_file_is_exchanged(open_store: OpenS
                 assert fruit.get(b"00400") is None
                 assert len(list(fruit.scan(b"0", b"1"))) == 10
                 assert store.stats().boundary > 0
-                store._parts.base.clear_dead_readers()
+                parts_of(store).base.clear_dead_readers()
         except BaseException as error:
             failed.append(error)
 

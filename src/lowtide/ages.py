@@ -76,7 +76,7 @@ class _Told:
     at: float
 
 
-class Watch:
+class AgeWatch:
     """Remembers what was reported. Used by one thread."""
 
     def __init__(self, limits: Limits) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from lowtide.ages import GROWTH_FLOOR, MOST_REPORTS, AgeWatch, Kind, Limits, Report
 from lowtide.garbage.account import Held, HolderId
-from lowtide.watch import GROWTH_FLOOR, MOST_REPORTS, Kind, Limits, Report, Watch
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Told:
         self.superseded = 0
         self.held: dict[HolderId, Held] = {}
         self.accounts = 0
-        self._watch = Watch(limits or Limits(60, 600, 600))
+        self._watch = AgeWatch(limits or Limits(60, 600, 600))
 
     def at(self, now: float) -> list[Report]:
         return self._watch.look(now, self.living, lambda: self.superseded, self._account)
