@@ -1,0 +1,135 @@
+"""Real processes that read a store beside its owner: each obeys commands, a JSON value to a line, and answers each."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_PROGRAM = """
+import json, os, sys
+import lowtide
+from lowtide.readers import generation
+
+path, lease = sys.argv[1], float(sys.argv[2])
+generation.LEASE = lease
+open_now, scan = {}, None
+
+def rows(snapshot, keyspace="k"):
+    return [[key.hex(), value.hex()] for key, value in snapshot.keyspace(keyspace).scan()]
+
+def perform(what, name=None, **more):
+    global scan
+    if what == "own":
+        open_now["store"] = lowtide.open(path, **more)
+    elif what == "follow":
+        open_now["store"] = lowtide.open(path, read_only=True)
+    elif what == "snapshot":
+        open_now["snapshot"] = lowtide.open_snapshot(path, pin=name)
+        return open_now["snapshot"].ts
+    elif what == "rows":
+        return rows(open_now["snapshot"])
+    elif what == "latest":
+        with open_now["store"].snapshot() as snapshot:
+            return [snapshot.ts, rows(snapshot)]
+    elif what == "put":
+        for key, value in more["entries"]:
+            open_now["store"].keyspace("k").put(bytes.fromhex(key), bytes.fromhex(value))
+    elif what == "pin":
+        return open_now["store"].pin(name, **more).ts
+    elif what == "begin scan":
+        scan = open_now["snapshot"].keyspace("k").scan()
+        return next(scan)[0].hex()
+    elif what == "end scan":
+        return [key.hex() for key, _ in scan]
+    elif what == "close":
+        open_now.pop(name).close()
+
+print("null", flush=True)
+for line in sys.stdin:
+    try:
+        answer = {"value": perform(**json.loads(line))}
+    except lowtide.Error as error:
+        answer = {"error": type(error).__name__, "words": str(error)}
+    print(json.dumps(answer), flush=True)
+os._exit(0)
+"""
+
+
+class Refused(Exception):
+    """What the child's command raised; ``kind`` is the name of the error."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        self.kind = kind
+        super().__init__(f"{kind}: {words}")
+
+
+class Child:
+    """A process, as the test talks to it."""
+
+    def __init__(self, path: Path, lease: float) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(path), str(lease)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )
+        assert self._answer() is None
+
+    def _answer(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line.endswith("\n"), "the process ended"
+        return json.loads(line)
+
+    def tell(self, what: str, **more: Any) -> None:
+        """Give a command without waiting for its answer."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"what": what, **more}) + "\n")
+        self.process.stdin.flush()
+
+    def told(self) -> Any:
+        """The answer to the oldest command that was not answered yet."""
+        answer = self._answer()
+        if "error" in answer:
+            raise Refused(answer["error"], answer["words"])
+        return answer["value"]
+
+    def ask(self, what: str, **more: Any) -> Any:
+        self.tell(what, **more)
+        return self.told()
+
+    def rows(self) -> dict[bytes, bytes]:
+        """What its snapshot sees."""
+        return {bytes.fromhex(key): bytes.fromhex(value) for key, value in self.ask("rows")}
+
+    def latest(self) -> tuple[int, dict[bytes, bytes]]:
+        """What its store sees now, and as of which commit."""
+        ts, rows = self.ask("latest")
+        return ts, {bytes.fromhex(key): bytes.fromhex(value) for key, value in rows}
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+@contextlib.contextmanager
+def children(path: Path, count: int = 1, lease: float = 30.0) -> Iterator[list[Child]]:
+    """So many processes beside the store in ``path``, killed at the end."""
+    started: list[Child] = []
+    try:
+        started.extend(Child(path, lease) for _ in range(count))
+        yield started
+    finally:
+        for each in started:
+            each.kill()
+            for stream in (each.process.stdin, each.process.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
