@@ -20,6 +20,7 @@ State = dict[Place, bytes]
 
 OPTIONS: dict[str, Any] = {
     "durability": "relaxed",
+    "feed_bytes": 1 << 30,
     "segment_bytes": 4096,
     "map_size": 1 << 22,
     "checkpointer": "thread",

@@ -75,7 +75,7 @@ def reach_owner(path: Path) -> Owner | None:
     try:
         connection.settimeout(_CONNECT)
         connection.connect(socket_address(path))
-        if is_trusted(connection):
+        if is_trusted(connection, path.stat().st_uid):
             return Owner(path, connection)
     except OSError:
         pass

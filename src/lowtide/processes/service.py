@@ -144,11 +144,11 @@ def socket_address(directory: Path) -> str:
     return f"\0lowtide-{status.st_dev}-{status.st_ino}"
 
 
-def is_trusted(connection: socket.socket) -> bool:
-    """Whether the other end is a process of the same user, or of root."""
+def is_trusted(connection: socket.socket, *users: int) -> bool:
+    """Whether the other end is a process of the same user, of root, or of one of ``users``."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, user, _ = struct.unpack("3i", credentials)
-    return user in (0, os.geteuid())
+    return user in (0, os.geteuid(), *users)
 
 
 def _listen(directory: Path) -> socket.socket:
