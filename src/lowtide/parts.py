@@ -132,7 +132,12 @@ class Parts:
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
-        hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
+        hooks = (
+            snapshots.expire,
+            lambda now: self.pinning.expire(),
+            snapshots.report,
+            self._clear_dead_readers,
+        )
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
@@ -219,6 +224,9 @@ class Parts:
                 self.checkpointer.run(wait=False)
         if self.collector.wanted:
             self.collector.collect()
+
+    def _clear_dead_readers(self, now: float) -> None:
+        self.base.clear_dead_readers()
 
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
@@ -323,9 +331,9 @@ class Parts:
                 self.maintenance.close,
                 self.monitor.close,
                 self.waiters.close,
-                self._service.close,
             ):
                 stack.callback(step)
+            self._service.close()  # first: who asks now must find nobody, not a store that is closing
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
         self._given_back = True

@@ -9,9 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 
+from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow
-from lowtide.errors import SnapshotExpired
-from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
+from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.pins.leases import Leases, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.registry import Origin
@@ -19,6 +20,12 @@ from lowtide.transaction.snapshot import Snapshot
 
 At = int | str | Pin
 """What ``store.snapshot`` can be asked for: a timestamp, the name of a pin, or a pin."""
+
+
+def check_at(at: object) -> None:
+    """Refuse what is none of these."""
+    if isinstance(at, bool) or not isinstance(at, int | str | Pin):
+        raise UsageError(f"a snapshot is at a pin, the name of one, or the timestamp of a commit, not at {at!r}")
 
 
 class Pinning:
@@ -95,6 +102,7 @@ class Pinning:
         """A snapshot of the last commit, of a pin, or of a timestamp that is held. It holds by itself from then on."""
         if at is None:
             return Snapshot(self._engine, None, depth + 1)
+        check_at(at)
         if isinstance(at, int):
             try:
                 return Snapshot(self._engine, at, depth + 1)

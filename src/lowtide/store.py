@@ -21,7 +21,7 @@ from lowtide.pins.pin import Pin
 from lowtide.readers.follower import Follower
 from lowtide.recovery.opening import check_directory
 from lowtide.stats import Stats
-from lowtide.transaction.isolation import SNAPSHOT, Isolation, policy_of
+from lowtide.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.transaction import Transaction
@@ -60,7 +60,7 @@ class Store:
         >>> tx.rollback()
         """
         return Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2
+            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
         )
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
@@ -70,8 +70,13 @@ class Store:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
         return Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), read_only, 2
+            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
         )
+
+    def _policy(self, isolation: Isolation | str) -> Policy:
+        """The policy of a level. Of a store that is only read, each transaction is one snapshot at least."""
+        policy = policy_of(isolation)
+        return policy if policy.fixed or not self._options.read_only else SNAPSHOT
 
     def run(
         self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
@@ -91,7 +96,7 @@ class Store:
         while True:
             attempts -= 1
             tx = Transaction(
-                self._parts.engine, SNAPSHOT if isolation == "snapshot" else policy_of(isolation), False, 2
+                self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), False, 2
             )
             try:
                 with tx:

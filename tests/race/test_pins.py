@@ -119,7 +119,7 @@ def test_a_snapshot_takes_over_from_its_pin_just_before_the_transaction_that_dro
     store.keyspace("k").put(b"x", b"newest")
     if work == "sweep":
         store.checkpoint()
-    base.write = be_overtaken  # type: ignore[method-assign]
+    base.write = be_overtaken  # type: ignore[method-assign, assignment]
     if work == "sweep":
         store.collect_garbage()
     else:

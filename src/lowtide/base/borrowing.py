@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lowtide.base.environment import Base
 from lowtide.base.sharing import SharedUse
+from lowtide.errors import CorruptionError
 
 
 @dataclass(slots=True)
@@ -43,6 +44,10 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
     map; LMDB tells the other processes."""
     with _lock:
         base = _find(directory)
+        if base is None and not create and not directory.is_dir():
+            raise CorruptionError(
+                directory, "the base is missing; what was committed before the last checkpoint is lost"
+            )
         if base is None:
             hold = None if owner else SharedUse(directory)  # before the file is opened: it must not be exchanged then
             base = Base(directory, map_size, create=create)
@@ -73,7 +78,9 @@ def _find(directory: Path) -> Base | None:
 def give_back(base: Base, *, owner: bool = False) -> None:
     """Undo one ``borrow``."""
     with _lock:
-        uses = _uses.get(base, _Uses())
+        uses = _uses.get(base)
+        if uses is None:
+            return  # a forked child's copy of its parent's
         if owner:
             uses.owned = False
         else:

@@ -1,6 +1,6 @@
 """The consumers of the change feed: how far each has come, kept in the base so that every process sees it.
 
-consumers   name -> position, when it was last acknowledged, keyspaces   (MessagePack)
+consumers   name -> position, when it was last acknowledged   (MessagePack)
 """
 
 from __future__ import annotations

@@ -217,6 +217,8 @@ class Base:
             raise UsageError("the store is closed") from error
         if isinstance(error, lmdb.BadValsizeError):
             check_key(full_key)
+        if isinstance(error, lmdb.ReadersFullError) and self.clear_dead_readers():
+            return attempt()
         if isinstance(error, lmdb.ReadersFullError):
             raise Error(f"more than {MAX_READERS} threads and processes read this store at once") from error
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
@@ -262,22 +264,24 @@ class Base:
         for name, prefix in names.items():
             txn.put(name.encode(), prefix, db=self.keyspaces)
 
-    def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+    def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], *, refuses: bool = False) -> _Result:
         """Run ``change`` in a write transaction and commit it, growing the map as often as that takes.
 
-        A helper process must not grow the map under its owner: there MapFullError goes to the caller.
+        A helper process must not grow the map under its owner: there MapFullError goes to the caller. One that
+        ``refuses`` raises an error of ours only before it has written anything: the empty transaction is then
+        committed, which waits for nobody, as an abort might.
         """
         if self.abandoned:
             self._refuse()  # before the lock, which a thread of the parent may have held
         with self.writing:
-            return self._write(change)
+            return self._write(change, refuses)
 
-    def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+    def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], refuses: bool) -> _Result:
         while True:
             try:
                 txn = self.env.begin(write=True)
             except lmdb.MapResizedError:
-                self.sync_map_size()
+                self._set_map_size(0)
                 continue
             except lmdb.Error as error:
                 if self.closed:
@@ -291,13 +295,19 @@ class Base:
                 self._abort(txn)
                 if not self._may_grow:
                     raise
-                self.grow()
+                self._set_map_size(self.map_size * 2)
             except lmdb.DiskError as error:
                 self._abort(txn)
                 raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
             except lmdb.Error as error:
                 self._abort(txn)
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            except Error:
+                if refuses:
+                    txn.commit()
+                else:
+                    self._abort(txn)
+                raise
             except BaseException:
                 self._abort(txn)
                 raise
@@ -305,7 +315,7 @@ class Base:
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
         there is none, so new ones are kept out meanwhile."""
-        with self.steady, self.keep_readers_out():
+        with self.keep_readers_out():
             txn.abort()
 
     @contextlib.contextmanager
@@ -323,8 +333,14 @@ class Base:
 
     def grow(self) -> None:
         """Double the map. Other threads' reads that are cut short by it begin again."""
+        with self.writing:
+            self._set_map_size(self.map_size * 2)
+
+    def _set_map_size(self, size: int) -> None:
+        """Set the map's size, 0 for that of another process. The caller holds ``writing``: LMDB refuses it while this
+        process writes."""
         with self.steady, self._growing:
-            self.env.set_mapsize(self.map_size * 2)
+            self.env.set_mapsize(size)
 
     @property
     def map_size(self) -> int:
@@ -332,8 +348,8 @@ class Base:
 
     def sync_map_size(self) -> None:
         """Take over a map size that another process set."""
-        with self.steady, self._growing:
-            self.env.set_mapsize(0)
+        with self.writing:
+            self._set_map_size(0)
 
     # Upkeep
 

@@ -14,12 +14,11 @@ import lmdb
 
 from lowtide.base.consumers import ConsumerRow
 from lowtide.base.environment import Base
+from lowtide.base.names import check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
-
-_MAX_NAME = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Consumers:
 
     def get(self, name: str, since: int | None) -> Consumer:
         """The consumer ``name``, made at ``since``, or at the last commit, if there is none."""
-        _check_name(name)
+        check_name(name, "consumer")
         self.feed.check_open()
         last = self.feed.published()
         if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= last):
@@ -54,7 +53,7 @@ class Consumers:
             self._base.consumers.put(txn, name, ConsumerRow(last if since is None else since, self._time()))
             return True
 
-        if self._base.write(change) and since is not None and since < last:
+        if self._base.write(change, refuses=True) and since is not None and since < last:
             try:
                 self.feed.check_kept(since)  # after the row is there: from now on it is kept
             except ChangesLost:
@@ -83,7 +82,7 @@ class Consumers:
             if to > row.position or back:
                 self._base.consumers.put(txn, name, ConsumerRow(to, self._time()))
 
-        self._base.write(change)
+        self._base.write(change, refuses=True)
 
     def reset(self, name: str, to: int | None) -> None:
         """Set a consumer's place to ``to``, or the last commit, wherever it was."""
@@ -166,12 +165,3 @@ class Consumer:
 
     def __repr__(self) -> str:
         return f"<consumer {self.name!r}>"
-
-
-def _check_name(name: object) -> None:
-    if not isinstance(name, str) or not 0 < len(name.encode(errors="surrogatepass")) <= _MAX_NAME:
-        raise UsageError(f"a consumer is named by a string of 1 to {_MAX_NAME} bytes, not by {name!r}")
-    try:
-        name.encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"a consumer's name must be encodable as UTF-8: {error}") from error

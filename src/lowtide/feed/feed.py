@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
+from lowtide.base.names import check_keyspaces
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
 from lowtide.log.cursor import LogCursor, Released, first_kept
@@ -119,7 +120,8 @@ class FeedReader:
     def __init__(self, feed: Feed, cursor: LogCursor, keyspaces: Iterable[str] | None, before: bool) -> None:
         self._feed = feed
         self._cursor = cursor
-        self._keyspaces = None if keyspaces is None else {keyspaces} if isinstance(keyspaces, str) else set(keyspaces)
+        names = check_keyspaces(keyspaces, least=0)
+        self._keyspaces = None if names is None else set(names)
         self._before = before
 
     def read(self, upto: int) -> Iterator[Change]:

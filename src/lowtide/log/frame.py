@@ -75,13 +75,17 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True):
     before: Before | None = None
 
 
+_ABSENT, _PRESENT = b"\x00", b"\x01"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
 
 
 def encode_payload(time: float, writes: Writes, names: Names | None, before: Before, keep_before: bool) -> bytes:
     """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
-    existed = bytes([value is not None for value in before])
+    if len(before) == 1:
+        existed = _ABSENT if before[0] is None else _PRESENT
+    else:
+        existed = bytes([value is not None for value in before])
     return _encode((time, writes, names, existed, before) if keep_before else (time, writes, names, existed))
 
 

@@ -19,10 +19,10 @@ import msgspec
 
 from lowtide.base.codec import decode_ts, encode_ts
 from lowtide.base.environment import Base
+from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow, new_id
 from lowtide.errors import SnapshotExpired, UsageError
 
-_MAX_NAME = 200
 _UNPINNED = b"unpinned"
 
 
@@ -91,7 +91,7 @@ class Leases:
             self._base.pins.put(txn, name, row)
             return row
 
-        return self._base.write(change)
+        return self._base.write(change, refuses=True)
 
     def _held_by(
         self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None
@@ -108,14 +108,16 @@ class Leases:
         if ttl is not None:
             check_ttl(ttl)
 
+        asked = self._time()  # before the wait for LMDB's writers: a row that is still there has lost nothing
+
         def change(txn: lmdb.Transaction[bytes]) -> PinRow:
             now = self._time()
-            row = valid(name, self._base.pins.get(txn, name), identity, now)
+            row = valid(name, self._base.pins.get(txn, name), identity, asked)
             renewed = msgspec.structs.replace(row, renewed=now, ttl=row.ttl if ttl is None else ttl)
             self._base.pins.put(txn, name, renewed)
             return renewed
 
-        return self._base.write(change)
+        return self._base.write(change, refuses=True)
 
     def remove(self, name: str, identity: bytes | None = None) -> PinRow | None:
         """Remove the pin; None if there is none of this name, or another one than ``identity``."""
@@ -129,7 +131,7 @@ class Leases:
                 self._note_removal(txn, row.ts)
             return row
 
-        return self._base.write(change)
+        return self._base.write(change, refuses=True)
 
     def expire(self) -> list[PinRow]:
         """For the owner: remove the pins whose time is over. Their versions may be dropped only in a later
@@ -144,7 +146,7 @@ class Leases:
                 self._base.pins.delete(txn, name)
             return [row for _, row in over]
 
-        return self._base.write(change)
+        return self._base.write(change, refuses=True)
 
     def all(self) -> list[tuple[str, PinRow]]:
         """The pins by name, also those that have expired and were not removed yet."""
@@ -180,39 +182,9 @@ def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> 
     return row
 
 
-def check_name(name: object) -> None:
-    if not isinstance(name, str) or not name:
-        raise UsageError(f"a pin is named by a string that is not empty, not by {name!r}")
-    try:
-        length = len(name.encode())
-    except UnicodeEncodeError as error:
-        raise UsageError(f"a pin's name must be encodable as UTF-8: {error}") from error
-    if length > _MAX_NAME:
-        raise UsageError(f"a pin's name may be {_MAX_NAME} bytes long at most: {name[:40]!r}...")
-
-
 def check_ttl(ttl: object) -> None:
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e10:
         raise UsageError(f"ttl is the number of seconds until a pin expires, more than 0, not {ttl!r}")
-
-
-def check_keyspaces(keyspaces: Iterable[str] | None) -> tuple[str, ...] | None:
-    if keyspaces is None:
-        return None
-    try:
-        names = [keyspaces] if isinstance(keyspaces, str) else list(keyspaces)
-    except TypeError:
-        names = []
-    if not names or not all(isinstance(each, str) and _is_name(each) for each in names):
-        raise UsageError(f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}")
-    return tuple(dict.fromkeys(names))
-
-
-def _is_name(name: str) -> bool:
-    try:
-        return 0 < len(name.encode()) <= _MAX_NAME
-    except UnicodeEncodeError:
-        return False
 
 
 def describe_owner(where: str) -> str:

@@ -16,31 +16,42 @@ import lmdb
 from lowtide.base.codec import encode_ts, horizon
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
+from lowtide.errors import SnapshotExpired
 from lowtide.pins.leases import valid
 
 
 class PinnedBase:
-    """Reads at a pin; to a ``Reader`` it looks like a base that stands still."""
+    """Reads at a pin; to a ``Reader`` it looks like a base that stands still.
 
-    def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float]) -> None:
+    ``time`` is asked whether the pin's time is over, so that it ends on time; None for a pin that this process renews
+    by itself, where only the row counts.
+    """
+
+    def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
         self._base = base
         self._name = name
         self._key = name.encode()
         self._id = row.id
         self._ts = row.ts
         self._newer = horizon(row.ts)
-        self._time = time
+        self._time = time if time is not None else _never
+        self.lost = False
+        """Whether the pin was found to be gone: no further read can succeed."""
         self._seen: tuple[bytes | None, PinRow] = (b"", row)
 
     def check(self, txn: lmdb.Transaction[bytes]) -> None:
         """Raise SnapshotExpired unless the pin is alive in this transaction and its time is not over."""
         data = txn.get(self._key, db=self._base.pins.table)
         seen, row = self._seen
-        if data != seen:
-            row = valid(self._name, self._base.pins.get(txn, self._name), self._id, self._time())
-            self._seen = (data, row)
-        elif row.expires <= self._time():
-            valid(self._name, row, self._id, self._time())
+        try:
+            if data != seen:
+                row = valid(self._name, self._base.pins.get(txn, self._name), self._id, self._time())
+                self._seen = (data, row)
+            elif row.expires <= self._time():
+                valid(self._name, row, self._id, self._time())
+        except SnapshotExpired:
+            self.lost = True
+            raise
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp
@@ -76,3 +87,8 @@ class PinnedBase:
             return self._base.chunk_in(txn, low, high, self._ts, limit, reverse, strip, old)
 
         return self._base.read(look)
+
+
+def _never() -> float:
+    """The time at which no pin has expired."""
+    return 0.0

@@ -80,8 +80,12 @@ class Service:
         while True:
             try:
                 connection, _ = listener.accept()
-            except OSError:
-                return  # closed
+            except OSError as error:
+                if self._closed:
+                    return
+                logger.warning("a connection of another process failed, others are waited for: %s", error)
+                time.sleep(_PAUSE)  # descriptors may have run out
+                continue
             if not is_trusted(connection):
                 connection.close()
                 continue
@@ -90,7 +94,13 @@ class Service:
                     connection.close()
                     return
                 self._connections.add(connection)
-            threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
+            except RuntimeError as error:
+                logger.warning("another process cannot be answered, since no thread can be started: %s", error)
+                with self._lock:
+                    self._connections.discard(connection)
+                connection.close()
 
     def _serve(self, connection: socket.socket) -> None:
         try:

@@ -21,6 +21,7 @@ import threading
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
+from types import CodeType
 
 from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix
@@ -46,6 +47,9 @@ from lowtide.transaction.transaction import scan_latest
 from lowtide.upkeep.basis import Running
 from lowtide.versions.visibility import Range
 
+_BEHIND = 1000
+"""Commits that the base may be ahead of a generation before another one begins there, instead of reading them."""
+
 _ATTEMPTS = 100
 """How often the log may be released under a beginning generation before that is given up."""
 
@@ -63,6 +67,7 @@ class Follower:
         self._old: list[Generation] = []
         self._claims: dict[int, tuple[Generation, int]] = {}
         self._round = 0
+        self._given_back = False
         self.closed = ""
         with contextlib.ExitStack() as undo:
             self._base = borrow(path / "base", options.map_size)
@@ -95,13 +100,14 @@ class Follower:
     def engine(self) -> Engine:
         """The engine of a generation that has every commit that is published now."""
         generation = self._current
-        if generation is not None and generation.registry.published >= self._page.published:
+        if generation is not None and generation.registry.published >= self._page.published and not generation.lost:
             generation.used = True
             self._claims[threading.get_ident()] = generation, self._round
             if self._current is generation:  # point: follower.claimed
                 return generation.engine
         self.check_open()
         with self._lock:
+            self.check_open()  # it may have been closed while this waited
             generation = self._up_to_date()
             self._claims[threading.get_ident()] = generation, self._round
             return generation.engine
@@ -116,7 +122,7 @@ class Follower:
         for _ in range(_ATTEMPTS):
             generation = self._current
             try:
-                if generation is None or self._is_large(generation):
+                if generation is None or generation.lost or self._is_outgrown(generation):
                     generation = self._begin()
                 generation.catch_up(self._page.published)
                 generation.used = True
@@ -133,13 +139,15 @@ class Follower:
         )
         return self._current
 
-    def _is_large(self, generation: Generation) -> bool:
-        """Whether so much is in memory that a later pin pays, and there is one to be had."""
+    def _is_outgrown(self, generation: Generation) -> bool:
+        """Whether so much is in memory, or would have to be read there, that a later pin pays; and there is one to be
+        had."""
+        boundary = self._base.read_boundary() or 0
         large = (
             generation.bytes >= self._options.checkpoint_bytes
             or generation.versions.active.versions >= self._options.checkpoint_versions
         )
-        return large and (self._base.read_boundary() or 0) > generation.ts
+        return (large and boundary > generation.ts) or boundary > generation.registry.published + _BEHIND
 
     def _retire(self) -> None:
         """Let the current generation end when its last snapshot does."""
@@ -209,7 +217,9 @@ class Follower:
     def stats(self) -> Stats:
         """The figures as this process sees them: of its own snapshots and memory, and of the store's files."""
         generation = self._current
-        entries = generation.registry.entries() if generation is not None else []
+        with self._lock:
+            generations = [*self._old, *filter(None, [generation])]
+        entries = [entry for each in generations for entry in each.registry.entries()]
         layer = generation.versions.active if generation is not None else None
         now, time = self._options.clock.monotonic(), self._options.clock.time()
         pins = self._leases.all()
@@ -246,23 +256,32 @@ class Follower:
 
     def close(self) -> None:
         """Let go of everything. Open snapshots end; harmless when repeated."""
-        if self.closed:
+        if self._given_back:
             return
         self.closed = "the store is closed"
-        self._waiters.close()
-        self._renewer.close()
-        with self._lock:
-            self._retire()
-            for each in self._old:
-                each.end(self.closed)
-            self._old = []
-        tell_of_pins(self._path)
-        self._page.close()
-        give_back(self._base)
+        with contextlib.ExitStack() as stack:
+            for step in (
+                lambda: give_back(self._base),
+                self._page.close,
+                lambda: tell_of_pins(self._path),
+                self._end_generations,
+                self._renewer.close,
+                self._waiters.close,
+            ):
+                stack.callback(step)
+        self._given_back = True
         _followers.discard(self)
+
+    def _end_generations(self) -> None:
+        with self._lock:
+            for each in (*self._old, *filter(None, [self._current])):
+                with contextlib.suppress(Error):  # a pin that cannot be removed runs out
+                    each.end(self.closed)
+            self._current, self._old = None, []
 
     def abandon(self) -> None:
         """In a forked child: everything here is the parent's."""
+        self._given_back = True
         self.closed = "this store was opened before a fork; use it in the parent, or open it anew there"
         for each in (*self._old, *filter(None, [self._current])):
             each.engine.closed = self.closed
@@ -281,17 +300,27 @@ class Newest:
         self._name = name
 
     def read(self, full_key: bytes) -> bytes | None:
+        try:
+            return self._read(full_key[KEYSPACE_PREFIX:])
+        except SnapshotExpired:  # the pin was lost, as the engine knows now: nobody asked for that instant
+            return self._read(full_key[KEYSPACE_PREFIX:])
+
+    def _read(self, key: bytes) -> bytes | None:
         engine = self._follower.engine
-        return engine.reader.get_latest(engine.catalog.prefix_of(self._name) + full_key[KEYSPACE_PREFIX:])
+        return engine.reader.get_latest(engine.catalog.prefix_of(self._name) + key)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        frame = sys._getframe(2)
+        return self._scan(wanted, frame.f_code, frame.f_lasti)
+
+    def _scan(self, wanted: Range, code: CodeType, instruction: int) -> Iterator[tuple[bytes, bytes]]:
+        """The engine is taken when the scan begins, as the snapshot is."""
         engine = self._follower.engine
         prefix = engine.catalog.prefix_of(self._name)
         low = prefix + wanted.low[KEYSPACE_PREFIX:]
         high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
-        frame = sys._getframe(2)
         here = Range(low, high, wanted.reverse)
-        return scan_latest(engine, here, None, True, frame.f_code, frame.f_lasti, self._follower.check_open)
+        yield from scan_latest(engine, here, None, True, code, instruction, self._follower.check_open)
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         raise UsageError("the store was opened read-only")

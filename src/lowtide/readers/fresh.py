@@ -12,7 +12,7 @@ from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import Options
 from lowtide.parts import Parts
 from lowtide.processes.owner import OwnerGone, reach_owner
-from lowtide.recovery.opening import FORMAT, MANIFEST, read_manifest
+from lowtide.recovery.opening import BACKUP, FORMAT, MANIFEST, read_manifest
 
 _PATIENCE = 30.0
 """Seconds that a living owner may take for a checkpoint, or for opening the store."""
@@ -24,6 +24,8 @@ def check_store(path: Path, options: Options) -> bytes:
     """The id of the store in ``path``; refuses what is none. One of an older format is brought to this one."""
     if not (path / MANIFEST).exists():
         raise UsageError(f"there is no Lowtide store in {path}; a store that is only read is not made")
+    if (path / BACKUP).exists():
+        raise UsageError(f"{path} is a backup, which reading would make a store of its own: open it with lowtide.open")
     store_id, written_by = read_manifest(path / MANIFEST)
     if written_by != FORMAT:
         refresh(path, options, checkpoint=False)

@@ -46,8 +46,8 @@ class Generation:
         self.registry = Registry(self.ts)
         self.used = True
         """Whether it was used since the last renewal."""
-        pinned = PinnedBase(base, self.name, self._row, options.clock.time)
-        reader = Reader(self.versions, pinned, self.registry, options.cache_rows)
+        self._pinned = PinnedBase(base, self.name, self._row, None)
+        reader = Reader(self.versions, self._pinned, self.registry, options.cache_rows)
         self.engine = read_only_engine(options, catalog, self.registry, reader)
         self._cursor = LogCursor(log, store_id, self.ts)
 
@@ -64,6 +64,11 @@ class Generation:
                 versions.prune(grown, partial(prune, horizon=horizon))
             elif grown:
                 versions.keep_newest(grown)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the pin is gone, so that only what is in memory can still be read."""
+        return self._pinned.lost
 
     @property
     def bytes(self) -> int:

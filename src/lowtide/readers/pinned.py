@@ -36,7 +36,8 @@ def snapshot_at(
 ) -> Snapshot:
     """A snapshot that reads at the pin ``name`` and at nothing else: when the pin ends, so does it."""
     registry = Registry(row.ts)
-    pinned = PinnedBase(base, name, row, options.clock.time)
+    renewed_here = isinstance(closing, Renewer)
+    pinned = PinnedBase(base, name, row, None if renewed_here else options.clock.time)
     reader = Reader(VersionStore(row.ts), pinned, registry, 0)
     catalog = Catalog(base.saved_keyspaces(), fixed=True)
     engine = read_only_engine(options, catalog, registry, reader)
@@ -70,7 +71,8 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
             name = f"snapshot {os.getpid()}-{secrets.token_hex(4)}"
             row = leases.take(name, generation.LEASE, where="open_snapshot")
             undo.callback(_remove, leases, name, row, directory)
-            closing = Renewer(lambda: leases.renew(name, row.id), undo.pop_all().close)
+            closing = Renewer(lambda: leases.renew(name, row.id))
+            closing.at_end = undo.pop_all().close
         else:
             name = pin.name if isinstance(pin, Pin) else pin
             row = leases.find(name, pin.id if isinstance(pin, Pin) else None)
@@ -111,7 +113,7 @@ class Renewer:
 
     def __init__(self, renew: Callable[[], object], at_end: Callable[[], object] = bool) -> None:
         self._renew = renew
-        self._at_end = at_end
+        self.at_end = at_end
         self._process = os.getpid()
         self._stop: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lowtide-renewer", daemon=True)
@@ -126,7 +128,7 @@ class Renewer:
                 lost = True  # whoever reads is told why
             except Exception as error:
                 logger.warning("a lease could not be renewed, another try follows: %s", error)
-        self._at_end()
+        self.at_end()
 
     def _stopped(self, timeout: float | None) -> bool:
         try:

@@ -8,11 +8,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lowtide.base.environment import Base
+from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
-from lowtide.pinning import At
-from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl
+from lowtide.pinning import At, check_at
+from lowtide.pins.leases import Leases, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.readers.fresh import refresh, tell_of_pins
 from lowtide.readers.pinned import snapshot_at
@@ -83,6 +84,7 @@ class FollowerPinning:
         engine = self._engine()
         if at is None:
             return Snapshot(engine, None, depth + 1)
+        check_at(at)
         if isinstance(at, int):
             with contextlib.suppress(SnapshotExpired):
                 return Snapshot(engine, at, depth + 1)

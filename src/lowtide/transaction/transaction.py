@@ -14,7 +14,7 @@ from typing import Final
 
 from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
-from lowtide.log.frame import Before, Writes, encode_payload
+from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.callbacks import Callback
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import Isolation, Policy
@@ -178,16 +178,10 @@ class Transaction:
         engine = self._engine
         catalog = engine.catalog
         names = catalog.names_to_log(writes) if catalog.unlogged else None
-        time, keep, seen = engine.time(), engine.before_images, self.ts
-
-        def encode(before: Before) -> bytes:
-            return encode_payload(time, writes, names, before, keep)
-
-        if not self._token:
-            seen = engine.registry.published  # before the look, see Autocommit
-        reader = engine.reader
-        one = len(writes) == 1
-        payload = encode([reader.get(key, seen) for key in writes] if one else reader.get_many(writes, seen))
+        time, reader = engine.time(), engine.reader
+        seen = self.ts if self._token else engine.registry.published  # before the look, see Autocommit
+        before = [reader.get(key, seen) for key in writes] if len(writes) == 1 else reader.get_many(writes, seen)
+        payload = encode_payload(time, writes, names, before, engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
         request = Request(writes, payload, durably)
@@ -196,7 +190,9 @@ class Transaction:
         if self._callbacks is not None and self._policy.buffered:
             request.callbacks = self._callbacks
         if not self._token:
-            request.seen, request.encode = seen, encode
+            keep = engine.before_images
+            request.seen = seen
+            request.encode = lambda before: encode_payload(time, writes, names, before, keep)
             return engine.committer.submit(request)
         since = self.ts
         request.token, request.since, request.reads = self._token, since, self._reads

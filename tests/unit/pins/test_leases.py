@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from lowtide.base.environment import Base
+from lowtide.base.names import check_keyspaces, check_name
 from lowtide.errors import SnapshotExpired, UsageError
-from lowtide.pins.leases import Leases, check_keyspaces, check_name, check_ttl, describe_owner
+from lowtide.pins.leases import Leases, check_ttl, describe_owner
 from tests.support.clocks import ManualClock
 from tests.unit.base.bases import PREFIX, new_base
 
