@@ -277,10 +277,9 @@ def test_what_is_refused_waits_for_nobody_who_reads_the_base_for_long(base: Base
             found.append(caught.type.__name__)
         return found
 
-    with ThreadPoolExecutor(1) as pool:
-        with base.steady:
-            refused = pool.submit(outcomes)
-            assert refused.result(PATIENCE) == ["UsageError", *["SnapshotExpired"] * 3]
+    with ThreadPoolExecutor(1) as pool, base.steady:
+        refused = pool.submit(outcomes)
+        assert refused.result(PATIENCE) == ["UsageError", *["SnapshotExpired"] * 3]
     assert leases.all() == [("p", taken)]
 
 
