@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 
 import lowtide
+from lowtide.base import mapping
 from tests.conftest import OpenStore
 from tests.crash.stores import wait_until
 from tests.processes.children import Refused, children
@@ -149,3 +153,44 @@ def test_children_of_the_owner_open_its_store_and_leave_it_unharmed(
     assert not parts.checkpointer.failures
     store.collect_garbage()
     assert store.stats().history == 0
+
+
+KILLED_SNAPSHOTS = """
+import os, signal, sys
+import lowtide
+for _ in range(int(sys.argv[2])):
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        try:
+            snapshot = lowtide.open_snapshot(sys.argv[1], pin="p")
+            os.write(writing, snapshot.keyspace("k").get(b"x"))
+        except BaseException as error:
+            os.write(writing, f"{type(error).__module__}.{type(error).__name__}".encode())
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.close(writing)
+    print(os.read(reading, 100).decode(), flush=True)
+    os.close(reading)
+    os.wait()
+"""
+
+
+def test_the_owner_frees_the_slots_of_readers_that_were_killed(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever comes when the table is full cannot help himself: LMDB wants a slot to open the base."""
+    monkeypatch.setattr(mapping, "MAX_READERS", 5)
+    store = open_store(monitor_interval=3600, checkpointer="thread")
+    store.keyspace("k").put(b"x", b"1")
+    store.pin("p", ttl=1000)
+
+    def kill_readers(count: int) -> list[str]:
+        program = [sys.executable, "-c", KILLED_SNAPSHOTS, str(store.path), str(count)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        return subprocess.run(program, check=True, capture_output=True, text=True, env=environment).stdout.split()
+
+    outcomes = kill_readers(6)
+    assert outcomes[0] == "1"
+    assert outcomes[-1] == "lowtide.errors.Error"
+    parts_of(store).monitor.tick()
+    assert kill_readers(1) == ["1"]

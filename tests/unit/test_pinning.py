@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import lowtide
@@ -335,3 +337,19 @@ def test_a_closed_store_pins_nothing(store: lowtide.Store) -> None:
     for use in (lambda: store.pin("p"), lambda: store.unpin("p"), store.pins, lambda: store.snapshot(at="p")):
         with pytest.raises(lowtide.UsageError, match="closed"):
             use()
+
+
+@pytest.mark.parametrize("at", [1.0, True, b"p", [1], {}])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_what_is_neither_pin_nor_commit_is_refused_and_not_taken_for_one_that_is_gone(
+    store: lowtide.Store, open_store: OpenStore, at: Any, read_only: bool
+) -> None:
+    """SnapshotExpired would be tried again."""
+    put(store, b"1")
+    with store.pin("p"):
+        which = open_store(read_only=True) if read_only else store
+        with pytest.raises(lowtide.UsageError, match="not at"):
+            which.snapshot(at=at)
+        with pytest.raises(lowtide.UsageError, match="not at"):
+            which.pin("q", at=at)
+        assert not any(pin.name == "q" for pin in store.pins())

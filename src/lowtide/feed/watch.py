@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from types import TracebackType
 
+from lowtide.errors import UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed
 
@@ -19,6 +20,7 @@ class Watch:
     def __init__(
         self, feed: Feed, since: int, keyspaces: Iterable[str] | None, before: bool, timeout: float | None
     ) -> None:
+        _check_timeout(timeout)
         self._feed = feed
         self._reader = feed.reader(since, keyspaces, before)
         self._timeout = timeout
@@ -67,3 +69,10 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _check_timeout(timeout: object) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:
+        raise UsageError(f"timeout is a number of seconds, or None to wait for ever, not {timeout!r}")

@@ -52,6 +52,7 @@ class FollowerPinning:
             refresh(self._path, self._options, checkpoint=True)
             row = self.leases.take(name, ttl, keyspaces=wanted, where=where)
         else:
+            check_at(at)
             stands_on, other = self._pin_at(at)
             row = self.leases.take(
                 name, ttl, beside=(stands_on, other), keyspaces=wanted or other.keyspaces, where=where

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import lmdb
 import pytest
 from hypothesis import given
 
+from lowtide.base import mapping
 from lowtide.base.codec import MAX_KEY, encode_row, encode_tombstone
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
@@ -248,3 +250,37 @@ def test_the_slot_of_a_killed_reader_is_freed() -> None:
         finally:
             reader.kill()
             reader.communicate()
+
+
+# Slots of readers
+
+KILLED_READERS = """
+import os, signal, sys
+import lmdb
+for _ in range(int(sys.argv[2])):
+    if os.fork() == 0:
+        try:
+            txn = lmdb.open(sys.argv[1], max_dbs=16).begin()
+        finally:
+            os.kill(os.getpid(), signal.SIGKILL)
+    os.wait()
+"""
+
+
+def test_the_slots_of_killed_processes_are_cleared_when_there_are_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "MAX_READERS", 5)
+    with new_base() as base:
+        with base.env.begin(), base.env.begin(), base.env.begin():
+            subprocess.run([sys.executable, "-c", KILLED_READERS, str(base.directory), "5"], check=True)
+            assert base.row(KEYS[0]) is None
+            assert base.read_boundary() == 0
+        assert base.clear_dead_readers() == 0, "none was left"
+
+
+def test_when_all_slots_are_in_use_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapping, "MAX_READERS", 5)
+    with new_base() as base, contextlib.ExitStack() as stack:
+        for _ in range(5):
+            stack.enter_context(base.env.begin())
+        with pytest.raises(Error, match="more than 5 threads and processes"):
+            base.read_boundary()

@@ -186,3 +186,11 @@ def test_a_reader_knows_keyspaces_that_were_made_after_it_was_opened(open_store:
     fill(store, 1, "made last")
     fill(store, 1, "made last")
     assert [each.ts for each in reader.changes(3, keyspaces="made last")] == [4]
+
+
+@pytest.mark.parametrize("keyspaces", [5, [5], [b"fruit"], [""]])
+def test_keyspaces_that_are_no_names_are_refused(store: lowtide.Store, keyspaces: Any) -> None:
+    with pytest.raises(lowtide.UsageError, match="names of keyspaces"):
+        list(store.changes(keyspaces=keyspaces))
+    with pytest.raises(lowtide.UsageError, match="names of keyspaces"):
+        list(store.watch(keyspaces=keyspaces, timeout=0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -184,3 +185,9 @@ def test_every_watch_of_many_sees_every_commit_once_beside_many_writers(store: l
         for step in writing:
             step.finish()
         assert [each.finish() for each in watching] == [list(range(1, commits * writers + 1))] * 3
+
+
+@pytest.mark.parametrize("timeout", ["1", True, float("nan"), [1]])
+def test_a_timeout_that_is_no_number_of_seconds_is_refused(store: lowtide.Store, timeout: Any) -> None:
+    with pytest.raises(lowtide.UsageError, match="timeout"):
+        store.watch(timeout=timeout)
