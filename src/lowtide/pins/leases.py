@@ -75,8 +75,6 @@ class Leases:
                     f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
                     "renew it, remove it with unpin, or choose another name"
                 )
-            if there is not None:
-                self._note_removal(txn, there.ts)
             boundary = self._base.boundary_in(txn) or 0
             ts = boundary if at is None else at
             names = wanted
@@ -87,6 +85,8 @@ class Leases:
             if names is not None:
                 known = (txn.get(each.encode(), db=self._base.keyspaces) for each in names)
                 prefixes = tuple(prefix for prefix in known if prefix is not None)
+            if there is not None:
+                self._note_removal(txn, there.ts)  # from here on nothing is refused
             row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner)
             self._base.pins.put(txn, name, row)
             return row

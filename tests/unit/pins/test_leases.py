@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -265,13 +265,14 @@ def test_what_is_refused_waits_for_nobody_who_reads_the_base_for_long(base: Base
     taken = leases.take("p", 10)
 
     def outcomes() -> list[str]:
-        found = []
-        for attempt in (
+        attempts: list[Callable[[], object]] = [
             lambda: leases.take("p", 10),
             lambda: leases.renew("gone", None),
             lambda: leases.renew("p", b"another"),
             lambda: leases.take("q", 10, beside=("gone", taken)),
-        ):
+        ]
+        found = []
+        for attempt in attempts:
             with pytest.raises((UsageError, SnapshotExpired)) as caught:
                 attempt()
             found.append(caught.type.__name__)
@@ -299,3 +300,13 @@ def test_a_renewal_is_judged_by_when_it_was_asked_for(
     clock.advance(10)
     with pytest.raises(SnapshotExpired):
         leases.renew("p", None)
+
+
+def test_what_is_refused_leaves_nothing_behind(leases: Leases, clock: ManualClock) -> None:
+    """Its transaction is committed, since that waits for nobody: nothing may have been written before."""
+    old = leases.take("p", 10)
+    clock.advance(10)
+    with pytest.raises(SnapshotExpired):
+        leases.take("p", 10, beside=("gone", old))
+    assert leases.all() == [("p", old)]
+    assert leases.removed_elsewhere() == []
