@@ -148,5 +148,5 @@ def test_kinds_alternate_for_hot_keys_under_writers_of_every_level(
                 store.checkpoint()
 
     levels = [*UNVALIDATED, "snapshot", "autocommit", "read_committed"]
-    run_together(*(lambda seed=seed, how=how: work(seed, how) for seed, how in enumerate(levels)))  # type: ignore[misc]
+    run_together(*(lambda seed=seed, how=how: work(seed, how) for seed, how in enumerate(levels)))
     assert replayed(store.changes(before=before), before=before) == content(store)
