@@ -95,7 +95,7 @@ class Follower:
     def engine(self) -> Engine:
         """The engine of a generation that has every commit that is published now."""
         generation = self._current
-        if generation is not None and generation.registry.published >= self._page.published:
+        if generation is not None and generation.registry.published >= self._page.published and not generation.expired:
             generation.used = True
             self._claims[threading.get_ident()] = generation, self._round
             if self._current is generation:  # point: follower.claimed
@@ -116,7 +116,7 @@ class Follower:
         for _ in range(_ATTEMPTS):
             generation = self._current
             try:
-                if generation is None or self._is_large(generation):
+                if generation is None or generation.expired or self._is_large(generation):
                     generation = self._begin()
                 generation.catch_up(self._page.published)
                 generation.used = True
