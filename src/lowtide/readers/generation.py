@@ -3,8 +3,8 @@
 The pin is taken at the boundary, so the log above it is there when it is taken. ``catch_up`` reads it as it grows into
 chains, exactly as the owner did when it committed; reads then go chains first, base after, by the very same code.
 
-Who writes: chains and ``published`` by ``catch_up``, ``_row`` by ``renew``, under the follower's lock. Readers take no lock;
-what they may see is argued in ``versions.layers``. The base below stands still, since the pin holds it.
+Who writes: chains and ``published`` by ``catch_up``, ``_row`` by ``renew``, under the follower's lock. Readers take no
+lock; what they may see is argued in ``versions.layers``. The base below stands still, since the pin holds it.
 """
 
 from __future__ import annotations
