@@ -18,7 +18,7 @@ from lowtide.readers import generation, waiting
 
 path, lease = sys.argv[1], float(sys.argv[2])
 generation.LEASE = lease
-waiting._SLICE = 600.0  # lest a slow machine count as polling
+waiting._SLICE = float(sys.argv[3])
 open_now, scan = {}, None
 seen, watching = [], None
 
@@ -106,6 +106,9 @@ for line in sys.stdin:
 os._exit(0)
 """
 
+LONG = 600.0
+"""Seconds for which the owner is asked to wait at a time: so long that a slow machine does not count as polling."""
+
 
 class Refused(Exception):
     """What the child's command raised; ``kind`` is the name of the error."""
@@ -120,7 +123,7 @@ class Child:
 
     def __init__(self, path: Path, lease: float) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(path), str(lease)],
+            [sys.executable, "-c", _PROGRAM, str(path), str(lease), str(LONG)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -12,7 +12,7 @@ import lowtide
 from lowtide.log.cursor import first_kept
 from tests.conftest import OpenStore
 from tests.crash.stores import wait_until
-from tests.processes.children import Child, Refused, children
+from tests.processes.children import LONG, Child, Refused, children
 from tests.support.parts import parts_of
 
 TINY: dict[str, Any] = {
@@ -153,14 +153,14 @@ def test_a_consumer_goes_on_in_another_process_where_it_was_acknowledged(tmp_pat
         assert three.ask("consume", name="mirror") == []
 
 
-def count_waits(store: lowtide.Store) -> list[int]:
-    """After which commits the owner is asked to wait, from now on."""
-    asked: list[int] = []
+def note_waits(store: lowtide.Store) -> list[tuple[int, float]]:
+    """After which commits, and for how many seconds, the owner is asked to wait from now on."""
+    asked: list[tuple[int, float]] = []
     handlers: Any = parts_of(store)._service._handlers
     wait: Callable[[int, float], int] = handlers["wait"]
 
     def noting(after: int, seconds: float) -> int:
-        asked.append(after)
+        asked.append((after, seconds))
         return wait(after, seconds)
 
     handlers["wait"] = noting
@@ -172,9 +172,10 @@ def is_waited_for(store: lowtide.Store, count: int = 1) -> bool:
 
 
 def test_a_watch_does_not_poll_the_owner(open_store: OpenStore) -> None:
-    """It asks once for each commit that it has to wait for, and not at all for those that are there."""
+    """It asks once for each commit that it has to wait for, as long as it takes, and not at all for those that are
+    there."""
     store = open_store(**TINY)
-    asked = count_waits(store)
+    asked = note_waits(store)
     with children(store.path) as [watcher]:
         watcher.ask("follow")
         put(store, 0, 10)
@@ -186,18 +187,18 @@ def test_a_watch_does_not_poll_the_owner(open_store: OpenStore) -> None:
             wait_until(lambda: is_waited_for(store))
             put(store, ts - 1, ts)
             assert watcher.told() == expected(ts - 1, ts)
-        assert asked == list(range(10, 20))
+        assert asked == [(ts, LONG) for ts in range(10, 20)]
 
 
 def test_a_watch_that_waits_is_ended_by_close_from_another_thread(open_store: OpenStore) -> None:
     store = open_store(**TINY)
-    asked = count_waits(store)
+    asked = note_waits(store)
     with children(store.path) as [watcher]:
         watcher.ask("follow")
         watcher.ask("watch", since=0)
         watcher.ask("watch in a thread")
         put(store, 0, 1)
-        wait_until(lambda: is_waited_for(store) and asked[-1:] == [1])
+        wait_until(lambda: is_waited_for(store) and asked[-1:] == [(1, LONG)])
         watcher.ask("close", name="watch")
         assert watcher.ask("watched") == [*expected(0, 1), "end"]
         put(store, 1, 2)
