@@ -128,7 +128,7 @@ class Parts:
             self.engine,
             Leases(self.base, options.clock.time, owner=True),
             lambda ts: self.checkpointer.run(upto=ts),
-            self.pins_changed,
+            self.collector.unpinned,
         )
         self._opened_at = opened.last_ts
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
@@ -300,8 +300,8 @@ class Parts:
         return self.collector.collect(thorough=True)
 
     def pins_changed(self) -> None:
-        """Another process removed pins: collect what they held. Which ones is not known, so everything is looked at."""
-        self.collector.look_everywhere()
+        """Another process removed pins: collect what they held."""
+        self.pinning.expire()
 
     def check_open(self) -> None:
         if self.engine.closed:

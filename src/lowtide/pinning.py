@@ -22,19 +22,19 @@ At = int | str | Pin
 
 
 class Pinning:
-    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``look_everywhere`` has
-    the whole history looked through for garbage; ``depth`` tells how far up the stack the user's line is."""
+    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``unpinned`` is told the
+    timestamp of a pin that is gone; ``depth`` tells how far up the stack the user's line is."""
 
     def __init__(
         self,
         engine: Engine,
         leases: Leases,
         checkpoint: Callable[[int], object],
-        look_everywhere: Callable[[], object],
+        unpinned: Callable[[int], None],
     ) -> None:
         self._engine = engine
-        self._look_everywhere = look_everywhere
         self._checkpoint = checkpoint
+        self._unpinned = unpinned
         self.leases = leases
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
@@ -63,7 +63,7 @@ class Pinning:
             raise
 
     def _handle(self, name: str, row: PinRow) -> Pin:
-        return Pin(self.leases, name, row, self._engine.released)
+        return Pin(self.leases, name, row, self._unpinned)
 
     def renew(self, name: str, ttl: float | None) -> Pin:
         """Let a pin live for longer, whoever took it."""
@@ -75,7 +75,7 @@ class Pinning:
         check_name(name)
         row = self.leases.remove(name)
         if row is not None:
-            self._engine.released(row.ts)
+            self._unpinned(row.ts)
         return row is not None
 
     def pins(self) -> list[Pin]:
@@ -87,9 +87,9 @@ class Pinning:
         """Remove the pins whose time is over, and have what they held collected; also what was held by pins that other
         processes removed, even if they died before they could say so."""
         for row in self.leases.expire():
-            self._engine.released(row.ts)
-        if self.leases.removed_elsewhere():
-            self._look_everywhere()
+            self._unpinned(row.ts)
+        for ts in self.leases.removed_elsewhere():
+            self._unpinned(ts)
 
     def snapshot(self, at: At | None, depth: int) -> Snapshot:
         """A snapshot of the last commit, of a pin, or of a timestamp that is held. It holds by itself from then on."""

@@ -33,15 +33,14 @@ import lmdb
 from lowtide.base.chunks import distinct_keys, stretch
 from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
 from lowtide.base.consumers import ConsumerTable
-from lowtide.base.forks import inherit, open_environment
+from lowtide.base.forks import inherit
 from lowtide.base.history import History
+from lowtide.base.mapping import MAX_READERS, open_largest
 from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
 _STORE = b"store"
-_MAX_READERS = 1024
-_SMALLEST_MAP = 1 << 20
 _GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
 """What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
 
@@ -219,7 +218,7 @@ class Base:
         if isinstance(error, lmdb.BadValsizeError):
             check_key(full_key)
         if isinstance(error, lmdb.ReadersFullError):
-            raise Error(f"more than {_MAX_READERS} threads and processes read this store at once") from error
+            raise Error(f"more than {MAX_READERS} threads and processes read this store at once") from error
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
             raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
         if isinstance(error, lmdb.MapResizedError):
@@ -364,32 +363,6 @@ class Base:
         with self.steady:
             self.closed = True
             self.env.close()
-
-
-def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
-    """Open the environment with the largest map up to ``map_size`` that the system grants."""
-    data = directory / "data.mdb"
-    if not create and not (data.exists() and data.stat().st_size):
-        raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
-    while True:
-        try:
-            return open_environment(
-                directory,
-                map_size=map_size,
-                max_dbs=16,
-                max_readers=_MAX_READERS,
-                max_spare_txns=16,
-                mode=0o600,
-                metasync=True,
-                sync=True,
-                readahead=True,
-            )
-        except lmdb.MemoryError:
-            if map_size <= _SMALLEST_MAP:
-                raise
-            map_size //= 2
-        except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
-            raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
 
 
 _opened: weakref.WeakSet[Base] = weakref.WeakSet()

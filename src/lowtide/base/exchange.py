@@ -7,8 +7,9 @@ from collections.abc import Callable
 import lmdb
 
 from lowtide.base.consumers import ConsumerTable
-from lowtide.base.environment import Base, open_largest
+from lowtide.base.environment import Base
 from lowtide.base.history import History
+from lowtide.base.mapping import open_largest
 from lowtide.base.pins import PinTable
 from lowtide.errors import DiskFull, Error
 

@@ -1,7 +1,7 @@
 """The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
 
     pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, owner   (MessagePack)
-    meta   "unpinned" -> how many pins were removed by others than the owner of the store
+    meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
 
 Three rules make a pin readable by any process, without a word to the owner of the store:
 

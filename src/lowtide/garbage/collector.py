@@ -83,6 +83,10 @@ class Collector:
         superseded = self._versions.active.versions - len(self._versions.active.chains)
         self._want(superseded >= self._threshold and (oldest or self._patience <= 0))
 
+    def unpinned(self, ts: int) -> None:
+        """A pin at ``ts`` has ended: pins are few, so the history is looked at without waiting for more."""
+        self._want(self._note(ts))
+
     def look_everywhere(self) -> None:
         """Have the background look at the whole history: somebody ended of whom nothing is known."""
         self._everywhere = True

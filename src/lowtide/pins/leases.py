@@ -29,28 +29,26 @@ _UNPINNED = b"unpinned"
 class Leases:
     """The pins of one base. LMDB keeps processes and threads apart.
 
-    Whoever removes a pin and is not the ``owner`` of the store counts that in the base, in the same transaction: the
-    owner learns of it even if the remover dies at once. ``_seen`` is how far the owner has looked; its monitor and its
-    maintenance ask, and one look too many does no harm.
+    Whoever removes a pin and is not the ``owner`` of the store notes its timestamp in the base, in the same
+    transaction: the owner learns of it even if the remover dies at once. Its monitor and its maintenance look.
     """
 
     def __init__(self, base: Base, time: Callable[[], float], *, owner: bool = False) -> None:
         self._base = base
         self._time = time
         self._owner = owner
-        self._seen = base.read(self._removals)
 
-    def _removals(self, txn: lmdb.Transaction[bytes]) -> int:
-        count = txn.get(_UNPINNED, db=self._base.meta)
-        return decode_ts(count) if count is not None else 0
+    def _note_removal(self, txn: lmdb.Transaction[bytes], ts: int) -> None:
+        noted = txn.get(_UNPINNED, default=b"", db=self._base.meta)
+        if encode_ts(ts) not in _timestamps(noted):
+            txn.put(_UNPINNED, noted + encode_ts(ts), db=self._base.meta)
 
-    def _count_removal(self, txn: lmdb.Transaction[bytes]) -> None:
-        txn.put(_UNPINNED, encode_ts(self._removals(txn) + 1), db=self._base.meta)
-
-    def removed_elsewhere(self) -> bool:
-        """For the owner: whether others removed pins since this was last asked."""
-        seen, self._seen = self._seen, self._base.read(self._removals)
-        return seen != self._seen
+    def removed_elsewhere(self) -> list[int]:
+        """For the owner: the timestamps of pins that others removed since this was last asked."""
+        if self._base.read(lambda txn: txn.get(_UNPINNED, db=self._base.meta)) is None:
+            return []
+        noted = self._base.write(lambda txn: txn.pop(_UNPINNED, db=self._base.meta))
+        return [decode_ts(each) for each in _timestamps(noted or b"")]
 
     def take(
         self,
@@ -78,7 +76,7 @@ class Leases:
                     "renew it, remove it with unpin, or choose another name"
                 )
             if there is not None:
-                self._count_removal(txn)
+                self._note_removal(txn, there.ts)
             boundary = self._base.boundary_in(txn) or 0
             ts = boundary if at is None else at
             names = wanted
@@ -128,7 +126,7 @@ class Leases:
                 return None
             self._base.pins.delete(txn, name)
             if not self._owner:
-                self._count_removal(txn)
+                self._note_removal(txn, row.ts)
             return row
 
         return self._base.write(change)
@@ -164,6 +162,10 @@ class Leases:
         if not pins:
             raise SnapshotExpired(f"the state as of commit {ts} is no longer kept: no live snapshot or pin holds it")
         return min(pins, key=lambda pin: pin[1].prefixes is not None)
+
+
+def _timestamps(noted: bytes) -> list[bytes]:
+    return [noted[start : start + 8] for start in range(0, len(noted), 8)]
 
 
 def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:

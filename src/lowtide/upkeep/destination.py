@@ -26,7 +26,7 @@ from lowtide.upkeep.basis import read_tables
 
 _BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log", "published"}
 _IN_BASE = {"data.mdb", "lock.mdb", READERS}
-_IN_LOG = re.compile(r"\d{10}\.log|spare-\d+\.tmp")
+_IN_LOG = re.compile(r"\d{10}\.log|spare-\d+")
 _TEMPORARY = ".tmp"
 
 Step = Callable[[str], None]

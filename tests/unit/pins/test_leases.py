@@ -199,11 +199,12 @@ def test_the_owner_learns_of_an_expired_pin_whose_name_was_taken_again(base: Bas
     assert owner.removed_elsewhere()
 
 
-def test_what_was_removed_before_the_owner_came_is_not_news(base: Base, clock: ManualClock) -> None:
+def test_each_timestamp_is_told_once(base: Base, clock: ManualClock) -> None:
     other = Leases(base, clock.time)
-    other.take("p", 10)
-    other.remove("p")
-    assert not Leases(base, clock.time, owner=True).removed_elsewhere()
+    for name in ("p", "q"):
+        other.take(name, 10)
+        other.remove(name)
+    assert Leases(base, clock.time, owner=True).removed_elsewhere() == [5]
 
 
 # Arguments

@@ -1,0 +1,39 @@
+"""Opening an LMDB environment, with as large a map as the system grants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import lmdb
+
+from lowtide.base.forks import open_environment
+from lowtide.errors import CorruptionError
+
+MAX_READERS = 1024
+_SMALLEST_MAP = 1 << 20
+
+
+def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
+    """Open the environment with the largest map up to ``map_size`` that the system grants."""
+    data = directory / "data.mdb"
+    if not create and not (data.exists() and data.stat().st_size):
+        raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
+    while True:
+        try:
+            return open_environment(
+                directory,
+                map_size=map_size,
+                max_dbs=16,
+                max_readers=MAX_READERS,
+                max_spare_txns=16,
+                mode=0o600,
+                metasync=True,
+                sync=True,
+                readahead=True,
+            )
+        except lmdb.MemoryError:
+            if map_size <= _SMALLEST_MAP:
+                raise
+            map_size //= 2
+        except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
+            raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
