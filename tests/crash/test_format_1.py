@@ -28,7 +28,7 @@ Writes = dict[bytes, bytes | None]
 COMMITS: list[tuple[Writes, dict[str, bytes] | None]] = [
     ({FRUIT + b"apple": b"red", FRUIT + b"fig": b"blue"}, {"fruit": FRUIT}),
     ({FRUIT + b"apple": b"green"}, None),
-    ({FRUIT + b"fig": None}, None),
+    ({FRUIT + b"fig": None, FRUIT + b"never": None}, None),
     ({TOOLS + b"saw": b"sharp"}, {"tools": TOOLS}),
     ({FRUIT + b"pear": b"yellow", FRUIT + b"apple": None}, None),
     ({TOOLS + b"saw": b"blunt", FRUIT + b"quince": b"ripe"}, None),
@@ -43,13 +43,14 @@ SHOWN = [
     (1, "fruit", b"fig", "update", b"blue"),
     (2, "fruit", b"apple", "update", b"green"),
     (3, "fruit", b"fig", "delete", None),
+    (3, "fruit", b"never", "delete", None),
     (4, "tools", b"saw", "update", b"sharp"),
     (5, "fruit", b"pear", "update", b"yellow"),
     (5, "fruit", b"apple", "delete", None),
     (6, "tools", b"saw", "update", b"blunt"),
     (6, "fruit", b"quince", "update", b"ripe"),
 ]
-"""The changes: inserts cannot be told from updates."""
+"""The changes: inserts cannot be told from updates, nor deletions from those of nothing."""
 
 
 def write_store(path: Path, *, boundary: int, first: int = 1, closed: bool = False) -> None:
