@@ -35,7 +35,7 @@ from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
 from lowtide.base.consumers import ConsumerTable
 from lowtide.base.forks import inherit
 from lowtide.base.history import History
-from lowtide.base.mapping import MAX_READERS, open_largest
+from lowtide.base.mapping import open_largest, too_many_readers
 from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
@@ -220,7 +220,7 @@ class Base:
         if isinstance(error, lmdb.ReadersFullError) and self.clear_dead_readers():
             return attempt()
         if isinstance(error, lmdb.ReadersFullError):
-            raise Error(f"more than {MAX_READERS} threads and processes read this store at once") from error
+            raise too_many_readers() from error
         if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
             raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
         if isinstance(error, lmdb.MapResizedError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import lmdb
 
 from lowtide.base.forks import open_environment
-from lowtide.errors import CorruptionError
+from lowtide.errors import CorruptionError, Error
 
 MAX_READERS = 1024
 _SMALLEST_MAP = 1 << 20
@@ -35,5 +35,12 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
             if map_size <= _SMALLEST_MAP:
                 raise
             map_size //= 2
+        except lmdb.ReadersFullError as error:
+            raise too_many_readers() from error
         except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
             raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+
+
+def too_many_readers() -> Error:
+    """Why nobody else can read now. The slots of killed processes are freed by the owner's monitor."""
+    return Error(f"more than {MAX_READERS} threads and processes read this store at once")

@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
 
@@ -124,9 +124,10 @@ class Follower:
             try:
                 if generation is None or generation.lost or self._is_outgrown(generation):
                     generation = self._begin()
-                generation.catch_up(self._page.published)
-                generation.used = True
-                return generation
+                if generation.catch_up(self._page.published, self._stop_at(generation)):
+                    generation.used = True
+                    return generation
+                self._retire()
             except Released:
                 self._retire()
         raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
@@ -143,11 +144,19 @@ class Follower:
         """Whether so much is in memory, or would have to be read there, that a later pin pays; and there is one to be
         had."""
         boundary = self._base.read_boundary() or 0
-        large = (
+        large = self._is_large(generation) and boundary > generation.ts
+        return large or boundary > generation.registry.published + _BEHIND
+
+    def _is_large(self, generation: Generation) -> bool:
+        return (
             generation.bytes >= self._options.checkpoint_bytes
             or generation.versions.active.versions >= self._options.checkpoint_versions
         )
-        return (large and boundary > generation.ts) or boundary > generation.registry.published + _BEHIND
+
+    def _stop_at(self, generation: Generation) -> Callable[[], bool]:
+        """Whether a generation that catches up has become large, while the base has more than it has read so far."""
+        boundary = self._base.read_boundary() or 0
+        return lambda: generation.registry.published < boundary and self._is_large(generation)
 
     def _retire(self) -> None:
         """Let the current generation end when its last snapshot does."""
@@ -261,7 +270,7 @@ class Follower:
         self.closed = "the store is closed"
         with contextlib.ExitStack() as stack:
             for step in (
-                lambda: give_back(self._base),
+                self._give_back,
                 self._page.close,
                 lambda: tell_of_pins(self._path),
                 self._end_generations,
@@ -269,7 +278,11 @@ class Follower:
                 self._waiters.close,
             ):
                 stack.callback(step)
+
+    def _give_back(self) -> None:
+        """The last step of closing, which must not be repeated: others of this process may use the base."""
         self._given_back = True
+        give_back(self._base)
         _followers.discard(self)
 
     def _end_generations(self) -> None:
@@ -314,13 +327,26 @@ class Newest:
         return self._scan(wanted, frame.f_code, frame.f_lasti)
 
     def _scan(self, wanted: Range, code: CodeType, instruction: int) -> Iterator[tuple[bytes, bytes]]:
-        """The engine is taken when the scan begins, as the snapshot is."""
-        engine = self._follower.engine
+        """The engine is taken when the scan begins, as the snapshot is. One that finds its pin lost before its first
+        entry begins anew: nobody has seen that instant."""
+        try:
+            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            first = next(entries, None)
+        except SnapshotExpired:
+            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            first = next(entries, None)
+        if first is not None:
+            yield first
+            yield from entries
+
+    def _scan_at(
+        self, engine: Engine, wanted: Range, code: CodeType, instruction: int
+    ) -> Iterator[tuple[bytes, bytes]]:
         prefix = engine.catalog.prefix_of(self._name)
         low = prefix + wanted.low[KEYSPACE_PREFIX:]
         high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
         here = Range(low, high, wanted.reverse)
-        yield from scan_latest(engine, here, None, True, code, instruction, self._follower.check_open)
+        return scan_latest(engine, here, None, True, code, instruction, self._follower.check_open)
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         raise UsageError("the store was opened read-only")

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -52,8 +53,9 @@ class Generation:
         self.engine = read_only_engine(options, catalog, self.registry, reader)
         self._cursor = LogCursor(log, store_id, self.ts)
 
-    def catch_up(self, upto: int) -> None:
-        """Read the log up to commit ``upto``. Raises Released if the log no longer has it all."""
+    def catch_up(self, upto: int, stop: Callable[[], bool] = bool) -> bool:
+        """Read the log up to commit ``upto``; false if that is given up after some commit, since ``stop`` says so.
+        Raises Released if the log no longer has it all."""
         versions, registry = self.versions, self.registry
         for commit in self._cursor.read(upto):
             if commit.names is not None:
@@ -65,6 +67,9 @@ class Generation:
                 versions.prune(grown, partial(prune, horizon=horizon))
             elif grown:
                 versions.keep_newest(grown)
+            if stop():
+                return False
+        return True
 
     @property
     def lost(self) -> bool:

@@ -106,3 +106,9 @@ def test_a_full_map_grows_under_a_reader_that_takes_a_pin(directory: Path) -> No
     base.write(fill)
     assert base.map_size > 1 << 17
     give_back(base)
+
+
+def test_a_directory_that_is_missing_is_told_as_a_missing_base(directory: Path) -> None:
+    with pytest.raises(CorruptionError, match="the base is missing"):
+        borrow(directory / "nowhere", SIZE)
+    assert not (directory / "nowhere").exists()

@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import lmdb
 import pytest
@@ -146,3 +148,44 @@ def test_reads_that_are_cut_short_by_growing_begin_again() -> None:
         assert errors == []
         assert not starved, f"the map grew {growth.times} times only"
         assert growth.times == 9
+
+
+class Announcing:
+    """The lock of the writers, which tells that somebody asks for it."""
+
+    def __init__(self, lock: threading.Lock, asked: threading.Event) -> None:
+        self._lock = lock
+        self._asked = asked
+
+    def __enter__(self) -> None:
+        self._asked.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("resize", [Base.grow, Base.sync_map_size])
+def test_the_map_is_resized_after_the_write_of_another_thread(
+    resize: Callable[[Base], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB refuses it while this process writes."""
+    begun, gate = threading.Event(), threading.Event()
+
+    def change(txn: lmdb.Transaction[bytes]) -> None:
+        txn.put(key_of(1), encode_row(1, VALUE), db=base.rows)
+        begun.set()
+        assert gate.wait(30)
+
+    with new_base(SMALL) as base:
+        with ThreadPoolExecutor(1) as pool:
+            written = pool.submit(base.write, change)
+            assert begun.wait(30)
+            monkeypatch.setattr(base, "writing", Announcing(base.writing, gate))
+            try:
+                resize(base)
+            finally:
+                gate.set()
+            written.result(30)
+        assert base.map_size == (SMALL * 2 if resize is Base.grow else SMALL)
+        assert base.row(key_of(1)) == encode_row(1, VALUE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -277,3 +278,18 @@ def test_two_who_use_one_name_move_one_place(open_store: OpenStore) -> None:
     here.remove()
     with pytest.raises(lowtide.UsageError, match="no consumer 'mirror' any more"):
         there.ack(4)
+
+
+def test_an_ack_that_is_refused_waits_for_nobody_who_reads_the_base_for_long(store: lowtide.Store) -> None:
+    """verify holds ``steady`` for minutes; an ack that waited for it would keep every writer of the base out."""
+    fill(store, 1)
+    consumer = store.consumer("mirror", since=0)
+    consumer.remove()
+
+    def outcome() -> type[BaseException]:
+        with pytest.raises(lowtide.Error) as caught:
+            consumer.ack(1)
+        return caught.type
+
+    with ThreadPoolExecutor(1) as pool, parts_of(store).base.steady:
+        assert pool.submit(outcome).result(30) is lowtide.UsageError

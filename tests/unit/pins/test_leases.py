@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.pins.leases import Leases, check_ttl, describe_owner
 from tests.support.clocks import ManualClock
 from tests.unit.base.bases import PREFIX, new_base
+
+PATIENCE = 30.0
 
 
 @pytest.fixture
@@ -251,3 +254,48 @@ def test_one_keyspace_needs_no_list() -> None:
 def test_the_owner_of_a_pin_is_described_by_process_program_and_line() -> None:
     assert "process " in describe_owner("")
     assert "report.py:7" in describe_owner("report.py:7")
+
+
+# Waiting
+
+
+def test_what_is_refused_waits_for_nobody_who_reads_the_base_for_long(base: Base, leases: Leases) -> None:
+    """verify and backups hold ``steady`` for minutes; whoever waited for it inside a write would keep all writers out,
+    and their leases would run out."""
+    taken = leases.take("p", 10)
+
+    def outcomes() -> list[str]:
+        found = []
+        for attempt in (
+            lambda: leases.take("p", 10),
+            lambda: leases.renew("gone", None),
+            lambda: leases.renew("p", b"another"),
+            lambda: leases.take("q", 10, beside=("gone", taken)),
+        ):
+            with pytest.raises((UsageError, SnapshotExpired)) as caught:
+                attempt()
+            found.append(caught.type.__name__)
+        return found
+
+    with ThreadPoolExecutor(1) as pool, base.steady:
+        refused = pool.submit(outcomes)
+        assert refused.result(PATIENCE) == ["UsageError", *["SnapshotExpired"] * 3]
+    assert leases.all() == [("p", taken)]
+
+
+def test_a_renewal_is_judged_by_when_it_was_asked_for(
+    base: Base, leases: Leases, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for LMDB's writers, a long checkpoint for example; while the row is there, nothing was lost."""
+    leases.take("p", 10)
+    write = Base.write
+
+    def write_later(*arguments: Any, **named: Any) -> Any:
+        clock.advance(20)
+        return write(*arguments, **named)
+
+    monkeypatch.setattr(Base, "write", write_later)
+    assert leases.renew("p", None).expires == 1030.0
+    clock.advance(10)
+    with pytest.raises(SnapshotExpired):
+        leases.renew("p", None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import struct
@@ -287,3 +288,43 @@ def test_a_forked_child_keeps_no_copy_of_the_sockets(tmp_path: Path, service: Se
     os.waitpid(process, 0)
     for each in (to_child, ready):
         os.close(each)
+
+
+# What may fail for a while
+
+
+def test_descriptors_that_run_out_for_a_while_do_not_make_the_owner_deaf(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accept, failures = socket.socket.accept, [errno.EMFILE, errno.ENFILE, errno.ECONNABORTED]
+
+    def accept_later(listener: socket.socket) -> Any:
+        if failures:
+            raise OSError(failures.pop(), "for a while")
+        return accept(listener)
+
+    monkeypatch.setattr(socket.socket, "accept", accept_later)
+    service = Service(tmp_path, {"echo": lambda value: value})
+    service.start()
+    try:
+        with reach(tmp_path) as owner:
+            assert owner.ask("echo", value=1, timeout=PATIENCE) == 1
+        assert not failures
+    finally:
+        service.close()
+
+
+@pytest.mark.usefixtures("service")
+def test_nor_does_a_thread_that_cannot_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    start, failures = threading.Thread.start, [RuntimeError("can't start new thread")]
+
+    def start_later(thread: threading.Thread) -> None:
+        if failures:
+            raise failures.pop()
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_later)
+    with reach(tmp_path) as owner, pytest.raises(OwnerGone):
+        owner.ask("echo", timeout=PATIENCE)
+    with reach(tmp_path) as owner:
+        assert owner.ask("echo", value=1, timeout=PATIENCE) == 1
