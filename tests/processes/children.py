@@ -12,19 +12,31 @@ from pathlib import Path
 from typing import Any
 
 _PROGRAM = """
-import json, os, sys
+import itertools, json, os, sys, threading
 import lowtide
-from lowtide.readers import generation
+from lowtide.readers import generation, waiting
 
 path, lease = sys.argv[1], float(sys.argv[2])
 generation.LEASE = lease
+waiting._SLICE = float(sys.argv[3])
 open_now, scan = {}, None
+seen, watching = [], None
+
+def shown(change):
+    return [change.ts, change.kind, change.key.hex(), change.value.hex() if change.value is not None else None]
+
+def watch_on():
+    try:
+        seen.extend(shown(change) for change in open_now["watch"])
+        seen.append("end")
+    except lowtide.Error as error:
+        seen.append(type(error).__name__)
 
 def rows(snapshot, keyspace="k"):
     return [[key.hex(), value.hex()] for key, value in snapshot.keyspace(keyspace).scan()]
 
 def perform(what, name=None, **more):
-    global scan
+    global scan, watching
     if what == "own":
         open_now["store"] = lowtide.open(path, **more)
     elif what == "follow":
@@ -49,6 +61,40 @@ def perform(what, name=None, **more):
         return [key.hex() for key, _ in scan]
     elif what == "close":
         open_now.pop(name).close()
+    elif what == "hold":
+        open_now["snapshot"] = open_now["store"].snapshot()
+        return open_now["snapshot"].ts
+    elif what == "lease":
+        generation.LEASE = more["seconds"]
+    elif what == "commit for ever":
+        for number in itertools.count(more["after"] + 1):
+            open_now["store"].keyspace("k").put(b"%d" % (number % 5), b"%d" % number)
+            print(number, flush=True)
+    elif what == "changes":
+        return [shown(change) for change in open_now["store"].changes(**more)]
+    elif what == "consume":
+        consumer = open_now["store"].consumer(name, more.get("since"))
+        changes = [shown(change) for change in consumer.changes()]
+        if changes and more.get("ack", True):
+            consumer.ack(more.get("upto", changes[-1][0]))
+        return changes
+    elif what == "position":
+        return open_now["store"].consumer(name).position
+    elif what == "watch":
+        open_now["watch"] = open_now["store"].watch(more.get("since"))
+    elif what == "next":
+        changes = []
+        while not changes or changes[-1][0] < more["upto"]:
+            changes.append(shown(next(open_now["watch"])))
+            if name is not None and changes[-1][0] % 10 == 0:
+                open_now["store"].consumer(name).ack(changes[-1][0])
+        return changes
+    elif what == "watch in a thread":
+        watching = threading.Thread(target=watch_on, daemon=True)
+        watching.start()
+    elif what == "watched":
+        watching.join(30)
+        return [*seen, "still waiting"] if watching.is_alive() else seen
 
 print("null", flush=True)
 for line in sys.stdin:
@@ -59,6 +105,9 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 os._exit(0)
 """
+
+LONG = 600.0
+"""Seconds for which the owner is asked to wait at a time: so long that a slow machine does not count as polling."""
 
 
 class Refused(Exception):
@@ -74,7 +123,7 @@ class Child:
 
     def __init__(self, path: Path, lease: float) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(path), str(lease)],
+            [sys.executable, "-c", _PROGRAM, str(path), str(lease), str(LONG)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -3,8 +3,8 @@
 The pin is taken at the boundary, so the log above it is there when it is taken. ``catch_up`` reads it as it grows into
 chains, exactly as the owner did when it committed; reads then go chains first, base after, by the very same code.
 
-Who writes: chains and ``published`` by ``catch_up``, under the follower's lock. Readers take no lock; what they may see
-is argued in ``versions.layers``. The base below stands still, since the pin holds it.
+Who writes: chains and ``published`` by ``catch_up``, ``_row`` by ``renew``, under the follower's lock. Readers take no
+lock; what they may see is argued in ``versions.layers``. The base below stands still, since the pin holds it.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ class Generation:
     ) -> None:
         self._leases = leases
         self._catalog = catalog
+        self._time = options.clock.time
         self.name = f"reader {os.getpid()}-{secrets.token_hex(4)}"
         self._row = leases.take(self.name, LEASE, where="opened read-only")
         self.ts = self._row.ts
@@ -72,8 +73,9 @@ class Generation:
 
     @property
     def lost(self) -> bool:
-        """Whether the pin is gone, so that only what is in memory can still be read."""
-        return self._pinned.lost
+        """Whether the pin is gone, or its time is over: it is renewed long before, unless the process stood still or
+        the machine slept, and the renewing thread may be the last to notice. Nothing new begins here then."""
+        return self._pinned.lost or self._row.expires <= self._time()
 
     @property
     def bytes(self) -> int:
