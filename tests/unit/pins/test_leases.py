@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -266,12 +266,13 @@ def test_what_is_refused_waits_for_nobody_who_reads_the_base_for_long(base: Base
 
     def outcomes() -> list[str]:
         found = []
-        for attempt in (
+        attempts: list[Callable[[], object]] = [
             lambda: leases.take("p", 10),
             lambda: leases.renew("gone", None),
             lambda: leases.renew("p", b"another"),
             lambda: leases.take("q", 10, beside=("gone", taken)),
-        ):
+        ]
+        for attempt in attempts:
             with pytest.raises((UsageError, SnapshotExpired)) as caught:
                 attempt()
             found.append(caught.type.__name__)
