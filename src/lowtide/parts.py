@@ -52,7 +52,7 @@ class Parts:
     def __init__(self, path: Path, options: Options, *, passing: bool = False) -> None:
         self._options = options
         self._ownership = Ownership(path / LOCK, passing=passing)
-        self._given_back = False
+        self._given_back = self._base_given_back = False
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
@@ -323,7 +323,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                lambda: give_back(self.base, owner=True),
+                self._give_base_back,
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,
@@ -338,6 +338,12 @@ class Parts:
                 self._refuse_everything("the store is closed")
         self._given_back = True
         _open_stores.discard(self)
+
+    def _give_base_back(self) -> None:
+        """Once: after an interrupted close, others may have borrowed it anew before this one is repeated."""
+        if not self._base_given_back:
+            self._base_given_back = True
+            give_back(self.base, owner=True)
 
     def _last_checkpoint(self) -> None:
         """Leave the base up to date. Not needed for safety: the log has everything."""

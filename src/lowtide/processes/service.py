@@ -64,6 +64,7 @@ class Service:
         self._connections: set[socket.socket] = set()
         self._closed = False
         self._listener: socket.socket | None = None
+        self._accepting: threading.Thread | None = None
 
     def start(self) -> None:
         """Begin to answer. A socket that cannot be made is not needed for the store itself."""
@@ -74,7 +75,10 @@ class Service:
                 "%s: other processes cannot reach this one, since no socket can be made: %s", self._directory, error
             )
             return
-        threading.Thread(target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True).start()
+        self._accepting = threading.Thread(
+            target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True
+        )
+        self._accepting.start()
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -136,6 +140,9 @@ class Service:
             if each is not None:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)
+        if self._accepting is not None and self._accepting.is_alive():
+            # Before the descriptor is given up: another listener may get its number, and this thread accept for it.
+            self._accepting.join()
         if self._listener is not None:
             self._listener.close()
 
