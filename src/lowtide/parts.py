@@ -52,11 +52,11 @@ class Parts:
     def __init__(self, path: Path, options: Options, *, passing: bool = False) -> None:
         self._options = options
         self._ownership = Ownership(path / LOCK, passing=passing)
-        self._given_back = self._base_given_back = False
+        self._given_back = False
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
-            undo.callback(give_back, opened.base, owner=True)
+            undo.callback(give_back, opened.base, owner=opened.loan)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             undo.pop_all()
@@ -64,7 +64,7 @@ class Parts:
 
     def _wire(self, path: Path, options: Options, opened: Opened, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
-        self.log, self.base = opened.log, opened.base
+        self.log, self.base, self._loan = opened.log, opened.base, opened.loan
         self.versions = VersionStore(opened.last_ts)
         self.registry = Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
@@ -323,7 +323,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
-                self._give_base_back,
+                lambda: give_back(self.base, owner=self._loan),
                 self.log.close,
                 self.checkpointer.close,
                 self._last_checkpoint,
@@ -338,12 +338,6 @@ class Parts:
                 self._refuse_everything("the store is closed")
         self._given_back = True
         _open_stores.discard(self)
-
-    def _give_base_back(self) -> None:
-        """Once: after an interrupted close, others may have borrowed it anew before this one is repeated."""
-        if not self._base_given_back:
-            self._base_given_back = True
-            give_back(self.base, owner=True)
 
     def _last_checkpoint(self) -> None:
         """Leave the base up to date. Not needed for safety: the log has everything."""

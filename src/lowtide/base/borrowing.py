@@ -7,6 +7,7 @@ in this process owns the store, the process holds the base shared (see sharing),
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import weakref
@@ -23,19 +24,22 @@ class _Uses:
     """Who uses a base in this process."""
 
     readers: int = 0
-    owned: bool = False
+    owner: int = 0
+    """Which owner, by the number of its loan; 0 for none. An earlier one may have been interrupted before it gave the
+    base back, and must not take it from a later one when it does."""
     hold: SharedUse | None = None
 
     def adjust_hold(self, directory: Path) -> None:
         """Hold the base shared iff it has readers and no owner here."""
-        if self.readers and not self.owned and self.hold is None:
+        if self.readers and not self.owner and self.hold is None:
             self.hold = SharedUse(directory)
-        elif (self.owned or not self.readers) and self.hold is not None:
+        elif (self.owner or not self.readers) and self.hold is not None:
             self.hold.close()
             self.hold = None
 
 
 _lock = threading.RLock()
+_loans = itertools.count(1)
 _uses: weakref.WeakKeyDictionary[Base, _Uses] = weakref.WeakKeyDictionary()
 
 
@@ -56,7 +60,7 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
             base.take_over()
         uses = _uses[base]
         if owner:
-            uses.owned = True
+            uses.owner = next(_loans)
         else:
             uses.readers += 1
         uses.adjust_hold(directory)
@@ -75,18 +79,25 @@ def _find(directory: Path) -> Base | None:
     return None
 
 
-def give_back(base: Base, *, owner: bool = False) -> None:
-    """Undo one ``borrow``."""
+def loan_of(base: Base) -> int:
+    """The number of the owner's loan, to give it back with."""
+    return _uses[base].owner
+
+
+def give_back(base: Base, *, owner: int = 0) -> None:
+    """Undo one ``borrow``: the loan of an ``owner``, by its number, or one of a reader's."""
     with _lock:
         uses = _uses.get(base)
         if uses is None:
             return  # a forked child's copy of its parent's
+        if owner and owner != uses.owner:
+            return
         if owner:
-            uses.owned = False
+            uses.owner = 0
         else:
             uses.readers -= 1
         uses.adjust_hold(base.directory)
-        if not uses.owned and uses.readers <= 0:
+        if not uses.owner and uses.readers <= 0:
             base.close()
 
 

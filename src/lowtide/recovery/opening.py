@@ -17,7 +17,7 @@ from pathlib import Path
 
 import lmdb
 
-from lowtide.base.borrowing import borrow, give_back
+from lowtide.base.borrowing import borrow, give_back, loan_of
 from lowtide.base.consumers import ConsumerRow
 from lowtide.base.environment import Base
 from lowtide.base.exchange import COMPACTED
@@ -60,10 +60,11 @@ _OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "lo
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the commits that came
-    from the log."""
+    from the log; ``loan`` what the base is given back with."""
 
     store_id: bytes
     base: Base
+    loan: int
     log: LogWriter
     last_ts: int
     case: str
@@ -93,6 +94,7 @@ def open_files(path: Path, options: Options) -> Opened:
     _tidy(path, options)
     store_id, written_by = read_manifest(path / MANIFEST)
     base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
+    loan = loan_of(base)
     try:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
@@ -105,12 +107,12 @@ def open_files(path: Path, options: Options) -> Opened:
         if written_by != FORMAT:
             _write_manifest(path, store_id, options.disk)
     except BaseException:
-        give_back(base, owner=True)
+        give_back(base, owner=loan)
         raise
     if verdict.case != "clean":
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
-    return Opened(store_id, base, log, last_ts, case, replayed)
+    return Opened(store_id, base, loan, log, last_ts, case, replayed)
 
 
 def _tidy(path: Path, options: Options) -> None:

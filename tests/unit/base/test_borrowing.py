@@ -10,7 +10,7 @@ import lmdb
 import pytest
 
 from lowtide.base import borrowing
-from lowtide.base.borrowing import borrow, give_back
+from lowtide.base.borrowing import borrow, give_back, loan_of
 from lowtide.base.environment import Base
 from lowtide.base.sharing import sole_use
 from lowtide.errors import CorruptionError, UsageError
@@ -45,7 +45,7 @@ def test_readers_and_owner_share_one_environment_which_the_last_one_closes(direc
     second = borrow(directory, SIZE)
     assert first is owner is second
     give_back(first)
-    give_back(owner, owner=True)
+    give_back(owner, owner=loan_of(owner))
     assert not second.closed
     assert second.store_id() == STORE_ID
     give_back(second)
@@ -69,7 +69,7 @@ def test_the_file_is_held_while_there_are_readers_and_no_owner_here(directory: P
     assert is_shared(directory)
     owner = borrow(directory, SIZE, owner=True)
     assert not is_shared(directory), "the owner exchanges the file for its own readers, too"
-    give_back(owner, owner=True)
+    give_back(owner, owner=loan_of(owner))
     assert is_shared(directory)
     give_back(reader)
     assert not is_shared(directory)
@@ -112,3 +112,16 @@ def test_a_directory_that_is_missing_is_told_as_a_missing_base(directory: Path) 
     with pytest.raises(CorruptionError, match="the base is missing"):
         borrow(directory / "nowhere", SIZE)
     assert not (directory / "nowhere").exists()
+
+
+def test_an_owner_that_gives_back_late_does_not_take_the_base_from_the_next(tmp_path: Path) -> None:
+    """Its close was interrupted, and is repeated when another one has opened the store."""
+    Base(tmp_path, SIZE, create=True).close()
+    first = borrow(tmp_path, SIZE, owner=True)
+    interrupted = loan_of(first)
+    second = borrow(tmp_path, SIZE, owner=True)
+    assert second is first
+    give_back(first, owner=interrupted)
+    assert not second.closed
+    give_back(second, owner=loan_of(second))
+    assert second.closed

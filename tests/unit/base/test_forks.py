@@ -60,7 +60,7 @@ def test_a_child_that_closes_the_parent_s_base_takes_nothing_from_it() -> None:
         assert slots(base) == [str(os.getpid())]
         in_child(base.close)
         in_child(lambda: give_back(base))
-        in_child(lambda: give_back(base, owner=True))
+        in_child(lambda: give_back(base, owner=1))
         assert slots(base) == [str(os.getpid())]
         assert base.store_id() == STORE_ID
         base.write(lambda txn: base.put_boundary(txn, 7))
