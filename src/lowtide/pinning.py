@@ -28,9 +28,40 @@ def check_at(at: object) -> None:
         raise UsageError(f"a snapshot is at a pin, the name of one, or the timestamp of a commit, not at {at!r}")
 
 
-class Pinning:
-    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``unpinned`` is told the
-    timestamp of a pin that is gone; ``depth`` tells how far up the stack the user's line is."""
+class NamedPins:
+    """What can be done with pins by their names, in any process. ``unpinned`` is told the timestamp of one that is
+    gone; ``time`` is the time of day."""
+
+    def __init__(self, leases: Leases, time: Callable[[], float], unpinned: Callable[[int], None]) -> None:
+        self._time = time
+        self._unpinned = unpinned
+        self.leases = leases
+
+    def _handle(self, name: str, row: PinRow) -> Pin:
+        return Pin(self.leases, name, row, self._unpinned)
+
+    def renew(self, name: str, ttl: float | None) -> Pin:
+        """Let a pin live for longer, whoever took it."""
+        check_name(name)
+        return self._handle(name, self.leases.renew(name, None, ttl))
+
+    def unpin(self, name: str) -> bool:
+        """Remove a pin; false if there is none of this name."""
+        check_name(name)
+        row = self.leases.remove(name)
+        if row is not None:
+            self._unpinned(row.ts)
+        return row is not None
+
+    def pins(self) -> list[Pin]:
+        """The pins that have not expired, by name."""
+        now = self._time()
+        return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
+
+
+class Pinning(NamedPins):
+    """The pins of an open store. ``checkpoint`` brings the boundary to a timestamp at least; ``depth`` tells how far up
+    the stack the user's line is."""
 
     def __init__(
         self,
@@ -39,10 +70,9 @@ class Pinning:
         checkpoint: Callable[[int], object],
         unpinned: Callable[[int], None],
     ) -> None:
+        super().__init__(leases, engine.time, unpinned)
         self._engine = engine
         self._checkpoint = checkpoint
-        self._unpinned = unpinned
-        self.leases = leases
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
         """Pin the last commit, or ``at``, which a snapshot or a pin holds."""
@@ -68,27 +98,6 @@ class Pinning:
         except SnapshotExpired:
             self.leases.remove(name, row.id)
             raise
-
-    def _handle(self, name: str, row: PinRow) -> Pin:
-        return Pin(self.leases, name, row, self._unpinned)
-
-    def renew(self, name: str, ttl: float | None) -> Pin:
-        """Let a pin live for longer, whoever took it."""
-        check_name(name)
-        return self._handle(name, self.leases.renew(name, None, ttl))
-
-    def unpin(self, name: str) -> bool:
-        """Remove a pin; false if there is none of this name."""
-        check_name(name)
-        row = self.leases.remove(name)
-        if row is not None:
-            self._unpinned(row.ts)
-        return row is not None
-
-    def pins(self) -> list[Pin]:
-        """The pins that have not expired, by name."""
-        now = self._engine.time()
-        return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
 
     def expire(self) -> None:
         """Remove the pins whose time is over, and have what they held collected; also what was held by pins that other

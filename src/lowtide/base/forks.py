@@ -46,8 +46,12 @@ def open_environment(directory: Path, **settings: Any) -> lmdb.Environment:
 @contextlib.contextmanager
 def _guard_lifted() -> Iterator[None]:
     """Let py-lmdb open files that it takes for open already."""
-    from lmdb import _envid
-
+    try:
+        from lmdb import _envid
+    except ImportError as error:
+        raise UsageError(
+            "this release of py-lmdb cannot open again in a forked child what its parent has open"
+        ) from error
     with _lifting:
         keys = _envid.env_keys
         _envid.env_keys = lambda path, subdir: ()

@@ -12,7 +12,7 @@ from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
-from lowtide.pinning import At, check_at
+from lowtide.pinning import At, NamedPins, check_at
 from lowtide.pins.leases import Leases, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.readers.fresh import refresh, tell_of_pins
@@ -22,7 +22,7 @@ from lowtide.transaction.registry import Origin
 from lowtide.transaction.snapshot import Snapshot
 
 
-class FollowerPinning:
+class FollowerPinning(NamedPins):
     """As ``pinning.Pinning``, beside an owner: a fresh pin costs that one a checkpoint, and nothing else."""
 
     def __init__(
@@ -34,12 +34,12 @@ class FollowerPinning:
         engine: Callable[[], Engine],
         older: Callable[[], list[Engine]],
     ) -> None:
+        super().__init__(leases, options.clock.time, lambda _: tell_of_pins(path))
         self._path = path
         self._options = options
         self._base = base
         self._engine = engine
         self._older = older
-        self.leases = leases
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
         """Pin the last commit, or what another pin holds."""
@@ -58,27 +58,6 @@ class FollowerPinning:
                 name, ttl, beside=(stands_on, other), keyspaces=wanted or other.keyspaces, where=where
             )
         return self._handle(name, row)
-
-    def _handle(self, name: str, row: PinRow) -> Pin:
-        return Pin(self.leases, name, row, lambda _: tell_of_pins(self._path))
-
-    def renew(self, name: str, ttl: float | None) -> Pin:
-        """Let a pin live for longer, whoever took it."""
-        check_name(name)
-        return self._handle(name, self.leases.renew(name, None, ttl))
-
-    def unpin(self, name: str) -> bool:
-        """Remove a pin; false if there is none of this name."""
-        check_name(name)
-        removed = self.leases.remove(name) is not None
-        if removed:
-            tell_of_pins(self._path)
-        return removed
-
-    def pins(self) -> list[Pin]:
-        """The pins that have not expired, by name."""
-        now = self._options.clock.time()
-        return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
 
     def snapshot(self, at: At | None, depth: int) -> Snapshot:
         """A snapshot of the last commit, at a pin, or at the timestamp of a live snapshot of this process."""
