@@ -37,6 +37,15 @@ class NamedPins:
         self._unpinned = unpinned
         self.leases = leases
 
+    def _checked(
+        self, name: str, ttl: float, keyspaces: Iterable[str] | None, depth: int
+    ) -> tuple[tuple[str, ...] | None, str]:
+        """The arguments of a pin, checked: the keyspaces that are meant, and the user's line."""
+        check_name(name)
+        check_ttl(ttl)
+        frame = sys._getframe(depth + 1)
+        return check_keyspaces(keyspaces), str(Origin(frame.f_code, frame.f_lasti))
+
     def _handle(self, name: str, row: PinRow) -> Pin:
         return Pin(self.leases, name, row, self._unpinned)
 
@@ -76,11 +85,7 @@ class Pinning(NamedPins):
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
         """Pin the last commit, or ``at``, which a snapshot or a pin holds."""
-        check_name(name)
-        check_ttl(ttl)
-        wanted = check_keyspaces(keyspaces)
-        frame = sys._getframe(depth)
-        where = str(Origin(frame.f_code, frame.f_lasti))
+        wanted, where = self._checked(name, ttl, keyspaces, depth)
         with self.snapshot(at, depth + 1) as held:
             if wanted is None:
                 wanted = held.keyspaces

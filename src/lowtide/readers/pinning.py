@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lowtide.base.environment import Base
-from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.pinning import At, NamedPins, check_at
-from lowtide.pins.leases import Leases, check_ttl
+from lowtide.pins.leases import Leases
 from lowtide.pins.pin import Pin
 from lowtide.readers.fresh import refresh, tell_of_pins
 from lowtide.readers.pinned import snapshot_at
 from lowtide.transaction.engine import Engine
-from lowtide.transaction.registry import Origin
 from lowtide.transaction.snapshot import Snapshot
 
 
@@ -43,11 +40,7 @@ class FollowerPinning(NamedPins):
 
     def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
         """Pin the last commit, or what another pin holds."""
-        check_name(name)
-        check_ttl(ttl)
-        wanted = check_keyspaces(keyspaces)
-        frame = sys._getframe(depth)
-        where = str(Origin(frame.f_code, frame.f_lasti))
+        wanted, where = self._checked(name, ttl, keyspaces, depth)
         if at is None:
             refresh(self._path, self._options, checkpoint=True)
             row = self.leases.take(name, ttl, keyspaces=wanted, where=where)
