@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import resource
 import shutil
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import SMALL, Model, both, commit, content_of, killed, reopened
+from tests.support.descriptors import open_below
 from tests.support.disks import FaultyDisk
 from tests.support.parts import parts_of
 
@@ -86,11 +86,11 @@ def test_attempts_that_find_no_room_leak_no_descriptor(open_store: OpenStore) ->
     commit(store, both(0, 500))
     for operation in ("create", "write_durably", "rename", "sync_directory"):
         disk.fail(operation, error=errno.ENOSPC, forever=True)
-        before = len(os.listdir("/proc/self/fd"))
+        before = len(open_below(store.path))
         for _ in range(5):
             with pytest.raises(lowtide.DiskFull):
                 commit(store, both(1, 1800))
-        assert len(os.listdir("/proc/self/fd")) == before, operation
+        assert len(open_below(store.path)) == before, operation
         disk.heal()
 
 

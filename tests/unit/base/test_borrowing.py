@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from lowtide.base.borrowing import borrow, give_back, loan_of
 from lowtide.base.environment import Base
 from lowtide.base.sharing import sole_use
 from lowtide.errors import CorruptionError, UsageError
+from tests.support.descriptors import open_below
 from tests.unit.base.bases import STORE_ID, temporary_directory
 
 SIZE = 1 << 24
@@ -77,12 +77,12 @@ def test_the_file_is_held_while_there_are_readers_and_no_owner_here(directory: P
 
 def test_a_directory_without_a_base_is_refused_and_leaves_no_lock_behind(directory: Path) -> None:
     (directory / "data.mdb").rename(directory / "elsewhere")
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_below(directory)
     for _ in range(3):
         with pytest.raises(CorruptionError):
             borrow(directory, SIZE)
     assert not is_shared(directory)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(directory) == before
 
 
 def test_a_base_that_was_closed_by_somebody_is_opened_anew(directory: Path) -> None:

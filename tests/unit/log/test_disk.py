@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from lowtide.log.disk import RealDisk, is_full
+from tests.support.descriptors import open_below
 
 
 @contextlib.contextmanager
@@ -52,12 +52,11 @@ def test_an_existing_file_is_never_overwritten_by_a_new_one(tmp_path: Path) -> N
 
 
 def test_a_file_for_which_there_is_no_room_leaves_nothing_behind(tmp_path: Path) -> None:
-    open_files = len(os.listdir("/proc/self/fd"))
     with files_limited_to(8192), pytest.raises(OSError, match="File too large") as caught:
         RealDisk().create(tmp_path / "new", 1 << 20)
     assert is_full(caught.value)
     assert list(tmp_path.iterdir()) == []
-    assert len(os.listdir("/proc/self/fd")) == open_files
+    assert open_below(tmp_path) == []
 
 
 def test_writes_of_either_kind_are_seen_by_whoever_reads_the_file(tmp_path: Path) -> None:

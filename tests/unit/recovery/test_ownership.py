@@ -14,6 +14,7 @@ import pytest
 
 import lowtide
 from lowtide.recovery.ownership import Ownership
+from tests.support.descriptors import open_below
 
 
 def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
@@ -48,11 +49,11 @@ def test_a_holder_that_cannot_be_read_is_still_a_holder(tmp_path: Path, text: st
 def test_a_refused_owner_leaves_no_descriptor_and_no_trace(tmp_path: Path) -> None:
     owner = Ownership(tmp_path / "lock")
     held = (tmp_path / "lock").read_bytes()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_below(tmp_path)
     for _ in range(5):
         with pytest.raises(lowtide.StoreLocked):
             Ownership(tmp_path / "lock")
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == before
     assert (tmp_path / "lock").read_bytes() == held
     owner.release()
 
