@@ -79,7 +79,11 @@ class RealDisk:
 
     def open(self, path: Path) -> LogFile:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        return RealLogFile(descriptor, os.fstat(descriptor).st_size)
+        try:
+            return RealLogFile(descriptor, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)
