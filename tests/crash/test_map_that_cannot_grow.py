@@ -20,6 +20,7 @@ store.checkpoint()
 with store.transaction() as tx:
     for number in range(10_000):
         tx.keyspace("k").put(b"%05d" % number, b"v" * 200)
+rows.put(b"b", b"1")  # into a segment of the log that has room for what follows
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 19), resource.RLIM_INFINITY))
 for _ in range(2):
@@ -38,7 +39,9 @@ store.close()
 """
 
 
-def test_a_map_that_cannot_grow_fails_the_checkpoint_with_an_error_of_ours_and_the_store_goes_on(tmp_path: Path) -> None:
+def test_a_map_that_cannot_grow_fails_the_checkpoint_with_an_error_of_ours_and_the_store_goes_on(
+    tmp_path: Path,
+) -> None:
     with child(PROGRAM, tmp_path / "store") as process:
         told = list(lines_of(process))
         assert process.wait(30) == 0

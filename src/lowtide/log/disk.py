@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 _ZEROS = bytes(1 << 20)
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk refused for want of room, and not because it is broken."""
+    """Whether the system refused for want of room, on the disk or for a file's map, and not because it is broken."""
     return error.errno in _NO_ROOM
 
 
