@@ -25,7 +25,7 @@ def visible(order: Order, position: int) -> tuple[float, float] | None:
 def broken_instants(observed: Observations) -> Iterator[Finding]:
     """Scans that show two instants, and reads that go back behind what their transaction had seen."""
     for tx, all_of_one in groupby(observed.reads, key=attrgetter("tx")):
-        of_one = list(all_of_one)
+        of_one = sorted(all_of_one, key=attrgetter("place"))
         if len(of_one) == 1:
             continue
         seen, seen_of = 0.0, ""

@@ -156,7 +156,7 @@ def lost_updates(observed: Observations) -> Iterator[Finding]:
     updaters: dict[tuple[str, int], list[int]] = {}
     for read in observed.reads:
         final = observed.finals[read.tx].get(read.key)
-        if final is not None and read.position != UNKNOWN and final.place > read.place:
+        if final is not None and read.position != UNKNOWN and final.place >= read.place:
             together = updaters.setdefault((read.key, read.position), [])
             if not together or together[-1] != read.tx:
                 together.append(read.tx)
