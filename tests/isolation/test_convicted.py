@@ -70,9 +70,9 @@ def seen_stale(stage: Stage) -> None:
     """Something is held, so that the versions from before the last commit are still there."""
     with stage.store.snapshot():
         with stage.begin() as tx:
-            tx.put("x", 11)
+            tx.put("w", 11)
         with stage.begin() as tx:
-            tx.get("x")
+            tx.get("w")
 
 
 def seen_own(stage: Stage) -> None:
@@ -127,7 +127,7 @@ def test_a_broken_engine_is_convicted(
 def test_the_engine_itself_is_not(open_store: OpenStore, story: Callable[[Stage], Any]) -> None:
     """The other stories are told to it in test_audited.py."""
     for level in Isolation:
-        assert told(lambda level=level: open_store(level.value), story, level).names == []  # type: ignore[misc]
+        assert told(lambda level=level: open_store(level.value), story, level).names == []
 
 
 @pytest.mark.parametrize(

@@ -92,10 +92,9 @@ class History:
         return cls(_converted(rows))
 
     @classmethod
-    def load(cls, path: str | Path) -> History:
-        """A history from a file of JSON Lines."""
-        with open(path, "rb") as file:
-            return cls(_decoded(file, str(path)))
+    def load(cls, *paths: str | Path) -> History:
+        """A history from a file of JSON Lines, or from several."""
+        return cls(row for path in paths for row in _rows_of(path))
 
 
 def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
@@ -103,6 +102,11 @@ def write_rows(path: str | Path, rows: Iterable[Row]) -> None:
     encoder = msgspec.json.Encoder()
     with open(path, "wb") as file:
         file.writelines(encoder.encode(row) + b"\n" for row in rows)
+
+
+def _rows_of(path: str | Path) -> Iterator[Row]:
+    with open(path, "rb") as file:
+        yield from _decoded(file, str(path))
 
 
 def _decoded(lines: Iterable[bytes], where: str) -> Iterator[Row]:
