@@ -18,7 +18,7 @@ from lowtide.audit.levels import PROSCRIBED
 from tests.conftest import OpenStore
 from tests.crash.stores import child, lines_of
 from tests.isolation.crowd import run_beside, run_together
-from tests.isolation.recorded import STORIES, Stage, crowd
+from tests.isolation.recorded import SCANNERS, STORIES, Stage, crowd
 
 SMALL = {
     "checkpointer": "thread",
@@ -82,9 +82,11 @@ def test_a_story_shows_its_anomaly_at_the_levels_that_allow_it(
 def test_levels_that_are_mixed_keep_what_the_weakest_promises(open_store: OpenStore) -> None:
     store, recorder = open_store(**SMALL), Recorder()
     levels = [Isolation.READ_COMMITTED, Isolation.SNAPSHOT, Isolation.SERIALIZABLE]
-    run_together(
-        *(lambda seed=seed, level=level: void(crowd(recorder, store, level, seed)) for seed, level in enumerate(levels))
-    )
+
+    def work(seed: int) -> Callable[[], None]:
+        return lambda: void(crowd(recorder, store, levels[seed], seed, scanners=0 if seed else SCANNERS))
+
+    run_together(*map(work, range(len(levels))))
     report = audit(recorder.history(), "read_committed")
     assert report.ok, str(report)
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +40,7 @@ def audit(
     It needs no store. docs/audit.md says how a history is written down.
     """
     promised, output = level_of(level), Output(json)
-    with busy(f"reading {', '.join(map(str, files))}") as tell:
+    with busy(f"reading {', '.join(map(str, files))}") as tell, _without_collector():
         history = History.load(*files)
         tell(f"{len(history.transactions)} transactions")
         report = audited(history, promised)
@@ -47,3 +50,16 @@ def audit(
         output.say(str(report))
     if not report.ok:
         raise typer.Exit(FAILED)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Without Python's garbage collector: a history is millions of small objects, none of them garbage, and looking
+    through them again and again takes a third of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
