@@ -1,0 +1,69 @@
+"""What every part of the benchmark is: a run that gives raw data, and what a report makes of them.
+
+Measuring and showing are kept apart: ``run`` answers plain data that go to bench/results as JSON, and the tables,
+plots and findings are made from those alone. So a report can be made again, and changed, without measuring again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Data = dict[str, Any]
+"""What a section measured: JSON and nothing else."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a section is to be run."""
+
+    place: Path
+    """An empty directory on a disk, of this section's own."""
+    quick: bool
+    """A rough answer: all sections together take less than three minutes."""
+    step: Callable[[str, float], None]
+    """Tell the progress bar what goes on, and which share of this section is done."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table, for the terminal and for Markdown alike."""
+
+    title: str
+    headings: tuple[str, ...]
+    """The first names what stands in a row; the others are numbers."""
+    rows: list[tuple[str, ...]]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A target, and what was measured for it."""
+
+    target: str
+    measured: str
+    met: bool
+    why: str = ""
+    """Where a target is missed or a peer is ahead: the reason."""
+
+
+class Section(Protocol):
+    """One part of the benchmark."""
+
+    name: str
+    """For the command line and the files, such as ``latency``."""
+    title: str
+
+    def run(self, plan: Plan) -> Data:
+        """Measure."""
+
+    def grids(self, data: Data) -> list[Grid]:
+        """The tables of the report."""
+
+    def findings(self, data: Data) -> list[Finding]:
+        """The targets of this section."""
+
+    def plot(self, data: Data, directory: Path) -> list[tuple[str, Path]]:
+        """Draw SVG files into the directory; answer each with its caption."""
