@@ -53,6 +53,14 @@ def test_rows_history_tombstones_names_and_boundary_come_together(base: Base) ->
     assert base.read_boundary() == 4
 
 
+def test_all_of_it_is_one_transaction_of_lmdb(base: Base) -> None:
+    """A reader in another process finds rows and boundary of one checkpoint, never those of two."""
+    fill(base, {A: (1, b"a1")})
+    before = base.env.info()["last_txnid"]
+    apply_checkpoint(base, changes({A: b"a2"}, {B: b"b3"}, first_ts=2), target(3, 1, live=(1,)))
+    assert base.env.info()["last_txnid"] == before + 1
+
+
 def test_with_nobody_alive_only_rows_are_written(base: Base) -> None:
     fill(base, {A: (1, b"a1"), B: (1, b"b1")})
     apply_checkpoint(base, changes({A: b"a2", B: None}, {C: b"c"}, {C: None}, first_ts=2), target(4, 1))
