@@ -9,8 +9,13 @@ MUTANTS = [
         "an expired pin is trusted",
         "A read at a pin whose time is over is answered, though what it saw may have been dropped.",
         "pins/leases.py",
-        (("    if row.expires <= now:\n        raise", "    if False:\n        raise"),),
-        ("tests/unit/pins/test_leases.py",),
+        (
+            (
+                "    if row.expires <= now:\n        raise",
+                "    if False:\n        raise",
+            ),
+        ),
+        ("tests/unit/pins/test_leases.py::test_it_lives_up_to_its_last_moment_and_not_in_it",),
     ),
     Mutant(
         "a pin of another is taken for one's own",
@@ -22,7 +27,7 @@ MUTANTS = [
                 "    if row is None:\n        raise",
             ),
         ),
-        ("tests/unit/pins/test_pin.py",),
+        ("tests/unit/pins/test_pin.py::test_it_neither_removes_nor_renews_another_pin_that_took_its_name",),
     ),
     Mutant(
         "a sweep reads the pins too early",
@@ -33,9 +38,12 @@ MUTANTS = [
                 "    def change(txn: lmdb.Transaction[bytes]) -> Swept:\n",
                 "    pins = base.read(base.pins.all)\n\n    def change(txn: lmdb.Transaction[bytes]) -> Swept:\n",
             ),
-            ("(row for _, row in base.pins.all(txn))", "(row for _, row in pins)"),
+            (
+                "(row for _, row in base.pins.all(txn))",
+                "(row for _, row in pins)",
+            ),
         ),
-        ("tests/race/test_pins.py", "tests/race/test_sweep_races.py"),
+        ("tests/unit/garbage/test_sweep.py::test_a_pin_that_comes_while_a_sweep_waits_for_its_transaction_counts",),
     ),
     Mutant(
         "a checkpoint reads the pins too early",
@@ -46,9 +54,12 @@ MUTANTS = [
                 "    def change(txn: lmdb.Transaction[bytes]) -> Applied:\n",
                 "    pins = base.read(base.pins.all)\n\n    def change(txn: lmdb.Transaction[bytes]) -> Applied:\n",
             ),
-            ("(row for _, row in base.pins.all(txn))", "(row for _, row in pins)"),
+            (
+                "(row for _, row in base.pins.all(txn))",
+                "(row for _, row in pins)",
+            ),
         ),
-        ("tests/race/test_pins.py", "tests/unit/test_pinning.py"),
+        ("tests/unit/checkpoint/test_apply.py::test_a_pin_that_comes_while_it_waits_for_its_transaction_counts",),
     ),
     Mutant(
         "the scope of a pin is ignored",
@@ -60,28 +71,43 @@ MUTANTS = [
                 "    everywhere = snapshots.plus(row.ts for row in rows)\n",
             ),
         ),
-        ("tests/unit/garbage/test_living.py",),
+        ("tests/unit/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
     ),
     Mutant(
         "a pin with a scope holds nothing",
         "What a pin of one keyspace sees there is collected.",
         "garbage/living.py",
-        (("    return Living(everywhere, scoped)\n", "    return Living(everywhere, {})\n"),),
-        ("tests/unit/garbage/test_living.py",),
+        (
+            (
+                "    return Living(everywhere, scoped)\n",
+                "    return Living(everywhere, {})\n",
+            ),
+        ),
+        ("tests/unit/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
     ),
     Mutant(
         "a read at a pin asks the base only",
         "Where the base has a newer version, a reader at a pin takes the key for absent.",
         "pins/reading.py",
-        (("            value = self._base.history.lookup(txn, full_key, self._ts)\n", "            value = None\n"),),
-        ("tests/unit/pins/test_reading.py",),
+        (
+            (
+                "            value = self._base.history.lookup(txn, full_key, self._ts)\n",
+                "            value = None\n",
+            ),
+        ),
+        ("tests/unit/pins/test_reading.py::test_each_key_has_the_row_that_it_had_at_the_pin",),
     ),
     Mutant(
         "a read at a pin does not look at its row",
         "A reader at a pin does not notice that the pin was removed, and reads what is left.",
         "pins/reading.py",
-        (("            self.check(txn)\n            row = txn.get(", "            row = txn.get("),),
-        ("tests/unit/pins/test_reading.py",),
+        (
+            (
+                "            self.check(txn)\n            row = txn.get(",
+                "            row = txn.get(",
+            ),
+        ),
+        ("tests/unit/pins/test_reading.py::test_every_read_after_the_end_is_refused[removed]",),
     ),
     Mutant(
         "a follower reads above what is published",
@@ -94,10 +120,19 @@ MUTANTS = [
             ),
             (
                 "def _nothing(*_: object) -> None:\n",
-                "def _all_there_is(cursor, upto):\n    yield from cursor.read(upto)\n    while (commit := cursor._next()) is not None:\n        cursor.position = commit.ts\n        yield commit\n\n\ndef _nothing(*_: object) -> None:\n",
+                (
+                    "def _all_there_is(cursor, upto):\n"
+                    "    yield from cursor.read(upto)\n"
+                    "    while (commit := cursor._next()) is not None:\n"
+                    "        cursor.position = commit.ts\n"
+                    "        yield commit\n"
+                    "\n"
+                    "\n"
+                    "def _nothing(*_: object) -> None:\n"
+                ),
             ),
         ),
-        ("tests/unit/readers/test_follower.py",),
+        ("tests/unit/readers/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
     ),
     Mutant(
         "a follower stands still",
@@ -109,6 +144,6 @@ MUTANTS = [
                 "generation.registry.published >= 0 and not",
             ),
         ),
-        ("tests/unit/readers/test_follower.py",),
+        ("tests/unit/readers/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
     ),
 ]

@@ -15,7 +15,12 @@ MUTANTS = [
                 "        if frozen is not None:\n            chain = None\n            while",
             ),
         ),
-        ("tests/unit/versions/test_visibility.py", "tests/race/test_checkpoint.py"),
+        (
+            (
+                "tests/race/test_checkpoint.py::"
+                "test_readers_of_every_age_read_their_instant_throughout[update-checkpoint.sampled]"
+            ),
+        ),
     ),
     Mutant(
         "the cache survives a checkpoint",
@@ -27,14 +32,24 @@ MUTANTS = [
                 "        self.view = (self.active, None, self.view[2])\n        self.frozen = None\n",
             ),
         ),
-        ("tests/unit/versions/test_layers.py", "tests/unit/versions/test_visibility.py"),
+        ("tests/unit/versions/test_layers.py::test_the_cache_of_rows_is_replaced_together_with_the_layer",),
     ),
     Mutant(
         "scans do not show own writes",
         "A scan shows what is committed only, though a point read shows the transaction's own writes.",
         "versions/visibility.py",
-        (("    for key in own_keys[first:end]:\n", "    for key in own_keys[end:end]:\n"),),
-        ("tests/isolation/test_own_writes.py",),
+        (
+            (
+                "    for key in own_keys[first:end]:\n",
+                "    for key in own_keys[end:end]:\n",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_own_writes.py::"
+                "test_a_scan_lays_own_writes_over_what_is_committed[chains-Isolation.READ_COMMITTED-False]"
+            ),
+        ),
     ),
     Mutant(
         "a row that is too new hides the old one",
@@ -46,7 +61,7 @@ MUTANTS = [
                 "            return row[1]\n        return None\n",
             ),
         ),
-        ("tests/unit/versions/test_visibility.py",),
+        ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
     ),
     Mutant(
         "a snapshot sees the next commit",
@@ -54,18 +69,31 @@ MUTANTS = [
         "versions/visibility.py",
         (
             (
-                "        chain = active.chains.get(full_key)\n        while chain is not None:\n            if chain[0] <= ts:\n",
-                "        chain = active.chains.get(full_key)\n        while chain is not None:\n            if chain[0] <= ts + 1:\n",
+                (
+                    "        chain = active.chains.get(full_key)\n"
+                    "        while chain is not None:\n"
+                    "            if chain[0] <= ts:\n"
+                ),
+                (
+                    "        chain = active.chains.get(full_key)\n"
+                    "        while chain is not None:\n"
+                    "            if chain[0] <= ts + 1:\n"
+                ),
             ),
         ),
-        ("tests/unit/versions/test_visibility.py",),
+        ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[chains-Isolation.SNAPSHOT]",),
     ),
     Mutant(
         "an interval begins one commit late",
         "The history does not show a version to the snapshot of the very commit that wrote it.",
         "base/history.py",
-        (("        if decode_ts(interval[8:]) > ts:\n", "        if decode_ts(interval[8:]) >= ts:\n"),),
-        ("tests/unit/base/test_history.py",),
+        (
+            (
+                "        if decode_ts(interval[8:]) > ts:\n",
+                "        if decode_ts(interval[8:]) >= ts:\n",
+            ),
+        ),
+        ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
     ),
     Mutant(
         "an interval ends one commit late",
@@ -77,13 +105,6 @@ MUTANTS = [
                 "        if not cursor.set_range_dup(full_key, encode_ts(ts)):\n",
             ),
         ),
-        ("tests/unit/base/test_history.py",),
-    ),
-    Mutant(
-        "a published commit is installed twice",
-        "Publishing a commit again after an interrupt puts its versions on their chains a second time.",
-        "versions/layers.py",
-        (("                if older[0] == ts:\n                    older = older[2]\n", ""),),
-        ("tests/unit/versions/test_layers.py",),
+        ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
     ),
 ]
