@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench lint clean setup
+.PHONY: help demo test mutants bench lint clean setup
 
 help:
-	@echo "make demo   set up, then show the store at work"
-	@echo "make test   set up, then run every test, the type checker and the linter"
-	@echo "make bench  set up, then measure Lowtide beside sqlite3 and py-lmdb"
-	@echo "make clean  remove what the above created"
+	@echo "make demo    set up, then show the store at work"
+	@echo "make test    set up, then run every test, the type checker and the linter"
+	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
+	@echo "make bench   set up, then measure Lowtide beside sqlite3 and py-lmdb"
+	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
 
@@ -26,6 +27,9 @@ demo: setup
 
 test: setup
 	@$(BIN)/python -m pytest -n 2
+
+mutants: setup
+	@$(BIN)/python -m tests.mutants
 
 bench: setup
 	@$(BIN)/python -m bench

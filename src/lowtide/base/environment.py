@@ -25,6 +25,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import error as StructError
 from typing import Any, NoReturn, TypeVar
 
 import lmdb
@@ -35,6 +36,7 @@ from lowtide.base.consumers import ConsumerTable
 from lowtide.base.forks import note_opened
 from lowtide.base.history import History, open_index
 from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
+from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
@@ -82,8 +84,8 @@ class Base:
             self.history = History(table(b"history"), open_index(self.env, txn, create))
             self.tombstones = table(b"tombstones")
             self.keyspaces = table(b"keyspaces")
-            self.pins = PinTable(table(b"pins"))
-            self.consumers = ConsumerTable(table(b"consumers"))
+            self.pins = PinTable(table(b"pins"), self.directory)
+            self.consumers = ConsumerTable(table(b"consumers"), self.directory)
             self.meta = table(b"meta")
 
     def is_of(self, data: Path) -> bool:
@@ -199,6 +201,8 @@ class Base:
         try:
             with self._begin(buffers=True) as txn:
                 return self.history.sizes(txn, after, limit)
+        except StructError as error:
+            raise CorruptionError(self.directory, f"a row of the history has no interval: {error}") from error
         except lmdb.Error as error:
             return self._again(error, lambda: self.history_sizes(after, limit), b"")
 
@@ -252,16 +256,14 @@ class Base:
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
-        return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
+        return self.read(self._keyspaces_in)
 
     def named_upto(self) -> tuple[int, list[tuple[str, bytes]]]:
         """The boundary, and the keyspaces of the commits up to it."""
-        return self.read(
-            lambda txn: (
-                self.boundary_in(txn) or 0,
-                [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)],
-            )
-        )
+        return self.read(lambda txn: (self.boundary_in(txn) or 0, self._keyspaces_in(txn)))
+
+    def _keyspaces_in(self, txn: lmdb.Transaction[bytes]) -> list[tuple[str, bytes]]:
+        return decode_keyspaces(self.directory, txn.cursor(self.keyspaces))
 
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():

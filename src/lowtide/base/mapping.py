@@ -17,7 +17,7 @@ _SMALLEST_MAP = 1 << 20
 def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environment:
     """Open the environment with the largest map up to ``map_size`` that the system grants."""
     data = directory / "data.mdb"
-    if not create and not (data.exists() and data.stat().st_size):
+    if not create and not (data.is_file() and data.stat().st_size):
         raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
     while True:
         try:

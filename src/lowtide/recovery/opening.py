@@ -18,6 +18,7 @@ from pathlib import Path
 import lmdb
 
 from lowtide.base.borrowing import borrow, give_back, loan_of
+from lowtide.base.codec import MAX_TS
 from lowtide.base.consumers import ConsumerRow
 from lowtide.base.environment import Base
 from lowtide.base.exchange import COMPACTED
@@ -69,6 +70,20 @@ class Opened:
     last_ts: int
     case: str
     replayed: int
+
+
+def path_of(path: object) -> Path:
+    """The absolute path that is meant."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+    try:
+        whole = Path(path).absolute()
+        os.stat(whole)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return whole
+    except (TypeError, ValueError, OSError) as error:
+        raise UsageError(f"{path!r} cannot be the path of a store: {error}") from error
+    return whole
 
 
 def check_directory(path: Path) -> None:
@@ -190,7 +205,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
     try:
         manifest = json.loads(path.read_text())
         version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
         raise CorruptionError(path, f"cannot be understood: {error!r}") from error
     if version not in (1, FORMAT):
         age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
@@ -205,6 +220,8 @@ def _check_base(base: Base, store_id: bytes) -> int:
     boundary = base.read_boundary()
     if boundary is None:
         raise CorruptionError(base.directory, "the base has lost its boundary, so it is unknown what it holds")
+    if boundary > MAX_TS:
+        raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
     if base.store_id() != store_id:
         raise CorruptionError(base.directory, "this base belongs to another store")
     return boundary
