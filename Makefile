@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help demo test bench lint clean setup
+.PHONY: help demo test bench soak lint clean setup
 
 help:
 	@echo "make demo   set up, then show the store at work"
 	@echo "make test   set up, then run every test, the type checker and the linter"
 	@echo "make bench  set up, then measure Lowtide beside sqlite3 and py-lmdb"
+	@echo "make soak   set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
 	@echo "make clean  remove what the above created"
 
 setup: $(STAMP)
@@ -29,6 +30,9 @@ test: setup
 
 bench: setup
 	@$(BIN)/python -m bench
+
+soak: setup
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -23,19 +23,23 @@ from tests.soak.world import CONSUMERS, look
 ROLES = ("follower", "follower", "pinner", "pinner", *CONSUMERS)
 STALLED = 60.0
 """Seconds without an acknowledged commit, while an owner should live, that count as a hang."""
+_ALONE = 3.0
+"""Seconds for which an owner has the store for itself, now and then: only so can it be compacted."""
 _SAMPLE_EVERY = 0.25
 _TICK = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a soak is to do: for how many seconds, with which seed, where, and with which broken engine, if any."""
+    """What a soak is to do: for how many seconds and owners at least, with which seed, where, and with which broken
+    engine, if any. A process lives for up to ``longest_life`` seconds from its first word."""
 
     seconds: float
     seed: int
     directory: Path
     fault: str = ""
-    longest_life: float = 25.0
+    longest_life: float = 15.0
+    owners: int = 1
 
 
 @dataclass(slots=True)
@@ -90,6 +94,9 @@ class Director:
         self._processes: dict[int, Process] = {}
         """By place: 0 is the owner, the others follow the order of ROLES."""
         self._ends: dict[int, float] = {}
+        """When a process is to be killed or asked to end; it has none after that, until it is started again."""
+        self._starts: dict[int, float] = {}
+        """When one that has ended is started again."""
         self._started = 0
         self._last_ack = 0.0
 
@@ -111,14 +118,17 @@ class Director:
         self._start(0)
         while "opened" not in self._result.counts:  # the others need a store
             self._hear(deadline)
-        for place in range(1, len(ROLES) + 1):
-            self._start(place)
+        self._starts |= dict.fromkeys(range(1, len(ROLES) + 1), 0.0)
         next_sample = 0.0
-        while (now := time.monotonic()) < deadline:
-            self._hear(min(now + _TICK, deadline))
+        while (now := time.monotonic()) < deadline or self._result.counts["opened"] < self._plan.owners:
+            self._hear(now + _TICK)
             for place, end in list(self._ends.items()):
                 if now > end:
                     self._end(place)
+            for place, start in list(self._starts.items()):
+                if now > start:
+                    del self._starts[place]
+                    self._start(place)
             if now > next_sample:
                 next_sample = now + _SAMPLE_EVERY
                 self._sample()
@@ -136,27 +146,38 @@ class Director:
             options = random_options(chance)
             role = "owner"
             command = ["tests.soak.owner", str(plan.directory), str(seed), json.dumps(options), plan.fault]
-            life = chance.uniform(0.3, 1.0) * plan.longest_life
         else:
             role = ROLES[place - 1]
             command = ["tests.soak.readers", role, str(plan.directory), str(seed)]
-            life = chance.uniform(0.1, 1.0) * plan.longest_life
         errors = plan.directory / f"{role} {place}.err"
         if place in self._processes:
             self._processes[place].finish()
         self._processes[place] = Process(role, command, errors, self._heard)
-        self._ends[place] = time.monotonic() + life
+        # Some are killed while they still open the store; of the others see _take.
+        early = self._started > 1 and chance.random() < 0.15
+        self._ends[place] = time.monotonic() + chance.uniform(0.2, 0.8) if early else float("inf")
         self._last_ack = time.monotonic()
 
     def _end(self, place: int) -> None:
         """Kill a process, most of the time; it is started again when it is gone."""
         process = self._processes[place]
+        if place == 0 and self._chance.random() < 0.3:
+            self._leave_alone()
         del self._ends[place]
         if self._chance.random() < 0.75:
             process.kill()
             self._result.counts[f"kills of {process.role}"] += 1
         else:
             process.ask_to_end()
+
+    def _leave_alone(self) -> None:
+        """Kill all who read; they come back when the next owner has had some time without them."""
+        later = time.monotonic() + _ALONE
+        for place in range(1, len(ROLES) + 1):
+            if self._ends.pop(place, None) is not None:
+                self._processes[place].kill()
+                self._result.counts[f"kills of {self._processes[place].role}"] += 1
+            self._starts[place] = later
 
     # What is told
 
@@ -173,6 +194,8 @@ class Director:
     def _take(self, told: Told) -> None:
         process, kind, values = told
         counts, ledger = self._result.counts, self._ledger
+        if kind in ("opened", "reading"):
+            self._is_open(process)
         counts[kind] += 1
         match kind, values:
             case "ack", [thread, number, ts]:
@@ -191,10 +214,16 @@ class Director:
                 ledger.commit(name, ts, dict(numbers), digest)
             case "broken", [invariant, found]:
                 raise Broken(invariant, f"{process.role} {process.process_id}: {found}")
-            case ("did" | "retried" | "refused"), [what]:
+            case (("did" | "retried" | "refused"), [what]):
                 counts[f"{kind}: {what}"] += 1
             case "end", [code]:
                 self._ended(process, code)
+
+    def _is_open(self, process: Process) -> None:
+        """From now on its time runs."""
+        for place, each in self._processes.items():
+            if each is process and self._ends.get(place) == float("inf"):
+                self._ends[place] = time.monotonic() + self._chance.uniform(0.1, 1.0) * self._plan.longest_life
 
     def _ended(self, process: Process, code: int) -> None:
         process.ended = True
@@ -202,7 +231,7 @@ class Director:
             raise Broken("no process ends by itself", f"{process.role} ended with {code}: {process.last_words()}")
         places = [place for place, each in self._processes.items() if each is process]
         if places and places[0] not in self._ends:
-            self._start(places[0])
+            self._starts.setdefault(places[0], 0.0)
 
     def _stalled(self) -> None:
         owner = self._processes[0]
@@ -220,7 +249,6 @@ class Director:
 
     def _last_look(self) -> None:
         """Everybody ends, the store is opened once more, and everything that was ever told must be there."""
-        self._ends = dict.fromkeys(self._processes, float("inf"))  # nobody is started again
         for process in self._processes.values():
             process.ask_to_end()
         deadline = time.monotonic() + STALLED

@@ -116,7 +116,7 @@ class Owner:
 
     def _keeper(self, name: int) -> Callable[[], None]:
         chance = random.Random(f"{self.seed}/{name}")
-        duties = {
+        duties: dict[str, Callable[[], object]] = {
             "checkpoint": self.store.checkpoint,
             "collection": self.store.collect_garbage,
             "verify": self._verify,
@@ -127,11 +127,13 @@ class Owner:
         }
         weights = (6, 6, 1, 3, 3, 1, 0.5)
 
+        began = ["compact"]
+
         def keep() -> None:
             self.ending.wait(chance.expovariate(4))
-            (duty,) = chance.choices(list(duties), weights)
-            duties[duty]()
-            tell("did", duty)
+            (duty,) = [began.pop()] if began else chance.choices(list(duties), weights)
+            if duties[duty]() is not False:
+                tell("did", duty)
 
         return keep
 
@@ -168,11 +170,13 @@ class Owner:
         tell("seen", seen.ts, seen.digest)
         shutil.rmtree(copy)
 
-    def _compact(self) -> None:
+    def _compact(self) -> bool:
         try:
             self.store.compact()
         except lowtide.UsageError:
             tell("refused", "compact")  # another process reads the store
+            return False
+        return True
 
 
 def same(first: Seen, second: Seen) -> None:

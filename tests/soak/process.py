@@ -70,6 +70,7 @@ class Process:
 
     def finish(self) -> None:
         """Kill it, if it still lives, and let go of its pipes."""
+        self.killed = True
         self._child.kill()
         self._listener.join(_PATIENCE)
         self._child.wait()

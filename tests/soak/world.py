@@ -1,9 +1,9 @@
 """What the soak's store holds, how it is changed, and what is true of it at every instant.
 
-*Bank*: transfers between accounts, so the total stays. *Batch*: all rows are written together, so all are equal. *Duty*:
-of each pair one is on; a SERIALIZABLE transaction turns one off only if it sees the other on. *Counters*: each thread
-counts its commits, in two keyspaces, and the last 32 of them have a row each in *slots*, so a thread's number says what
-its rows are. *Loose*: the same count at isolation NONE, where each write stands alone.
+*Bank*: transfers between accounts, so the total stays. *Batch*: all rows are written together, so all are equal.
+*Duty*: of each pair one is on; a SERIALIZABLE transaction turns one off only if it sees the other on. *Counters*: each
+thread counts its commits, in two keyspaces, and the last 32 of them have a row each in *slots*, so a thread's number
+says what its rows are. *Loose*: the same count at isolation NONE, where each write stands alone.
 """
 
 from __future__ import annotations
