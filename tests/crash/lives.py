@@ -8,15 +8,20 @@ durable commit, a pin, a consumer's place.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import pytest
 
 import lowtide
 from lowtide.base.environment import Base
+from lowtide.log.disk import RealDisk
+from lowtide.transaction.snapshot import Snapshot
 from tests.crash.stores import SMALL, Changes, Content, Durability, Model, both, commit, content_of
 from tests.support.disks import FaultyDisk, RecordingDisk
 from tests.support.parts import parts_of
@@ -96,39 +101,70 @@ class Certain:
     """What must be there, as the notes of a trace up to a crash tell it."""
 
     durable: int = 0
-    pins: dict[str, tuple[int, tuple[str, ...] | None]] | None = None
+    pins: dict[str, tuple[int, tuple[str, ...] | None]] = field(default_factory=dict)
+    places: dict[str, int] = field(default_factory=dict)
     maybe: frozenset[str] = frozenset()
-    places: dict[str, int] | None = None
+    """The names of pins and consumers that may be there."""
 
 
 def certain_from(notes: tuple[object, ...]) -> Certain:
-    known = Certain(0, {}, frozenset(), {})
-    assert known.pins is not None
-    assert known.places is not None
+    known = Certain()
     for note in notes:
         match note:
             case ("durable", int(ts)):
                 known.durable = max(known.durable, ts)
-            case ("pinned", str(name), int(ts), keyspaces):
-                known.pins[name] = (ts, keyspaces)
+            case ("pinned", str(name), int(ts), None):
+                known.pins[name] = (ts, None)
+            case ("pinned", str(name), int(ts), [*keyspaces]):
+                known.pins[name] = (ts, tuple(map(str, keyspaces)))
             case ("unpinning", str(name)):
                 known.pins.pop(name, None)
             case ("place", str(name), int(position)):
                 known.places[name] = position
             case ("perhaps", *names):
-                known.maybe |= frozenset(names)
+                known.maybe |= frozenset(map(str, names))
     return known
 
 
-class Life:
-    """A store on a recording disk. Each method does one thing and notes what is certain after it."""
+class NotingDisk(RealDisk):
+    """The real disk. Notes are kept, and also written to a file, if one is named: there they outlive this process."""
 
-    def __init__(self, path: Path, durability: Durability, **options: Any) -> None:
+    def __init__(self, file: Path | None = None) -> None:
+        self.notes: list[object] = []
+        self._descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if file is not None else -1
+
+    def note(self, what: object) -> None:
+        self.notes.append(what)
+        if self._descriptor >= 0:
+            os.write(self._descriptor, (json.dumps(what) + "\n").encode())
+
+    def record(self) -> None:
+        pass
+
+
+def notes_in(file: Path) -> tuple[object, ...]:
+    lines = file.read_text().splitlines() if file.exists() else ()
+    return tuple(tuple(each) if isinstance(each, list) else each for each in map(json.loads, lines))
+
+
+_Disk = TypeVar("_Disk", RecordingDisk, NotingDisk)
+
+
+class Life(Generic[_Disk]):
+    """A store on a disk that takes notes. Each method does one thing and notes what is certain after it.
+
+    What survives a kill is everything that was acknowledged; a power loss, only what was durable: ``lossy`` says that
+    this one may end with a power loss.
+    """
+
+    def __init__(self, path: Path, durability: Durability, disk: _Disk, *, lossy: bool = True, **options: Any) -> None:
         self.path = path
         self.options: dict[str, Any] = {**RICH, "durability": durability, **options}
         self.model = History()
-        self.disk = RecordingDisk(path / "base" / "data.mdb")
-        self.faults = FaultyDisk(self.disk)
+        self.disk: _Disk = disk
+        self.faults = FaultyDisk(disk)
+        self._lossy = lossy
+        self._held: Snapshot | None = None
         self.store = lowtide.open(path, **self.options, disk=self.faults)
         self.disk.note(("durable", 0))
 
@@ -137,7 +173,7 @@ class Life:
         ts = commit(self.store, changes)
         self.model.apply(changes)
         assert ts == len(self.model.states) - 1
-        if self.options["durability"] == "full":
+        if self.options["durability"] == "full" or not self._lossy:
             self.disk.note(("durable", ts))
 
     def sync(self) -> None:
@@ -172,38 +208,62 @@ class Life:
         self.disk.note(("durable", len(self.model.states) - 1))
         self.store = lowtide.open(self.path, **self.options, disk=self.faults)
 
-    def live(self) -> None:
-        """All of it."""
-        for number, size in enumerate([100, 700, 20]):
-            self.commit(number, size)
-        self.consumer("mirror")
-        self.pin("old")
-        self.commit(3, 1500)
-        with self.store.snapshot():
-            for number, size in enumerate([1200, 30, 900], 4):
-                self.commit(number, size)
-            self.checkpoint()
-            self.ack("mirror", 5)
-            self.commit(7, 1300)
-            self.checkpoint()
-        self.store.collect_garbage()
+    def hold(self) -> None:
+        """Read, so that the next checkpoints have somebody to keep old versions for."""
+        self._held = self.store.snapshot()
+
+    def let_go(self) -> None:
+        if self._held is not None:
+            self._held.close()
+
+    def back_up(self) -> None:
         self.store.backup(self.path.with_name(f"{self.path.name} backup"))
-        self.sync()
-        self.pin("left only", ["left"])
-        for number, size in enumerate([600, 1500], 8):
-            self.commit(number, size)
-        self.unpin("old")
-        self.ack("mirror", 9)
-        self.checkpoint()
-        self.store.collect_garbage()
-        self.restart()
-        self.commit(10, 1100)
-        self.consumer("late")
+
+    def compact(self) -> None:
         self.store.compact()
         self.disk.record()
-        self.commit(11, 200)
-        self.commit(12, 1800)
+
+    def collect(self) -> None:
+        self.store.collect_garbage()
+
+    def close(self) -> None:
         self.store.close()
+
+    def live(self) -> None:
+        """All of it."""
+        for step in self.steps():
+            step()
+
+    def steps(self) -> Iterator[Callable[[], None]]:
+        def commits(first: int, *sizes: int) -> list[Callable[[], None]]:
+            return [partial(self.commit, number, size) for number, size in enumerate(sizes, first)]
+
+        yield from commits(0, 100, 700, 20)
+        yield partial(self.consumer, "mirror")
+        yield partial(self.pin, "old")
+        yield from commits(3, 1500)
+        yield self.hold
+        yield from commits(4, 1200, 30, 900)
+        yield self.checkpoint
+        yield partial(self.ack, "mirror", 5)
+        yield from commits(7, 1300)
+        yield self.checkpoint
+        yield self.let_go
+        yield self.collect
+        yield self.back_up
+        yield self.sync
+        yield partial(self.pin, "left only", ["left"])
+        yield from commits(8, 600, 1500)
+        yield partial(self.unpin, "old")
+        yield partial(self.ack, "mirror", 9)
+        yield self.checkpoint
+        yield self.collect
+        yield self.restart
+        yield from commits(10, 1100)
+        yield partial(self.consumer, "late")
+        yield self.compact
+        yield from commits(11, 200, 1800)
+        yield self.close
 
     def check(self, path: Path, known: Certain, how: str) -> None:
         """Open the store in ``path`` twice: what is certain is there, nothing else is, and both times are the same."""
@@ -223,8 +283,6 @@ class Life:
         assert found.content == model.states[last], how
         for (name, key), ts in found.timestamps.items():
             assert ts == model.changed_at(name, key, last), (how, name, key)
-        assert known.pins is not None
-        assert known.places is not None
         for pin, (ts, _) in known.pins.items():
             assert found.pins[pin][0] == ts, (how, pin)
         for pin, (ts, content) in found.pins.items():

@@ -22,14 +22,15 @@ from tests.support.disks import RecordingDisk
 QUICK = 40
 
 
-def lived(path: Path, durability: Durability, checkpointer: str, segment: int = 4096) -> Life:
-    life = Life(path, durability, checkpointer=checkpointer, segment_bytes=segment)
+def lived(path: Path, durability: Durability, checkpointer: str, segment: int = 4096) -> Life[RecordingDisk]:
+    disk = RecordingDisk(path / "base" / "data.mdb")
+    life = Life(path, durability, disk, checkpointer=checkpointer, segment_bytes=segment)
     with every_lmdb_commit(life.disk):
         life.live()
     return life
 
 
-def check(life: Life, crash: Crash, path: Path) -> None:
+def check(life: Life[RecordingDisk], crash: Crash, path: Path) -> None:
     shutil.rmtree(path, ignore_errors=True)
     crash.materialise(path, (life.path / "store.json").read_bytes())
     life.check(path, certain_from(crash.notes), crash.how)
@@ -84,7 +85,7 @@ def test_a_power_loss_in_the_recovery_from_a_power_loss_is_as_harmless(durabilit
             life.check(tmp_path / "crashed", certain_from(crash.notes), how)
 
 
-def recovered(path: Path, life: Life) -> RecordingDisk:
+def recovered(path: Path, life: Life[RecordingDisk]) -> RecordingDisk:
     """The trace of one recovery, which begins with the files as they were found."""
     disk = RecordingDisk(path / "base" / "data.mdb")
     for segment in sorted((path / "log").iterdir()):

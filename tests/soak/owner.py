@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import shutil
@@ -49,6 +50,10 @@ class Owner:
         with self.store.snapshot() as snapshot:
             self.numbers = look(snapshot, snapshot.ts).numbers
         last_commit = self.store.stats().last_commit
+        for pin in self.store.pins():  # those who took them may have died with the owner before
+            with contextlib.suppress(lowtide.SnapshotExpired), self.store.snapshot(at=pin) as snapshot:
+                seen = look(snapshot, snapshot.ts)
+                tell("seen", seen.ts, seen.digest)
         tell("opened", last_commit, sorted(self.numbers.items()), time.monotonic() - began)
 
     def work(self) -> None:

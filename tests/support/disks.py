@@ -19,7 +19,7 @@ _PATIENCE = 30.0
 
 WRITES = ("write", "write_durably")
 FILE_OPERATIONS = (*WRITES, "sync")
-DIRECTORY_OPERATIONS = ("create", "rename", "remove", "sync_directory")
+DIRECTORY_OPERATIONS = ("create", "open", "rename", "remove", "sync_directory")
 OPERATIONS = (*FILE_OPERATIONS, *DIRECTORY_OPERATIONS)
 
 
@@ -95,6 +95,7 @@ class FaultyDisk:
         return FaultyFile(self, self._inner.create(path, size))
 
     def open(self, path: Path) -> LogFile:
+        self._pass("open")
         return FaultyFile(self, self._inner.open(path))
 
     def rename(self, source: Path, target: Path) -> None:
