@@ -23,6 +23,8 @@ VISITS = 2
 
 EXPECTED = {"base.commit", "base.committed", "commit.log", "commit.publish", "checkpoint.applied", "compact.renamed"}
 
+CASES = [("full", "thread"), ("relaxed", "thread"), ("relaxed", "process")] + [("full", "process")] * FULL
+
 
 def options(durability: str, checkpointer: str) -> dict[str, Any]:
     return {"durability": durability, "checkpointer": checkpointer}
@@ -45,8 +47,7 @@ def check(life: Life[NotingDisk], killed: Kills, how: str) -> None:
     killed.notes.unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("checkpointer", ["thread", "process"])
-@pytest.mark.parametrize("durability", ["full", "relaxed"])
+@pytest.mark.parametrize(("durability", "checkpointer"), CASES)
 def test_a_kill_at_any_point_loses_nothing_that_was_acknowledged(
     durability: str, checkpointer: str, tmp_path: Path
 ) -> None:
@@ -57,7 +58,9 @@ def test_a_kill_at_any_point_loses_nothing_that_was_acknowledged(
         assert visits.keys() >= EXPECTED
         check(life, killed, "not at all")
         for point, count in visits.items():
-            for nth in some(range(1, count + 1), VISITS) if FULL or checkpointer == "thread" else (count,):
+            if checkpointer == "process" and not (FULL or point.startswith("checkpoint")):
+                continue  # each life starts a helper of its own, which takes its time
+            for nth in some(range(1, count + 1), VISITS):
                 if killed.live(options(durability, checkpointer), point, nth):
                     check(life, killed, f"at visit {nth} of {count} to {point}")
                 else:  # a thread of the background came there once less this time
