@@ -194,9 +194,9 @@ class Director:
     def _take(self, told: Told) -> None:
         process, kind, values = told
         counts, ledger = self._result.counts, self._ledger
+        counts[kind] += 1
         if kind in ("opened", "reading"):
             self._is_open(process)
-        counts[kind] += 1
         match kind, values:
             case "ack", [thread, number, ts]:
                 self._last_ack = time.monotonic()
@@ -220,10 +220,13 @@ class Director:
                 self._ended(process, code)
 
     def _is_open(self, process: Process) -> None:
-        """From now on its time runs."""
+        """From now on its time runs. One owner, the second, lives for a third of the soak: memory is watched in it."""
+        life = self._chance.uniform(0.1, 1.0) * self._plan.longest_life
+        if process.role == "owner" and self._result.counts["opened"] == 2:
+            life = max(life, self._plan.seconds / 3)
         for place, each in self._processes.items():
             if each is process and self._ends.get(place) == float("inf"):
-                self._ends[place] = time.monotonic() + self._chance.uniform(0.1, 1.0) * self._plan.longest_life
+                self._ends[place] = time.monotonic() + life
 
     def _ended(self, process: Process, code: int) -> None:
         process.ended = True
@@ -242,7 +245,7 @@ class Director:
     def _sample(self) -> None:
         memory = anonymous_memory(self._processes[0].process_id)
         if memory is not None:
-            self._samples.memory.append(memory)
+            self._samples.memory.setdefault(self._result.counts["opened"], []).append(memory)
         self._samples.disk.append(bytes_below(self._plan.directory / "store"))
 
     # The end

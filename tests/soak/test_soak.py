@@ -123,7 +123,10 @@ def test_the_feed_must_show_what_was_acknowledged_and_the_same_to_everybody(ledg
 def test_what_grows_with_time_is_not_flat() -> None:
     level = [100 * MIB] * (2 * ENOUGH)
     growing = [each * MIB for each in range(2 * ENOUGH)]
-    memory, disk = judge(Samples(level, growing))
+    memory, disk = judge(Samples({1: growing[:9], 2: level}, growing))
     assert memory.flat
     assert not disk.flat
-    assert judge(Samples(level[:9], growing[:9])) == []
+    memory, disk = judge(Samples({1: growing}, level))
+    assert not memory.flat
+    assert disk.flat
+    assert judge(Samples({1: level[:9]}, growing[:9])) == []
