@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from functools import partial
@@ -22,7 +23,7 @@ import lowtide
 from lowtide.base.environment import Base
 from lowtide.log.disk import RealDisk
 from lowtide.transaction.snapshot import Snapshot
-from tests.crash.stores import SMALL, Changes, Content, Durability, Model, both, commit, content_of
+from tests.crash.stores import SMALL, Changes, Content, Durability, Model, both, commit, content_of, wait_until
 from tests.support.disks import FaultyDisk, RecordingDisk
 from tests.support.parts import parts_of
 
@@ -121,6 +122,8 @@ def certain_from(notes: tuple[object, ...]) -> Certain:
                 known.pins.pop(name, None)
             case ("place", str(name), int(position)):
                 known.places[name] = position
+            case ("reached", int(ts)):  # a consumer that was further is set back to what is left
+                known.places = {name: min(place, ts) for name, place in known.places.items()}
             case ("perhaps", *names):
                 known.maybe |= frozenset(map(str, names))
     return known
@@ -157,7 +160,16 @@ class Life(Generic[_Disk]):
     this one may end with a power loss.
     """
 
-    def __init__(self, path: Path, durability: Durability, disk: _Disk, *, lossy: bool = True, **options: Any) -> None:
+    def __init__(
+        self,
+        path: Path,
+        durability: Durability,
+        disk: _Disk,
+        *,
+        lossy: bool = True,
+        before: History | None = None,
+        **options: Any,
+    ) -> None:
         self.path = path
         self.options: dict[str, Any] = {**RICH, "durability": durability, **options}
         self.model = History()
@@ -166,7 +178,11 @@ class Life(Generic[_Disk]):
         self._lossy = lossy
         self._held: Snapshot | None = None
         self.store = lowtide.open(path, **self.options, disk=self.faults)
-        self.disk.note(("durable", 0))
+        last = self.store.stats().last_commit
+        if before is not None:  # another life, of which so much is left
+            self.model.states, self.model.commits = before.states[: last + 1], before.commits[: last + 1]
+            self.disk.note(("reached", last))
+        self.disk.note(("durable", last))
 
     def commit(self, number: int, size: int = 0) -> None:
         changes = both(number, size)
@@ -228,6 +244,29 @@ class Life(Generic[_Disk]):
 
     def close(self) -> None:
         self.store.close()
+
+    def group(self, *numbers: int) -> None:
+        """Commits of several threads that go to the log in one write, in whatever order they came to be in."""
+        committer = parts_of(self.store).committer
+        committed: dict[int, Changes] = {}
+
+        def work(changes: Changes) -> None:
+            committed[commit(self.store, changes)] = changes
+
+        threads = [
+            threading.Thread(target=work, args=({"left": {b"group %d" % number: b"%d" % number * 90}},))
+            for number in numbers
+        ]
+        with committer.exclusive():
+            for thread in threads:
+                thread.start()
+            wait_until(lambda: len(committer._queue) == len(threads))
+        for thread in threads:
+            thread.join()
+        for _, changes in sorted(committed.items()):
+            self.model.apply(changes)
+        if self.options["durability"] == "full" or not self._lossy:
+            self.disk.note(("durable", max(committed)))
 
     def live(self) -> None:
         """All of it."""

@@ -85,12 +85,45 @@ def test_a_power_loss_in_the_recovery_from_a_power_loss_is_as_harmless(durabilit
             life.check(tmp_path / "crashed", certain_from(crash.notes), how)
 
 
-def recovered(path: Path, life: Life[RecordingDisk]) -> RecordingDisk:
-    """The trace of one recovery, which begins with the files as they were found."""
+@pytest.mark.parametrize("durability", ["full", "relaxed"])
+def test_a_life_after_a_power_loss_may_end_with_another_one(durability: Durability, tmp_path: Path) -> None:
+    """What the first one left of torn writes never comes back; groups of commits are torn between any two."""
+    life = lived(tmp_path / "store", durability, "thread")
+    manifest = (life.path / "store.json").read_bytes()
+    first = [crash for crash in noted(list(crashes(life.disk.trace))) if "all names" in crash.how]
+    for number, crash in enumerate(some(first, 6)):
+        path = tmp_path / f"second {number}"
+        crash.materialise(path, manifest)
+        disk = found_on(path)
+        second = Life(path, durability, disk, before=life.model)
+        for size in (10, 300, 900):
+            second.commit(20 + size, size)
+        second.group(1, 2, 3)
+        second.checkpoint()
+        second.commit(30, 600)
+        second.group(4, 5, 6, 7)
+        second.store.close()
+        for again in some(noted(list(crashes(disk.trace))), 15):
+            known = certain_from((*crash.notes, *again.notes))
+            shutil.rmtree(tmp_path / "crashed", ignore_errors=True)
+            again.materialise(tmp_path / "crashed", manifest)
+            # Until the second life has begun, more of the first may be there.
+            begun = second if len(again.notes) > 1 else life
+            begun.check(tmp_path / "crashed", known, f"{crash.how}; then {again.how}")
+
+
+def found_on(path: Path) -> RecordingDisk:
+    """A disk with the files of a store as they were found, for what is done to them next."""
     disk = RecordingDisk(path / "base" / "data.mdb")
     for segment in sorted((path / "log").iterdir()):
         disk.open(segment).close()
     disk.note("found")
+    return disk
+
+
+def recovered(path: Path, life: Life[RecordingDisk]) -> RecordingDisk:
+    """The trace of one recovery, which begins with the files as they were found."""
+    disk = found_on(path)
     with every_lmdb_commit(disk), lowtide.open(path, **life.options, disk=disk):
         pass
     return disk
