@@ -294,8 +294,8 @@ class Base:
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
             try:
                 result = change(txn)
-                txn.commit()
-                return result
+                txn.commit()  # point: base.commit
+                return result  # point: base.committed
             except lmdb.MapFullError:
                 self._abort(txn)
                 if not self._may_grow:
