@@ -114,7 +114,7 @@ class Registry:
             if tracks_reads:
                 self.serializable[token] = ts
             live[token] = ts  # point: begin.drawn
-            if self.published == ts:
+            if self.published == ts:  # point: begin.registered
                 break
         self.details[token] = details
         return token, ts
@@ -156,7 +156,7 @@ class Registry:
         if self.partial:
             self.partial.discard(token)
         self.details.pop(token, None)
-        self.live.pop(token, None)
+        self.live.pop(token, None)  # point: release.live
         return self.expired.pop(token, None) if self.expired else None
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:

@@ -1,0 +1,446 @@
+"""Running a program under a schedule, and noting what everybody saw."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import shutil
+import tempfile
+import warnings
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import lowtide
+from lowtide import Isolation
+from lowtide.log.frame import Commit
+from lowtide.log.reader import read_commits
+from lowtide.parts import Parts
+from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
+from lowtide.upkeep.verify import verify_store
+from tests.schedules.program import Append, Delete, Direct, Get, Job, Op, Program, Put, Savepoint, Scan, Tx, View
+from tests.support.choices import Choices
+from tests.support.clocks import ManualClock
+from tests.support.locks import scheduled_locks
+from tests.support.parts import parts_of
+from tests.support.points import PointsOfCode
+from tests.support.scheduler import ENGINE, Scheduler, Trace
+
+KEYSPACE = "k"
+MAX_AGE = 1000.0
+_USES = 20
+"""Schedules that one store is used for: opening one takes longer than a schedule, examining a long log does, too."""
+
+Value = bytes | None
+Content = dict[bytes, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a read showed: a value, or the entries of a scan. ``since`` and ``until`` are the last published commits just
+    before and just after it, ``own`` what its transaction had written by then."""
+
+    op: Get | Scan
+    found: Value | tuple[tuple[bytes, bytes], ...]
+    since: int
+    until: int
+    own: dict[bytes, Value]
+
+
+@dataclass(eq=False)
+class Deed:
+    """What one transaction, snapshot or single operation did. ``begun`` and ``ended`` are the last published commits
+    when it was about to begin, and when it had ended; ``drawn`` the last one when its begin had returned."""
+
+    worker: str
+    level: Isolation | None
+    """None for an operation on the store's own keyspace."""
+    begun: int
+    drawn: int = 0
+    ended: int = 0
+    ts: int = 0
+    """The snapshot it read from, of a level that has one."""
+    seen: list[Seen] = field(default_factory=list)
+    writes: dict[bytes, Value] = field(default_factory=dict)
+    outcome: str = "open"
+    """"committed", "rolled back", "conflict", "expired", "closed" or "open"."""
+    commit: int = 0
+    conflict: lowtide.ConflictError | None = None
+    read_only: bool = False
+
+    @property
+    def fixed(self) -> bool:
+        return self.level in (Isolation.SNAPSHOT, Isolation.SERIALIZABLE)
+
+
+@dataclass
+class Run:
+    """A schedule that was run, and what the store says about it afterwards."""
+
+    program: Program
+    trace: Trace
+    deeds: list[Deed]
+    first: int
+    """The last commit before the workers began."""
+    before: Content
+    commits: list[Commit]
+    published: int
+    content: Content
+    problems: list[str]
+    """What was found wrong with the store when all workers had ended."""
+
+
+@dataclass
+class Outcome:
+    """What came of a schedule: a run that can be judged, or an error that no program should raise."""
+
+    trace: Trace
+    run: Run | None
+    error: BaseException | None = None
+
+
+class World:
+    """A store with scheduled locks, used for one schedule after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.clock = ManualClock()
+        self.store = self._open()
+        self.uses = 0
+
+    def _open(self) -> lowtide.Store:
+        return lowtide.open(
+            self._path,
+            durability="relaxed",
+            checkpointer="thread",
+            collect_threshold=1,
+            max_snapshot_age=MAX_AGE,
+            map_size=1 << 24,
+            segment_bytes=16384,
+            clock=self.clock,
+        )
+
+    @property
+    def parts(self) -> Parts:
+        return parts_of(self.store)
+
+    def commits(self, after: int, upto: int) -> list[Commit]:
+        return list(read_commits(self._path / "log", self.parts.running.store_id, after, upto))
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self._open()
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.store.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+class Laboratory:
+    """Runs programs under schedules. Stores are in memory where the system has a file system there."""
+
+    def __init__(self, *, points: PointsOfCode = ENGINE) -> None:
+        self._points = points
+        self._world: World | None = None
+        self._locks = contextlib.ExitStack()
+        self.schedules = 0
+
+    def __enter__(self) -> Laboratory:
+        self._locks.enter_context(scheduled_locks())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.discard()
+        self._locks.close()
+
+    def discard(self) -> None:
+        """Give the store up: the next schedule begins with a new one."""
+        if self._world is not None:
+            self._world.close()
+            self._world = None
+
+    def _fresh(self) -> World:
+        if self._world is None or self._world.uses >= _USES:
+            self.discard()
+            memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+            self._world = World(Path(tempfile.mkdtemp(prefix="schedules-", dir=memory)))
+        self._world.uses += 1
+        return self._world
+
+    def run(self, program: Program, choices: Choices, stops: Collection[str] | None = None) -> Outcome:
+        """Run ``program`` with the turn changing at ``stops`` only, or at every point."""
+        self.schedules += 1
+        running = _Running(self._fresh(), program, choices, stops, self._points)
+        try:
+            with _undisturbed():
+                return Outcome(running.scheduler.trace, running.run())
+        except (Exception, AssertionError) as error:
+            self.discard()
+            return Outcome(running.scheduler.trace, None, error)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """No cyclic collection comes in between: it would run destructors where it likes."""
+    gc.disable()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a rollback at NONE says that it undoes nothing
+            yield
+    finally:
+        gc.enable()
+
+
+class _Running:
+    """One run of one program."""
+
+    def __init__(
+        self, world: World, program: Program, choices: Choices, stops: Collection[str] | None, points: PointsOfCode
+    ) -> None:
+        self._world = world
+        self._store = world.store
+        self._parts = world.parts
+        self._program = program
+        self.scheduler = Scheduler(choices, stops=stops, points=points)
+        self._deeds: list[Deed] = []
+        self._written = 0
+
+    def run(self) -> Run:
+        before, first = self._set_up()
+        watching = self._store.snapshot() if self._program.watched else None
+        if watching is not None:
+            self._store.keyspace(KEYSPACE).put(b"z", b"after the old snapshot")
+            first, before = first + 1, before | {b"z": b"after the old snapshot"}
+        for name, worker in zip(self._program.names, self._program.workers, strict=True):
+            self.scheduler.add(name, lambda name=name, worker=worker: self._work(name, worker))  # type: ignore[misc]
+        self.scheduler.run()
+        problems: list[str] = []
+        if watching is not None and not self._program.has("close") and not self._program.has("expire"):
+            old = dict(watching.keyspace(KEYSPACE).scan())
+            if old != {key: value for key, value in before.items() if key != b"z"}:
+                problems.append(f"the old snapshot of commit {watching.ts} shows {old}")
+        if watching is not None:
+            watching.close()
+            del watching
+        if self._program.has("close"):
+            self._world.reopen()
+        published = self._world.parts.registry.published
+        content = dict(self._world.store.keyspace(KEYSPACE).scan())
+        commits = self._world.commits(first, published)
+        problems += examine(self._world.parts)
+        self._clean()
+        return Run(
+            self._program, self.scheduler.trace, self._deeds, first, before, commits, published, content, problems
+        )
+
+    def _set_up(self) -> tuple[Content, int]:
+        keyspace = self._store.keyspace(KEYSPACE)
+        content = {}
+        for key in sorted(self._program.present):
+            keyspace.put(key, b"first %s" % key)
+            content[key] = b"first %s" % key
+        if not content:
+            keyspace.delete(b"none")  # so that the keyspace has its name, whatever the schedule does
+        if self._program.checkpointed:
+            self._store.checkpoint()
+        return content, self._parts.registry.published
+
+    def _clean(self) -> None:
+        """Leave the store as every program finds it: empty, with nothing in memory."""
+        store = self._world.store
+        for key, _ in list(store.keyspace(KEYSPACE).scan()):
+            store.keyspace(KEYSPACE).delete(key)
+        store.collect_garbage()
+        store.checkpoint()
+        store.collect_garbage()
+        parts = self._world.parts
+        parts.collector._patience = 0
+        self._world.clock.now = 1000.0
+
+    # What workers do
+
+    def _point(self, name: str) -> None:
+        self.scheduler.point(name)
+
+    @property
+    def _published(self) -> int:
+        return self._parts.registry.published
+
+    def _work(self, name: str, worker: Tx | Direct | View | Job) -> None:
+        if isinstance(worker, Tx):
+            self._transaction(name, worker)
+        elif isinstance(worker, Direct):
+            for op in worker.ops:
+                self._point(str(op))
+                with self._deed(name, None) as deed:
+                    self._do(op, self._store.keyspace(KEYSPACE), deed)
+                    deed.outcome = "committed"
+        elif isinstance(worker, View):
+            self._view(name, worker)
+        else:
+            self._job(worker.kind)
+
+    @contextlib.contextmanager
+    def _deed(self, name: str, level: Isolation | None) -> Iterator[Deed]:
+        """Notes how it ends; only what the documentation allows ends it quietly."""
+        deed = Deed(name, level, self._published)
+        self._deeds.append(deed)
+        try:
+            yield deed
+        except lowtide.ConflictError as error:
+            deed.outcome, deed.conflict = "conflict", error.with_traceback(None)  # which would keep the transaction
+        except lowtide.SnapshotExpired:
+            if not self._program.has("expire"):
+                raise
+            deed.outcome = "expired"
+        except lowtide.UsageError:
+            if not self._program.has("close") or not self._store._parts.closed:
+                raise
+            deed.outcome = "closed"
+        finally:
+            deed.ended = self._published
+
+    def _transaction(self, name: str, worker: Tx) -> None:
+        self._point("begin")
+        with self._deed(name, worker.level) as deed:
+            deed.read_only = worker.read_only
+            tx = self._store.begin(worker.level, worker.read_only)
+            deed.drawn, deed.ts = self._published, tx.ts
+            keyspace = tx.keyspace(KEYSPACE)
+            for op in worker.ops:
+                self._point(str(op))
+                self._do(op, keyspace, deed, tx)
+            self._point(worker.end)
+            if worker.end == "commit":
+                deed.commit = tx.commit()
+                deed.outcome = "committed"
+            else:
+                deed.outcome = "rolled back"
+                if worker.end == "rollback":
+                    tx.rollback()
+                else:
+                    del keyspace, tx
+
+    def _view(self, name: str, worker: View) -> None:
+        self._point("pin" if worker.pinned else "snapshot")
+        with self._deed(name, Isolation.SNAPSHOT) as deed:
+            deed.read_only = True
+            pin = self._store.pin(name) if worker.pinned else None
+            deed.drawn = self._published
+            with self._store.snapshot(pin) as snapshot:
+                deed.ts = snapshot.ts
+                for op in worker.ops:
+                    self._point(str(op))
+                    self._do(op, snapshot.keyspace(KEYSPACE), deed)
+            if pin is not None:
+                self._point("unpin")
+                self._store.unpin(name)
+            deed.outcome = "committed"
+
+    def _do(
+        self, op: Op, keyspace: Keyspace | ReadKeyspace, deed: Deed, tx: lowtide.Transaction | None = None
+    ) -> None:
+        if isinstance(op, Get | Scan):
+            self._read(op, keyspace, deed)
+            return
+        assert isinstance(keyspace, Keyspace)
+        if isinstance(op, Savepoint):
+            assert tx is not None
+            kept = dict(deed.writes)
+            with tx.savepoint() as savepoint:
+                for each in op.inside:
+                    self._do(each, keyspace, deed, tx)
+                if op.undone:
+                    savepoint.rollback()
+                    deed.writes = kept
+        elif isinstance(op, Delete):
+            self._write(op.key, None, keyspace, deed)
+        else:
+            self._written += 1
+            value = b"%d" % self._written
+            if isinstance(op, Append):
+                found = self._read(Get(op.key), keyspace, deed)
+                assert found is None or isinstance(found, bytes)
+                value = (found or b"") + b"+" + value
+            self._write(op.key, value, keyspace, deed)
+
+    def _read(self, op: Get | Scan, keyspace: ReadKeyspace, deed: Deed) -> Any:
+        since, own = self._published, {} if deed.level is Isolation.NONE else dict(deed.writes)
+        if isinstance(op, Get):
+            found: Any = keyspace.get(op.key)
+        else:
+            found = tuple(keyspace.scan(op.start, op.stop, reverse=op.reverse))
+        deed.seen.append(Seen(op, found, since, self._published, own))
+        return found
+
+    def _write(self, key: bytes, value: Value, keyspace: Keyspace, deed: Deed) -> None:
+        if deed.level is Isolation.NONE:  # a commit of its own
+            with self._deed(deed.worker, None) as own:
+                own.writes[key] = value
+                self._put(key, value, keyspace)
+                own.outcome = "committed"
+            if own.outcome != "committed":
+                raise lowtide.UsageError("closed")
+            return
+        if deed.level is None:
+            deed.writes[key] = value
+            self._put(key, value, keyspace)
+        else:
+            self._put(key, value, keyspace)
+            deed.writes[key] = value
+
+    def _put(self, key: bytes, value: Value, keyspace: Keyspace) -> None:
+        if value is None:
+            keyspace.delete(key)
+        else:
+            keyspace.put(key, value)
+
+    def _job(self, kind: str) -> None:
+        self._point(kind)
+        try:
+            if kind == "checkpoint":
+                self._store.checkpoint()
+            elif kind == "collect":
+                self._store.collect_garbage()
+            elif kind == "maintain":
+                self._parts.collector.wanted = True
+                self._parts._maintain()
+            elif kind == "expire":
+                self._world.clock.advance(MAX_AGE)
+                self._parts.monitor.tick()
+            else:
+                self._store.close()
+        except lowtide.UsageError:
+            if not self._store._parts.closed:
+                raise
+
+
+def examine(parts: Parts) -> list[str]:
+    """What is wrong with a store that nobody uses any more: somebody is still registered, something lies about that
+    nobody sees and nobody was told to collect, or the store's own examination complains."""
+    registry, problems = parts.registry, []
+    for table in (registry.live, registry.details, registry.serializable, registry.partial, registry.expired):
+        if table:
+            problems.append(f"the registry is not empty: {table}")
+    for _ in range(3):
+        if parts.collector.wanted:
+            parts._maintain()
+    for layer in parts.versions.layers:
+        try:
+            layer.check()
+        except AssertionError as error:
+            problems.append(f"a layer has miscounted: {error}")
+    held = [key for layer in parts.versions.layers for key, chain in layer.chains.items() if chain[2] is not None]
+    if held:
+        problems.append(f"superseded versions of {held} stay, and nobody was told to collect them")
+    if rows := parts.base.count_history():
+        problems.append(f"{rows} versions stay in the history, and nobody was told to collect them")
+    report = verify_store(parts.running)
+    if not report.ok:
+        problems.append(f"verify: {report}")
+    return problems
