@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from tests.schedules.oracle import Complaint, complaints
 from tests.schedules.program import Program, random_program, smaller
 from tests.schedules.running import Laboratory
-from tests.support.choices import Choices, DepthFirst, Replay, Seeded
+from tests.support.choices import Choices, DepthFirst, Replay, Roughly, Seeded
 from tests.support.scheduler import Trace, tell, workers_of
 
 Stops = Collection[str] | None
 
-_EFFORT = 400
-"""Schedules that are tried with one bound for one smaller program."""
+_EFFORT = 40
+"""Random schedules that are tried for one smaller program, and as many with one preemption."""
+
+_MOST = 2000
+"""Schedules that are tried in search of fewer preemptions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +113,44 @@ def replay(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Fin
 
 def shrink(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Finding:
     """The same kind of fault in a program from which nothing can be left out, with the fewest preemptions."""
-    best = _fewest_preemptions(laboratory, finding.program, finding.complaint.kind, stops) or finding
+    kind, best = finding.complaint.kind, finding
     while True:
-        for candidate in smaller(best.program):
-            found = _fewest_preemptions(laboratory, candidate, finding.complaint.kind, stops)
+        for candidate, gone in smaller(best.program):
+            found = _search(laboratory, candidate, kind, _without(gone, best), stops)
             if found is not None:
                 best = found
                 break
         else:
-            return best
+            return _fewest_preemptions(laboratory, best, stops)
 
 
-def _fewest_preemptions(laboratory: Laboratory, program: Program, kind: str, stops: Stops) -> Finding | None:
+def _without(gone: str | None, finding: Finding) -> list[str]:
+    """The choices of a finding, without those of a worker that is gone; those behind it have moved up."""
+    if gone is None:
+        return workers_of(finding.trace)
+    names = finding.program.names
+    others = [name for name in names if name != gone]
+    renamed = dict(zip(others, names, strict=False))
+    return [renamed[name] for name in workers_of(finding.trace) if name != gone]
+
+
+def _search(laboratory: Laboratory, program: Program, kind: str, like: list[str], stops: Stops) -> Finding | None:
+    """A schedule with this kind of fault: one like the one that is known, a random one, or one with few preemptions."""
     if not program.workers:
         return None
-    for bound in range(4):
-        found = explore(laboratory, program, bound=bound, stops=stops, most=_EFFORT, kind=kind)
+    tries: list[Choices] = [Roughly(like), *map(Seeded, range(_EFFORT))]
+    for choices in tries:
+        found = attempt(laboratory, program, choices, stops)
+        if found is not None and found.complaint.kind == kind:
+            return found
+    return explore(laboratory, program, bound=1, stops=stops, most=_EFFORT, kind=kind).finding
+
+
+def _fewest_preemptions(laboratory: Laboratory, finding: Finding, stops: Stops) -> Finding:
+    for bound in range(finding.preemptions):
+        found = explore(laboratory, finding.program, bound=bound, stops=stops, most=_MOST, kind=finding.complaint.kind)
         if found.finding is not None:
             return found.finding
         if not found.complete:
             break
-    for seed in range(_EFFORT // 10):
-        by_chance = attempt(laboratory, program, Seeded(seed), stops)
-        if by_chance is not None and by_chance.complaint.kind == kind:
-            return by_chance
-    return None
+    return finding

@@ -56,10 +56,12 @@ def judge(run: Run) -> Iterator[Complaint]:
 
 
 class History:
-    """The content after each commit, and who committed what."""
+    """The content after each commit, and who committed what. Words count commits from the first one of the schedule on,
+    so that they are the same when it is repeated."""
 
     def __init__(self, run: Run) -> None:
         self.problems: list[Complaint] = []
+        self._first = run.first
         self.states: dict[int, Content] = {run.first: run.before}
         self.changes: dict[int, dict[bytes, Value]] = {}
         content = dict(run.before)
@@ -68,7 +70,7 @@ class History:
             existed = bytes(key in content for key in writes)
             if commit.existed != existed:
                 self.problems.append(
-                    Complaint("kind", f"commit {commit.ts} of {writes} says what existed was {commit.existed!r}")
+                    Complaint("kind", f"{self.name(commit.ts)} of {writes} says what existed was {commit.existed!r}")
                 )
             self.changes[commit.ts] = writes
             merged = {**content, **writes}
@@ -88,7 +90,9 @@ class History:
             if deed.level is None:
                 direct.append(deed)
             elif free.pop(deed.commit, None) != deed.writes:
-                self._complain(deed, f"committed {deed.writes} at {deed.commit}, where the log has something else")
+                self._complain(
+                    deed, f"committed {deed.writes} at {self.name(deed.commit)}, where the log has something else"
+                )
         for deed in direct:
             stamps = [ts for ts, each in free.items() if each == deed.writes and deed.begun < ts <= deed.ended]
             if stamps:
@@ -97,10 +101,16 @@ class History:
             else:
                 self._complain(deed, f"wrote {deed.writes}, and the log does not have it")
         for ts, writes in free.items():
-            self.problems.append(Complaint("commit", f"commit {ts} of {writes} is nobody's: its worker was refused"))
+            self.problems.append(
+                Complaint("commit", f"{self.name(ts)} of {writes} is nobody's: its worker was refused")
+            )
 
     def _complain(self, deed: Deed, text: str) -> None:
         self.problems.append(Complaint("commit", f"{deed.worker} {text}"))
+
+    def name(self, *stamps: int) -> str:
+        """Commits in words."""
+        return ", ".join(f"commit +{ts - self._first}" for ts in stamps)
 
     def at(self, ts: int, seen: Seen) -> Value | tuple[tuple[bytes, bytes], ...]:
         """What the read should have shown of the content after commit ``ts``."""
@@ -123,14 +133,16 @@ def _judge_reads(deed: Deed, history: History) -> Iterator[Complaint]:
     """A snapshot shows the last commit that was published when it was begun, and nothing else ever; below SNAPSHOT each
     read shows one commit that was the last while it ran."""
     if deed.fixed and deed.drawn and not deed.begun <= deed.ts <= deed.drawn:
-        yield Complaint("begin", f"{deed.worker} drew {deed.ts}, published were {deed.begun} to {deed.drawn}")
+        yield Complaint(
+            "begin", f"{deed.worker} drew {history.name(deed.ts, deed.begun, deed.drawn)}: not between these"
+        )
         return
     for seen in deed.seen:
         allowed = [deed.ts] if deed.fixed else range(seen.since, seen.until + 1)
         if all(seen.found != history.at(ts, seen) for ts in allowed):
             wanted = " or ".join(repr(history.at(ts, seen)) for ts in allowed)
-            stamps = ", ".join(map(str, allowed))
-            yield Complaint("read", f"{deed.worker} {seen.op} showed {seen.found!r}, not {wanted} (commit {stamps})")
+            name = history.name(*allowed)
+            yield Complaint("read", f"{deed.worker} {seen.op} showed {seen.found!r}, not {wanted} ({name})")
 
 
 def _judge_end(deed: Deed, history: History) -> Iterator[Complaint]:
@@ -139,19 +151,20 @@ def _judge_end(deed: Deed, history: History) -> Iterator[Complaint]:
     if deed.outcome == "committed" and deed.fixed and deed.writes:
         if lost := history.touching(set(deed.writes), deed.ts, deed.commit - 1):
             yield Complaint(
-                "lost update", f"{deed.worker} committed {deed.writes} at {deed.commit} over commits {lost} unseen"
+                "lost update",
+                f"{deed.worker} put {deed.writes} at {history.name(deed.commit)} over {history.name(*lost)}, unseen",
             )
         if deed.level is Isolation.SERIALIZABLE:
             for seen in deed.seen:
                 if seen.found != history.at(deed.commit - 1, seen):
                     yield Complaint(
                         "not serializable",
-                        f"{deed.worker} {seen.op} showed {seen.found!r} at {deed.ts}, but it committed at {deed.commit}",
+                        f"{deed.worker} {seen.op} showed {seen.found!r}, not so at {history.name(deed.commit)}",
                     )
     if deed.outcome == "open":
         yield Complaint("end", f"{deed.worker} never ended")
     if (error := deed.conflict) is not None and not _is_justified(deed, history):
-        yield Complaint("refused", f"{deed.worker} was refused for nothing: {error}")
+        yield Complaint("refused", f"{deed.worker} was refused for nothing, because of {error.key!r}")
 
 
 def _is_justified(deed: Deed, history: History) -> bool:

@@ -1,4 +1,4 @@
-"""What the workers of a schedule do: small programs over a few keys, as plain values that can be printed and made smaller.
+"""What the workers of a schedule do: small programs over a few keys, as plain values that can be printed and shrunk.
 
 Every value that is written is different from every other one, so that a read tells which write it saw.
 """
@@ -193,25 +193,37 @@ def _random_op(chance: random.Random, *, nested: bool) -> Op:
     )[0]
 
 
-def smaller(program: Program) -> Iterator[Program]:
-    """Programs with one thing less: a worker, an operation, the old snapshot, a savepoint around its operations."""
+def smaller(program: Program) -> Iterator[tuple[Program, str | None]]:
+    """Programs with one thing less: a worker, whose name goes with it; an operation; a savepoint around its operations;
+    the old snapshot; a key. The largest first."""
     workers = program.workers
+    for index, name in enumerate(program.names):
+        yield replace(program, workers=workers[:index] + workers[index + 1 :]), name
     for index, worker in enumerate(workers):
-        others = workers[:index], workers[index + 1 :]
-        yield replace(program, workers=others[0] + others[1])
         if isinstance(worker, Job):
             continue
-        for at, op in enumerate(worker.ops):
-            rest = worker.ops[:at], worker.ops[at + 1 :]
-            fewer = [rest[0] + rest[1]]
-            if isinstance(op, Savepoint):
-                fewer.append(rest[0] + op.inside + rest[1])
-            if isinstance(op, Append):
-                fewer += [(*rest[0], Put(op.key), *rest[1]), (*rest[0], Get(op.key), *rest[1])]
-            for ops in fewer:
-                if ops or isinstance(worker, View):
-                    yield replace(program, workers=(*others[0], replace(worker, ops=ops), *others[1]))
+        for ops in _fewer(worker.ops):
+            if ops or isinstance(worker, View):
+                fewer = _with_ops(worker, ops)
+                yield replace(program, workers=(*workers[:index], fewer, *workers[index + 1 :])), None
     if program.watched:
-        yield replace(program, watched=False)
+        yield replace(program, watched=False), None
     for key in sorted(program.present):
-        yield replace(program, present=program.present - {key})
+        yield replace(program, present=program.present - {key}), None
+
+
+def _with_ops(worker: Tx | Direct | View, ops: tuple[Op, ...]) -> WorkerProgram:
+    if isinstance(worker, Tx):
+        return replace(worker, ops=ops)
+    return replace(worker, ops=ops) if isinstance(worker, View) else Direct(ops)
+
+
+def _fewer(ops: tuple[Op, ...]) -> Iterator[tuple[Op, ...]]:
+    for at, op in enumerate(ops):
+        before, after = ops[:at], ops[at + 1 :]
+        yield before + after
+        if isinstance(op, Savepoint):
+            yield before + op.inside + after
+        if isinstance(op, Append):
+            yield (*before, Put(op.key), *after)
+            yield (*before, Get(op.key), *after)

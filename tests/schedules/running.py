@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import shutil
 import tempfile
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -16,20 +15,18 @@ from typing import Any
 import lowtide
 from lowtide import Isolation
 from lowtide.log.frame import Commit
-from lowtide.log.reader import read_commits
-from lowtide.parts import Parts
 from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
-from lowtide.upkeep.verify import verify_store
-from tests.schedules.program import Append, Delete, Direct, Get, Job, Op, Program, Put, Savepoint, Scan, Tx, View
+from tests.schedules.program import KEYS, Append, Delete, Direct, Get, Job, Op, Program, Put, Savepoint, Scan, Tx, View
+from tests.schedules.world import MAX_AGE, World, examine
 from tests.support.choices import Choices
-from tests.support.clocks import ManualClock
 from tests.support.locks import scheduled_locks
-from tests.support.parts import parts_of
 from tests.support.points import PointsOfCode
 from tests.support.scheduler import ENGINE, Scheduler, Trace
 
 KEYSPACE = "k"
-MAX_AGE = 1000.0
+OLD = b"z"
+"""A key that is put after the old snapshot was taken, and by no worker."""
+
 _USES = 20
 """Schedules that one store is used for: opening one takes longer than a schedule, examining a long log does, too."""
 
@@ -39,8 +36,8 @@ Content = dict[bytes, bytes]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a read showed: a value, or the entries of a scan. ``since`` and ``until`` are the last published commits just
-    before and just after it, ``own`` what its transaction had written by then."""
+    """What a read showed: a value, or the entries of a scan. ``since`` and ``until`` are the last published commits
+    just before and just after it, ``own`` what its transaction had written by then."""
 
     op: Get | Scan
     found: Value | tuple[tuple[bytes, bytes], ...]
@@ -99,44 +96,6 @@ class Outcome:
     trace: Trace
     run: Run | None
     error: BaseException | None = None
-
-
-class World:
-    """A store with scheduled locks, used for one schedule after the other."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self.clock = ManualClock()
-        self.store = self._open()
-        self.uses = 0
-
-    def _open(self) -> lowtide.Store:
-        return lowtide.open(
-            self._path,
-            durability="relaxed",
-            checkpointer="thread",
-            collect_threshold=1,
-            max_snapshot_age=MAX_AGE,
-            map_size=1 << 24,
-            segment_bytes=16384,
-            clock=self.clock,
-        )
-
-    @property
-    def parts(self) -> Parts:
-        return parts_of(self.store)
-
-    def commits(self, after: int, upto: int) -> list[Commit]:
-        return list(read_commits(self._path / "log", self.parts.running.store_id, after, upto))
-
-    def reopen(self) -> None:
-        self.store.close()
-        self.store = self._open()
-
-    def close(self) -> None:
-        with contextlib.suppress(Exception):
-            self.store.close()
-        shutil.rmtree(self._path, ignore_errors=True)
 
 
 class Laboratory:
@@ -214,58 +173,57 @@ class _Running:
         before, first = self._set_up()
         watching = self._store.snapshot() if self._program.watched else None
         if watching is not None:
-            self._store.keyspace(KEYSPACE).put(b"z", b"after the old snapshot")
-            first, before = first + 1, before | {b"z": b"after the old snapshot"}
+            self._commit({OLD: b"after the old snapshot"})
+            first, before = first + 1, before | {OLD: b"after the old snapshot"}
         for name, worker in zip(self._program.names, self._program.workers, strict=True):
             self.scheduler.add(name, lambda name=name, worker=worker: self._work(name, worker))  # type: ignore[misc]
         self.scheduler.run()
         problems: list[str] = []
         if watching is not None and not self._program.has("close") and not self._program.has("expire"):
             old = dict(watching.keyspace(KEYSPACE).scan())
-            if old != {key: value for key, value in before.items() if key != b"z"}:
+            if old != {key: value for key, value in before.items() if key != OLD}:
                 problems.append(f"the old snapshot of commit {watching.ts} shows {old}")
         if watching is not None:
             watching.close()
             del watching
         if self._program.has("close"):
             self._world.reopen()
+            for pin in self._world.store.pins():
+                pin.release()  # its worker was refused before it could
         published = self._world.parts.registry.published
         content = dict(self._world.store.keyspace(KEYSPACE).scan())
         commits = self._world.commits(first, published)
         problems += examine(self._world.parts)
-        self._clean()
         return Run(
             self._program, self.scheduler.trace, self._deeds, first, before, commits, published, content, problems
         )
 
     def _set_up(self) -> tuple[Content, int]:
-        keyspace = self._store.keyspace(KEYSPACE)
-        content = {}
-        for key in sorted(self._program.present):
-            keyspace.put(key, b"first %s" % key)
-            content[key] = b"first %s" % key
-        if not content:
-            keyspace.delete(b"none")  # so that the keyspace has its name, whatever the schedule does
-        if self._program.checkpointed:
-            self._store.checkpoint()
-        return content, self._parts.registry.published
-
-    def _clean(self) -> None:
-        """Leave the store as every program finds it: empty, with nothing in memory."""
-        store = self._world.store
-        for key, _ in list(store.keyspace(KEYSPACE).scan()):
-            store.keyspace(KEYSPACE).delete(key)
-        store.collect_garbage()
-        store.checkpoint()
-        store.collect_garbage()
-        parts = self._world.parts
-        parts.collector._patience = 0
+        """Leave the store as the program wants to find it, whatever the last one did: all of it in the base, and
+        nothing in memory or history; or written once more, in chains."""
+        content = {key: b"first %s" % key for key in sorted(self._program.present)}
+        self._commit({key: content.get(key) for key in (*KEYS, OLD)})
+        self._store.checkpoint()
+        self._store.collect_garbage()
+        self._parts.collector._patience = 0
         self._world.clock.now = 1000.0
+        if not self._program.checkpointed:
+            content = {key: b"second %s" % key for key in content}
+            self._commit({**content, OLD: None})
+        return content, self._published
+
+    def _commit(self, writes: Mapping[bytes, Value]) -> None:
+        with self._store.transaction() as tx:
+            for key, value in writes.items():
+                self._put(key, value, tx.keyspace(KEYSPACE))
 
     # What workers do
 
     def _point(self, name: str) -> None:
         self.scheduler.point(name)
+
+    def _is_closed(self, error: lowtide.UsageError) -> bool:
+        return self._program.has("close") and bool(self._store._parts.closed) and str(error) == "the store is closed"
 
     @property
     def _published(self) -> int:
@@ -275,8 +233,9 @@ class _Running:
         if isinstance(worker, Tx):
             self._transaction(name, worker)
         elif isinstance(worker, Direct):
-            for op in worker.ops:
-                self._point(str(op))
+            for index, op in enumerate(worker.ops):
+                if index:
+                    self._point(str(op))
                 with self._deed(name, None) as deed:
                     self._do(op, self._store.keyspace(KEYSPACE), deed)
                     deed.outcome = "committed"
@@ -298,22 +257,22 @@ class _Running:
             if not self._program.has("expire"):
                 raise
             deed.outcome = "expired"
-        except lowtide.UsageError:
-            if not self._program.has("close") or not self._store._parts.closed:
+        except lowtide.UsageError as error:
+            if not self._is_closed(error):
                 raise
             deed.outcome = "closed"
         finally:
             deed.ended = self._published
 
     def _transaction(self, name: str, worker: Tx) -> None:
-        self._point("begin")
         with self._deed(name, worker.level) as deed:
             deed.read_only = worker.read_only
             tx = self._store.begin(worker.level, worker.read_only)
             deed.drawn, deed.ts = self._published, tx.ts
             keyspace = tx.keyspace(KEYSPACE)
             for op in worker.ops:
-                self._point(str(op))
+                if worker.level is Isolation.NONE or not isinstance(op, Put | Delete):
+                    self._point(str(op))  # a write into the transaction's buffer concerns nobody else
                 self._do(op, keyspace, deed, tx)
             self._point(worker.end)
             if worker.end == "commit":
@@ -327,13 +286,11 @@ class _Running:
                     del keyspace, tx
 
     def _view(self, name: str, worker: View) -> None:
-        self._point("pin" if worker.pinned else "snapshot")
         with self._deed(name, Isolation.SNAPSHOT) as deed:
             deed.read_only = True
             pin = self._store.pin(name) if worker.pinned else None
-            deed.drawn = self._published
             with self._store.snapshot(pin) as snapshot:
-                deed.ts = snapshot.ts
+                deed.drawn, deed.ts = self._published, snapshot.ts
                 for op in worker.ops:
                     self._point(str(op))
                     self._do(op, snapshot.keyspace(KEYSPACE), deed)
@@ -342,9 +299,7 @@ class _Running:
                 self._store.unpin(name)
             deed.outcome = "committed"
 
-    def _do(
-        self, op: Op, keyspace: Keyspace | ReadKeyspace, deed: Deed, tx: lowtide.Transaction | None = None
-    ) -> None:
+    def _do(self, op: Op, keyspace: Keyspace | ReadKeyspace, deed: Deed, tx: lowtide.Transaction | None = None) -> None:
         if isinstance(op, Get | Scan):
             self._read(op, keyspace, deed)
             return
@@ -385,7 +340,7 @@ class _Running:
                 self._put(key, value, keyspace)
                 own.outcome = "committed"
             if own.outcome != "committed":
-                raise lowtide.UsageError("closed")
+                raise lowtide.UsageError("the store is closed")
             return
         if deed.level is None:
             deed.writes[key] = value
@@ -401,7 +356,6 @@ class _Running:
             keyspace.put(key, value)
 
     def _job(self, kind: str) -> None:
-        self._point(kind)
         try:
             if kind == "checkpoint":
                 self._store.checkpoint()
@@ -415,32 +369,6 @@ class _Running:
                 self._parts.monitor.tick()
             else:
                 self._store.close()
-        except lowtide.UsageError:
-            if not self._store._parts.closed:
+        except lowtide.UsageError as error:
+            if not self._is_closed(error):
                 raise
-
-
-def examine(parts: Parts) -> list[str]:
-    """What is wrong with a store that nobody uses any more: somebody is still registered, something lies about that
-    nobody sees and nobody was told to collect, or the store's own examination complains."""
-    registry, problems = parts.registry, []
-    for table in (registry.live, registry.details, registry.serializable, registry.partial, registry.expired):
-        if table:
-            problems.append(f"the registry is not empty: {table}")
-    for _ in range(3):
-        if parts.collector.wanted:
-            parts._maintain()
-    for layer in parts.versions.layers:
-        try:
-            layer.check()
-        except AssertionError as error:
-            problems.append(f"a layer has miscounted: {error}")
-    held = [key for layer in parts.versions.layers for key, chain in layer.chains.items() if chain[2] is not None]
-    if held:
-        problems.append(f"superseded versions of {held} stay, and nobody was told to collect them")
-    if rows := parts.base.count_history():
-        problems.append(f"{rows} versions stay in the history, and nobody was told to collect them")
-    report = verify_store(parts.running)
-    if not report.ok:
-        problems.append(f"verify: {report}")
-    return problems

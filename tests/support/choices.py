@@ -1,12 +1,13 @@
 """Who runs next: the choices of a schedule, by enumeration, by a seed, or as they were.
 
-A *preemption* is a choice that takes the turn from a worker that could have gone on. Most faults need very few of them, so
-an enumeration may be bounded by their number; a choice where the last worker has ended or waits for a lock is free.
+A *preemption* is a choice that takes the turn from a worker that could have gone on. Most faults need very few of them,
+so an enumeration may be bounded by their number; a choice where the last worker has ended or waits for a lock is free.
 """
 
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -106,9 +107,25 @@ class Replay:
 
     def pick(self, current: str | None, enabled: Sequence[str]) -> str:
         if self._next == len(self._steps):
-            raise Diverged(f"the recorded schedule ends after {self._next} steps, this one goes on with {list(enabled)}")
+            raise Diverged(
+                f"the recorded schedule ends after {self._next} steps, this one goes on with {list(enabled)}"
+            )
         chosen = self._steps[self._next]
         self._next += 1
         if chosen not in enabled:
             raise Diverged(f"step {self._next} is of {chosen}, but only {list(enabled)} can run")
         return chosen
+
+
+class Roughly:
+    """The choices of a recorded schedule as far as they can be made: for a program that has become smaller."""
+
+    def __init__(self, steps: Sequence[str]) -> None:
+        self._steps = deque(steps)
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        while self._steps:
+            chosen = self._steps.popleft()
+            if chosen in enabled:
+                return chosen
+        return current if current is not None else enabled[0]

@@ -1,8 +1,8 @@
 """Locks for threads of which one runs at a time: who would wait hands over instead, and nobody waits by the clock.
 
-The engine makes its locks through the module ``threading``. :func:`scheduled_locks` puts a stand-in in the place of that
-module, in every module of the engine: locks that know which worker of a :class:`~tests.support.scheduler.Scheduler`
-asks, and threads that are never started, since the background of a store is a worker like the others or nobody.
+The engine makes its locks through the module ``threading``. :func:`scheduled_locks` puts a stand-in in the place of
+that module, in every module of the engine: locks that know which worker of a scheduler asks, and threads that are never
+started, since the background of a store is a worker like the others or nobody.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
-import lowtide  # so that its modules are there to be changed
+import lowtide
 
 
 class Waits(Protocol):
@@ -124,14 +124,16 @@ class _Threading:
 def scheduled_locks() -> Iterator[None]:
     """Stores that are opened meanwhile have scheduled locks and no background; they must be closed meanwhile, too."""
     stand_in = _Threading()
-    undo: list[Callable[[], None]] = []
-    assert lowtide.__name__ in sys.modules
-    for name, module in list(sys.modules.items()):
-        if name.split(".")[0] == "lowtide" and getattr(module, "threading", None) is threading:
-            vars(module)["threading"] = stand_in
-            undo.append(lambda module=module: vars(module).update(threading=threading))  # type: ignore[misc]
+    package = lowtide.__name__
+    changed = [
+        module
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] == package and getattr(module, "threading", None) is threading
+    ]
+    for module in changed:
+        setattr(module, "threading", stand_in)  # noqa: B010
     try:
         yield
     finally:
-        for each in undo:
-            each()
+        for module in changed:
+            setattr(module, "threading", threading)  # noqa: B010

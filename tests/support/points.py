@@ -56,4 +56,6 @@ class PointsOfCode:
         if code.co_filename not in self._files:
             return {}
         numbers = {line for _, _, line in code.co_lines() if line is not None}
-        return {line: self._points[code.co_filename, line] for line in numbers if (code.co_filename, line) in self._points}
+        return {
+            line: self._points[code.co_filename, line] for line in numbers if (code.co_filename, line) in self._points
+        }

@@ -1,10 +1,10 @@
 """A deterministic scheduler: threads of which exactly one runs, and changes only at named points.
 
-Each worker is a thread. It runs until it comes to a point (a comment in the source, see :mod:`tests.support.points`, or a
-call of :meth:`Scheduler.point`), until it must wait for a lock that another worker holds, or until it ends. Then the
+Each worker is a thread. It runs until it comes to a point (a comment in the source, see :mod:`tests.support.points`, or
+a call of :meth:`Scheduler.point`), until it must wait for a lock that another worker holds, or until it ends. Then the
 choices (:mod:`tests.support.choices`) say who runs next. A worker that waits can be chosen once the lock is free, which
-the locks know by themselves (:mod:`tests.support.locks`): nothing depends on time, so the same choices give the same run.
-If nobody can run and not all have ended, that is a deadlock.
+the locks know by themselves (:mod:`tests.support.locks`): nothing depends on time, so the same choices give the same
+run. If nobody can run and not all have ended, that is a deadlock.
 """
 
 from __future__ import annotations
@@ -183,14 +183,16 @@ class Scheduler:
             if all(each.ended for each in self._workers):
                 self._over.release()
                 return None
-            return self._abandon(Deadlock(f"nobody can go on\n{self._stacks()}"), worker)
+            self._abandon(Deadlock(f"nobody can go on\n{self._stacks()}"), worker)
+            return None
         current = worker.name if worker is not None and worker in enabled else None
         try:
             if len(self.trace) >= _MOST_STEPS:
                 raise AssertionError(f"no end after {_MOST_STEPS} steps\n{self._stacks()}")
             name = self._choices.pick(current, [each.name for each in enabled])
         except BaseException as error:
-            return self._abandon(error, worker)
+            self._abandon(error, worker)
+            return None
         chosen = next(each for each in enabled if each.name == name)
         self.trace.append(Step(chosen.name, chosen.place))
         if chosen is not worker:
