@@ -93,13 +93,14 @@ class History:
                 self._complain(
                     deed, f"committed {deed.writes} at {self.name(deed.commit)}, where the log has something else"
                 )
+        for ts, writes in sorted(free.items()):
+            # Equal writes, of which there are deletions only, are claimed by whoever ended first.
+            able = [deed for deed in direct if deed.writes == writes and deed.begun < ts <= deed.ended]
+            if able:
+                direct.remove(min(able, key=lambda deed: deed.ended))
+                del free[ts]
         for deed in direct:
-            stamps = [ts for ts, each in free.items() if each == deed.writes and deed.begun < ts <= deed.ended]
-            if stamps:
-                deed.commit = stamps[0]
-                del free[stamps[0]]
-            else:
-                self._complain(deed, f"wrote {deed.writes}, and the log does not have it")
+            self._complain(deed, f"wrote {deed.writes}, and the log does not have it")
         for ts, writes in free.items():
             self.problems.append(
                 Complaint("commit", f"{self.name(ts)} of {writes} is nobody's: its worker was refused")

@@ -188,8 +188,8 @@ class _Running:
             del watching
         if self._program.has("close"):
             self._world.reopen()
-            for pin in self._world.store.pins():
-                pin.release()  # its worker was refused before it could
+        for pin in self._world.store.pins():
+            pin.release()  # its worker was refused before it could
         published = self._world.parts.registry.published
         content = dict(self._world.store.keyspace(KEYSPACE).scan())
         commits = self._world.commits(first, published)

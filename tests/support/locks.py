@@ -12,7 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import Any, Protocol
 
 import lowtide
@@ -25,6 +25,8 @@ class Waits(Protocol):
         """Let others run until the lock is free and this worker is chosen."""
 
 
+_RLOCK = type(threading.RLock())
+_LOCKS = (type(threading.Lock()), _RLOCK)
 _here = threading.local()
 
 
@@ -130,10 +132,16 @@ def scheduled_locks() -> Iterator[None]:
         for name, module in list(sys.modules.items())
         if name.split(".")[0] == package and getattr(module, "threading", None) is threading
     ]
+    undo: list[tuple[ModuleType, str, object]] = []
     for module in changed:
+        undo.append((module, "threading", threading))
         setattr(module, "threading", stand_in)  # noqa: B010
+        for name, value in list(vars(module).items()):
+            if isinstance(value, _LOCKS):  # made when the module was imported
+                undo.append((module, name, value))
+                setattr(module, name, ScheduledRLock() if isinstance(value, _RLOCK) else ScheduledLock())
     try:
         yield
     finally:
-        for module in changed:
-            setattr(module, "threading", threading)  # noqa: B010
+        for module, name, value in undo:
+            setattr(module, name, value)

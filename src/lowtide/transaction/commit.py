@@ -353,7 +353,7 @@ class Committer:
         try:
             if self._registry.live:
                 horizon = self._horizon()
-                pruned = partial(prune, horizon=horizon)
+                pruned = partial(prune, horizon=horizon)  # point: collect.judge
                 unseen_after = horizon.unseen_after
                 self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
             else:
