@@ -14,10 +14,10 @@ from tests.support.scheduler import Trace, tell, workers_of
 
 Stops = Collection[str] | None
 
-_EFFORT = 40
-"""Random schedules that are tried for one smaller program, and as many with one preemption."""
+_EFFORT = 15
+"""Random schedules that are tried for one smaller program, and twice as many with one preemption."""
 
-_MOST = 2000
+_MOST = 500
 """Schedules that are tried in search of fewer preemptions."""
 
 
@@ -143,7 +143,7 @@ def _search(laboratory: Laboratory, program: Program, kind: str, like: list[str]
         found = attempt(laboratory, program, choices, stops)
         if found is not None and found.complaint.kind == kind:
             return found
-    return explore(laboratory, program, bound=1, stops=stops, most=_EFFORT, kind=kind).finding
+    return explore(laboratory, program, bound=1, stops=stops, most=_EFFORT * 2, kind=kind).finding
 
 
 def _fewest_preemptions(laboratory: Laboratory, finding: Finding, stops: Stops) -> Finding:

@@ -42,8 +42,6 @@ def complaints(outcome: Outcome) -> list[Complaint]:
 
 def judge(run: Run) -> Iterator[Complaint]:
     """What is wrong with a run, in the order in which one would look."""
-    for problem in run.problems:
-        yield Complaint("store", problem)
     stamps = [commit.ts for commit in run.commits]
     if stamps != list(range(run.first + 1, run.published + 1)):
         yield Complaint("log", f"the log has the commits {stamps}, not those from {run.first + 1} to {run.published}")
@@ -53,6 +51,8 @@ def judge(run: Run) -> Iterator[Complaint]:
     for deed in run.deeds:
         yield from _judge_reads(deed, history)
         yield from _judge_end(deed, history)
+    for problem in run.problems:
+        yield Complaint("store", problem)
 
 
 class History:

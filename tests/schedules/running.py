@@ -27,9 +27,6 @@ KEYSPACE = "k"
 OLD = b"z"
 """A key that is put after the old snapshot was taken, and by no worker."""
 
-_USES = 20
-"""Schedules that one store is used for: opening one takes longer than a schedule, examining a long log does, too."""
-
 Value = bytes | None
 Content = dict[bytes, bytes]
 
@@ -99,10 +96,12 @@ class Outcome:
 
 
 class Laboratory:
-    """Runs programs under schedules. Stores are in memory where the system has a file system there."""
+    """Runs programs under schedules. A store is used for so many ``uses``, since opening one takes longer than a
+    schedule, and examining a long log does, too. Stores are in memory where the system has a file system there."""
 
-    def __init__(self, *, points: PointsOfCode = ENGINE) -> None:
+    def __init__(self, *, points: PointsOfCode = ENGINE, uses: int = 20) -> None:
         self._points = points
+        self._uses = uses
         self._world: World | None = None
         self._locks = contextlib.ExitStack()
         self.schedules = 0
@@ -124,7 +123,7 @@ class Laboratory:
             self._world = None
 
     def _fresh(self) -> World:
-        if self._world is None or self._world.uses >= _USES:
+        if self._world is None or self._world.uses >= self._uses:
             self.discard()
             memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
             self._world = World(Path(tempfile.mkdtemp(prefix="schedules-", dir=memory)))
