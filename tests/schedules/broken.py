@@ -114,7 +114,7 @@ def cache_of_another_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def group_that_is_not_judged_within(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit group whose members are compared with what is committed, and not with each other."""
-    monkeypatch.setattr(Committer, "_clash", lambda self, request, since, accepted: None)
+    monkeypatch.setattr(Committer, "_clash", lambda self, *arguments: None)
 
 
 def no_phantoms_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

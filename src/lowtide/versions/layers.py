@@ -100,9 +100,7 @@ class VersionStore:
                     older = older[2]
                 grown.append(key)
             chains[key] = (ts, value, older)
-            size += len(key)
-            if value is not None:
-                size += len(value)
+            size += len(key) + len(value or b"")
         layer.versions += len(writes)
         layer.bytes += size
         return grown
@@ -177,7 +175,7 @@ class VersionStore:
             chains[key] = (ts, value, None)
             while older is not None:
                 dropped += 1
-                size += _size(key, older[1])
+                size += len(key) + len(older[1] or b"")
                 older = older[2]
             if held:
                 held.pop(key, None)
@@ -231,4 +229,4 @@ class VersionStore:
 
 
 def _size(key: bytes, value: bytes | None) -> int:
-    return len(key) if value is None else len(key) + len(value)
+    return len(key) + len(value or b"")
