@@ -25,7 +25,7 @@ from tests.support.scheduler import ENGINE, Scheduler, Trace
 
 KEYSPACE = "k"
 OLD = b"z"
-"""A key that is put after the old snapshot was taken, and by no worker."""
+"""A key that is put after the old snapshot was taken, together with all others, and by no worker."""
 
 Value = bytes | None
 Content = dict[bytes, bytes]
@@ -170,17 +170,19 @@ class _Running:
 
     def run(self) -> Run:
         before, first = self._set_up()
-        watching = self._store.snapshot() if self._program.watched else None
-        if watching is not None:
-            self._commit({OLD: b"after the old snapshot"})
-            first, before = first + 1, before | {OLD: b"after the old snapshot"}
+        watching, watched = None, before
+        if self._program.watched:
+            watching = self._store.snapshot()
+            before = {key: b"third %s" % key for key in (*before, OLD)}
+            self._commit(before)
+            first += 1
         for name, worker in zip(self._program.names, self._program.workers, strict=True):
             self.scheduler.add(name, lambda name=name, worker=worker: self._work(name, worker))  # type: ignore[misc]
         self.scheduler.run()
         problems: list[str] = []
         if watching is not None and not self._program.has("close") and not self._program.has("expire"):
             old = dict(watching.keyspace(KEYSPACE).scan())
-            if old != {key: value for key, value in before.items() if key != OLD}:
+            if old != watched:
                 problems.append(f"the old snapshot of commit {watching.ts} shows {old}")
         if watching is not None:
             watching.close()

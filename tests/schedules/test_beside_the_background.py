@@ -72,6 +72,15 @@ def test_a_reader_a_writer_and_a_checkpoint_at_the_points_of_one_argument(stops:
             )
 
 
+def test_a_sweep_beside_a_reader_that_ends_and_a_checkpoint() -> None:
+    """What the history holds for one snapshot goes when that one ends, and what it holds for another stays."""
+    stops = {"sweep.sampled", "sweep.writers", "collect.history", "release.live", "checkpoint.sampled", "drop.view"}
+    workers = (View((Get(A),)), Job("maintain"), Job("checkpoint"))
+    program = Program(workers, checkpointed=False, watched=True)
+    with Laboratory() as laboratory:
+        assert explore(laboratory, program, bound=BOUND, stops=stops).check().complete
+
+
 def test_those_who_commit_together_are_led_judged_and_woken() -> None:
     """Group commit: who leads, who follows, who comes too late, and nobody is left waiting."""
     stops = {"commit.enter", "commit.lock", "commit.lead", "commit.queue", "commit.gate", "commit.wait", "commit.pass"}

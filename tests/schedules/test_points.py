@@ -30,5 +30,5 @@ def test_points_that_tests_stop_at_exist() -> None:
     """One that was renamed would silently never be stopped at."""
     used = set(test_two_transactions.STEPS)
     text = Path(test_beside_the_background.__file__).read_text()
-    used |= set(re.findall(r'"((?:begin|read|scan|commit|collect|checkpoint|drop|freeze)\.\w+)"', text))
+    used |= set(re.findall(r'"((?:begin|release|read|scan|commit|collect|sweep|checkpoint|drop|freeze)\.\w+)"', text))
     assert used <= set(POINTS.values())

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +21,7 @@ from tests.support.choices import Seeded
 SEED = os.environ.get("LOWTIDE_SCHEDULE")
 COUNT = int(os.environ.get("LOWTIDE_SCHEDULES", "800"))
 _PARTS = 4
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def _report(laboratory: Laboratory, seeds: range) -> None:
@@ -42,6 +46,24 @@ def test_random_programs_under_random_schedules(part: int) -> None:
 def test_the_seed_that_failed() -> None:
     with Laboratory() as laboratory:
         _report(laboratory, range(int(SEED or 0), int(SEED or 0) + 1))
+
+
+def test_a_seed_is_the_same_in_another_process() -> None:
+    """Nothing of a schedule depends on hashes, addresses or the time."""
+    code = (
+        "from tests.schedules.test_seeds import *\n"
+        "with Laboratory() as laboratory:\n"
+        "    for seed in range(12):\n"
+        "        print(laboratory.run(random_program(random.Random(seed)), Seeded(seed)).trace)\n"
+    )
+    told = set()
+    for hashes in "12":
+        environment = {**os.environ, "PYTHONHASHSEED": hashes, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=_ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        told.add(done.stdout)
+    assert len(told) == 1
+    assert "commit.visible" in told.pop()
 
 
 def test_a_seed_is_the_same_program_and_the_same_schedule_every_time() -> None:
