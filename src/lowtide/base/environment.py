@@ -395,4 +395,4 @@ class Base:
             return  # closing would free the parent's slots in the table of readers
         with self.steady:
             self.closed = True
-            self.env.close()
+            self.env.close()  # point: close.base
