@@ -22,8 +22,11 @@ from bench.section import Grid, Plan, Section
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
     """Run the section of the module ``bench.<name>``, or show what an earlier run of it has written."""
     # Imported by its name even if it is the main module: its steps are then found under that name in other processes.
-    section: Section = importlib.import_module(f"bench.{name}").SECTION
-    parser = argparse.ArgumentParser(prog=f"python -m bench.{name}", description=section.title)
+    run(importlib.import_module(f"bench.{name}").SECTION, arguments)
+
+
+def run(section: Section, arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog=f"python -m bench.{section.name}", description=section.title)
     parser.add_argument("--quick", action="store_true", help="a rough answer within seconds")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the raw data here")
     parser.add_argument("--show", type=Path, metavar="FILE", help="measure nothing, show what --json wrote")

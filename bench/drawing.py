@@ -13,7 +13,9 @@ def make_figure(columns: int = 1, rows: int = 1, *, width: float = 5.0, height: 
     matplotlib.use("svg")
     import matplotlib.pyplot as plt
 
-    figure, grid = plt.subplots(rows, columns, figsize=(columns * width, rows * height), layout="constrained", squeeze=False)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(columns * width, rows * height), layout="constrained", squeeze=False
+    )
     for axes in grid.flat:
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(True, alpha=0.25)
