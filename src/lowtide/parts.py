@@ -46,6 +46,12 @@ logger = logging.getLogger("lowtide")
 Pins = list[tuple[str, PinRow]]
 
 
+_LEAST_LOGGED = 7
+"""The bytes that a version takes in the log at least."""
+_LARGEST_STEP = 1 << 16
+"""The bytes of log after which a commit looks for background work at the latest."""
+
+
 class Parts:
     """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
 
@@ -77,10 +83,13 @@ class Parts:
             validator,
             self.reader.get_latest,
             options.collector,
+            options.before_images,
             catalog,
             self._after_commit,
         )
         self._checkpoint_versions = options.checkpoint_versions
+        self._look_at = 0
+        """The length of the log at which a commit looks whether the background has something to do."""
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
@@ -200,15 +209,23 @@ class Parts:
         self._page.publish(self.registry.published)
         if self.waiters.gates:
             self.waiters.wake()
+        if self.syncer is not None and not self.syncer.told:
+            self.syncer.tell()
+        if self.log.appended >= self._look_at:
+            self._look()
+
+    def _look(self) -> None:
+        """Wake the background if something is due, and say at which length of the log to look again. Under the commit
+        lock. What a checkpoint or a new segment changes meanwhile makes the next look early, or late by a small step.
+        """
         log = self.log
-        if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
-            self.syncer.dirty.set()
-        if (
-            log.position > log.spare_mark
-            or log.appended >= self.checkpointer.due_at
-            or self.versions.active.versions >= self._checkpoint_versions
-        ):
+        to_spare = log.spare_mark - log.position
+        to_checkpoint = self.checkpointer.due_at - log.appended
+        to_versions = (self._checkpoint_versions - self.versions.active.versions) * _LEAST_LOGGED
+        nearest = min(to_spare + 1, to_checkpoint, to_versions)
+        if nearest <= 0:
             self.maintenance.wake()
+        self._look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
 
     def _checkpoint_due(self) -> bool:
         return (

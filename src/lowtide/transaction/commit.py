@@ -28,7 +28,7 @@ from threading import get_ident
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
-from lowtide.log.frame import Names, Writes
+from lowtide.log.frame import Names, Writes, encode_payload
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
@@ -51,6 +51,7 @@ class Committer:
         validator: Validator,
         latest: Callable[[bytes], bytes | None],
         collector: str,
+        keep_before: bool,
         catalog: Catalog,
         after_commit: Callable[[], None],
     ) -> None:
@@ -60,6 +61,7 @@ class Committer:
         self._validator = validator
         self._latest = latest
         self._collector = collector
+        self._keep_before = keep_before
         self._catalog = catalog
         self._after_commit = after_commit
         self._lock = threading.Lock()
@@ -86,24 +88,8 @@ class Committer:
                         self._leader = 0
             else:
                 self._queue.append(request)
-            while not request.done:
-                if not self._lock.locked():
-                    with self._lock:
-                        self._leader = get_ident()
-                        try:
-                            self._lead()
-                        finally:
-                            self._leader = 0
-                elif self._leader == get_ident():
-                    raise UsageError(
-                        "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
-                    )
-                elif request.gate is None:
-                    gate = threading.Lock()
-                    gate.acquire()
-                    request.gate = gate
-                else:
-                    request.gate.acquire()
+            if not request.done:
+                self._wait(request)
         except BaseException:
             self._withdraw(request)
             raise
@@ -114,6 +100,27 @@ class Committer:
         if request.error is not None:
             raise request.error
         return request.ts
+
+    def _wait(self, request: Request) -> None:
+        """Until a request of the queue is done: lead, or wait for whoever leads."""
+        while not request.done:
+            if not self._lock.locked():
+                with self._lock:
+                    self._leader = get_ident()
+                    try:
+                        self._lead()
+                    finally:
+                        self._leader = 0
+            elif self._leader == get_ident():
+                raise UsageError(
+                    "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
+                )
+            elif request.gate is None:
+                gate = threading.Lock()
+                gate.acquire()
+                request.gate = gate
+            else:
+                request.gate.acquire()
 
     def _withdraw(self, request: Request) -> None:
         """After an interrupt: a request that no leader has taken is taken back, and whoever waits for it to lead is
@@ -202,16 +209,15 @@ class Committer:
         try:
             if self.closed is not None:
                 raise self.closed
-            since = request.since
-            if since is not None:
-                clash = self._validator.write_clash(request.writes, since)  # point: commit.validate
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
                 if clash is None and request.reads is not None:
-                    clash = self._validator.read_clash(request.reads, since)
+                    clash = self._validator.read_clash(request.reads, request.seen)
                 if (expired := registry.release(request.token)) is not None:  # after validation, which leans on it
                     request.error = expired.error()
                     return
                 if clash is not None:
-                    request.error = self._conflict(request, since, clash)
+                    request.error = self._conflict(request, clash)
                     return
             elif request.seen != registry.published:
                 self._tell_again(request, [])
@@ -263,16 +269,15 @@ class Committer:
         for request in group:
             if request.done:
                 continue  # an interrupted leader left it in the queue
-            since = request.since
-            if since is not None:
-                clash = self._validator.write_clash(request.writes, since)
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)
                 if clash is None and (accepted or request.reads is not None):
-                    clash = self._clash(request, since, accepted)
+                    clash = self._clash(request, accepted)
                 if (expired := self._registry.release(request.token)) is not None:
                     request.error = expired.error()
                     continue
                 if clash is not None:
-                    request.error = self._conflict(request, since, clash)
+                    request.error = self._conflict(request, clash)
                     continue
             elif accepted or request.seen != ts:
                 self._tell_again(request, accepted)
@@ -289,19 +294,19 @@ class Committer:
                 earlier.update(each.writes)
         if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
             return
-        if request.encode is not None:
-            latest = self._latest
-            request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in writes])
+        latest = self._latest
+        before = [earlier[key] if key in earlier else latest(key) for key in writes]
+        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before)
 
-    def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
+    def _conflict(self, request: Request, clash: Clash) -> ConflictError:
         self.conflicts += 1
         keyspace, key = self._catalog.describe(clash[0])
-        return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
+        return ConflictError(keyspace, key, request.seen, clash[1], read=clash[0] not in request.writes)
 
-    def _clash(self, request: Request, since: int, accepted: list[Request]) -> Clash | None:
+    def _clash(self, request: Request, accepted: list[Request]) -> Clash | None:
         """A clash of what was read with later commits, or of anything with an earlier member of the group."""
         writes, reads = request.writes, request.reads
-        if reads is not None and (clash := self._validator.read_clash(reads, since)) is not None:
+        if reads is not None and (clash := self._validator.read_clash(reads, request.seen)) is not None:
             return clash
         ranges = reads.compiled() if reads is not None else None
         for earlier in accepted:

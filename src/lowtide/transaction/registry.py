@@ -151,13 +151,12 @@ class Registry:
     def release(self, token: int) -> Expired | None:
         """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
         may run in a destructor."""
-        if self.serializable:
+        if self.serializable or self.partial:
             self.serializable.pop(token, None)
-        if self.partial:
             self.partial.discard(token)
         self.details.pop(token, None)
-        self.live.pop(token, None)
-        return self.expired.pop(token, None) if self.expired else None
+        # Only one that has left ``live`` already can have been expired.
+        return self.expired.pop(token, None) if self.live.pop(token, None) is None else None
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:
         """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.

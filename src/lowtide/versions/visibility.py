@@ -98,6 +98,8 @@ class Reader:
 
     def get_many(self, full_keys: Collection[bytes], ts: int) -> list[bytes | None]:
         """The values of many keys at ``ts``, with one look into the base for all that is not in memory."""
+        if len(full_keys) == 1:
+            return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
         found: dict[bytes, bytes | None] = {}
         missing: list[bytes] = []
