@@ -3,13 +3,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.peers
 
 .PHONY: help demo test bench lint clean setup
 
 help:
 	@echo "make demo   set up, then show the store at work"
 	@echo "make test   set up, then run every test, the type checker and the linter"
-	@echo "make bench  set up, then measure Lowtide beside sqlite3 and py-lmdb"
+	@echo "make bench  set up, then measure Lowtide, beside its peers and by itself (half an hour)"
 	@echo "make clean  remove what the above created"
 
 setup: $(STAMP)
@@ -21,13 +22,22 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,test,demo,bench]'
 	@touch $@
 
+# What only the comparison needs. A peer that cannot be installed here is left out of it.
+$(PEERS): $(STAMP)
+	@echo "Installing the peers ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
+	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy; do \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
+	  done
+	@touch $@
+
 demo: setup
 	@$(BIN)/python -m demo
 
 test: setup
 	@$(BIN)/python -m pytest -n 2
 
-bench: setup
+bench: $(PEERS)
 	@$(BIN)/python -m bench
 
 lint: setup
