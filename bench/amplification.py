@@ -2,9 +2,9 @@
 
 Counted are the bytes of all writing system calls, by the kernel for each process (``wchar`` in /proc/self/io, children
 included), and those that Lowtide copies into its mapped log, by its own seam for the disk. The count goes from a loaded
-store at rest to one that was closed: what a store puts off, checkpoints above all, is included. That a disk writes whole
-blocks, and the journal of the file system, come on top for every store. The kernel's own count of what goes to the disk
-(``write_bytes``) would have them, but it counts the whole of a large folio for any byte that is changed in it.
+store at rest to one that was closed: what a store puts off, checkpoints above all, is included. That a disk writes
+whole blocks, and the journal of the file system, come on top for every store. The kernel's own count of what goes to
+the disk (``write_bytes``) would have them, but it counts the whole of a large folio for any byte changed in it.
 """
 
 from __future__ import annotations

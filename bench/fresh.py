@@ -22,8 +22,8 @@ class StepFailed(Exception):
 
 
 def in_fresh_process(step: Callable[..., Data], *, killed: bool = False, **arguments: Any) -> Data:
-    """What ``step(**arguments)`` answers in a new process, which with ``killed`` dies by SIGKILL right after it, without
-    closing anything."""
+    """What ``step(**arguments)`` answers in a new process, which with ``killed`` dies by SIGKILL right after it,
+    without closing anything."""
     order = json.dumps([step.__module__, step.__qualname__, arguments, killed])
     done = subprocess.run([sys.executable, "-m", __name__], input=order, stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode != (-signal.SIGKILL if killed else 0) or not done.stdout:

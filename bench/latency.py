@@ -246,7 +246,8 @@ class Latency:
             "collected",
         )
         every = ", ".join(f"{number:,} {name} commits" for name, number in data["every"].items())
-        note = f"One thread; a checkpoint is due after {every}. {data['keys']:,} keys, values of {data['value_bytes']} bytes."
+        size = f"{data['keys']:,} keys, values of {data['value_bytes']} bytes."
+        note = f"One thread; a checkpoint is due after {every}. {size}"
         return [Grid("Latency of a commit, all rounds together", headings, rows, note)]
 
     def findings(self, data: Data) -> list[Finding]:

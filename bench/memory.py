@@ -193,7 +193,7 @@ class Memory:
         return measure(plan, QUICK if plan.quick else FULL)
 
     def grids(self, data: Data) -> list[Grid]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 line.state,
                 f"{max(0.0, line.own):,.0f}",
@@ -206,8 +206,8 @@ class Memory:
         ]
         headings = ("state", "own bytes per key", "per version", "mapped per key", "versions in memory", "in history")
         note = (
-            f"{data['keys']:,} keys; a key and its value are {data['payload_bytes']} bytes. Mapped pages can be taken back "
-            "by the system; own memory without versions is what the allocator keeps for the next ones."
+            f"{data['keys']:,} keys; a key and its value are {data['payload_bytes']} bytes. Mapped pages can be taken "
+            "back by the system; own memory without versions is what the allocator keeps for the next ones."
         )
         return [Grid("Resident memory beyond that of an empty store", headings, rows, note)]
 

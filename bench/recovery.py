@@ -134,7 +134,7 @@ class Recovery:
         return measure(plan, QUICK if plan.quick else FULL)
 
     def grids(self, data: Data) -> list[Grid]:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 f"{line.kind}, {line.size:g} MB",
                 f"{line.commits:,}",
@@ -164,7 +164,7 @@ class Recovery:
             bend = reference.rate / largest.rate
             found.append(
                 Finding(
-                    f"{kind}: linear, a byte of the longest log costs at most {MOST_BEND}x one of {reference.size:g} MB",
+                    f"{kind}: linear, a byte of the longest costs at most {MOST_BEND}x one of {reference.size:g} MB",
                     f"{bend:.2f}x",
                     bend <= MOST_BEND,
                 )
