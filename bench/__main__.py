@@ -16,7 +16,7 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import amplification, bank, compare, growth, latency, machine, memory, recovery, ycsb
+from bench import amplification, bank, compare, growth, latency, long_reader, machine, memory, recovery, ycsb
 from bench.peers import PEERS
 from bench.publish import RESULTS, publish
 from bench.report import make_console, show, write_document
@@ -26,6 +26,7 @@ SECTIONS: tuple[Section, ...] = (
     compare.SECTION,
     ycsb.SECTION,
     bank.SECTION,
+    long_reader.SECTION,
     latency.SECTION,
     recovery.SECTION,
     amplification.SECTION,

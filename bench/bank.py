@@ -136,8 +136,8 @@ class Bank:
                 f"Transfers per second, {data['threads']} threads, fsynced, medians",
                 ("hot accounts", *stores),
                 rates,
-                f"Two accounts are written in a transaction; {rounds_note(data)} Every store has {data['money']:,} in {data['accounts']:,} accounts, "
-                "before and after.",
+                f"Two accounts are written in a transaction; {rounds_note(data)} "
+                f"Every store has {data['money']:,} in {data['accounts']:,} accounts, before and after.",
             ),
             Grid(
                 "Attempts that were refused and made again",

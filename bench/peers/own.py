@@ -80,6 +80,8 @@ class LowtideSession:
 class LowtidePeer:
     """Synced is durability "full". Unsynced is "relaxed": it survives the process, and syncs 20 times a second."""
 
+    _isolation = "snapshot"
+
     def __init__(self, directory: Path, durability: Durability, isolation: str = "snapshot") -> None:
         self._isolation = isolation
         self._store = lowtide.open(directory, durability="full" if durability == "synced" else "relaxed")
