@@ -59,9 +59,19 @@ class HeldStore(Protocol):
 
 
 class HeldLowtide:
-    def __init__(self, directory: Path, holder: Holder, collector: Collector) -> None:
+    def __init__(self, directory: Path, holder: Holder, collector: Collector, checkpoint_bytes: int) -> None:
         self._resources = ExitStack()
-        self._store = self._resources.enter_context(lowtide.open(directory, durability="relaxed", collector=collector))
+        self._store = self._resources.enter_context(
+            lowtide.open(
+                directory,
+                durability="relaxed",
+                collector=collector,
+                snapshot_warn_age=86400.0,  # the reader is old on purpose
+                snapshot_critical_age=86400.0,
+                checkpoint_bytes=checkpoint_bytes,
+                segment_bytes=checkpoint_bytes // 4,  # as at the defaults
+            )
+        )
         self._holder = holder
         self._held_at = 0
 
@@ -222,5 +232,7 @@ def installed_peers() -> list[str]:
     return [name for name in PEERS if name != "rocksdict" or importlib.util.find_spec("rocksdict") is not None]
 
 
-def open_held(directory: Path, store: str, holder: Holder, collector: Collector) -> HeldStore:
-    return HeldLowtide(directory, holder, collector) if store == "lowtide" else PEERS[store](directory)
+def open_held(directory: Path, store: str, holder: Holder, collector: Collector, checkpoint_bytes: int) -> HeldStore:
+    if store == "lowtide":
+        return HeldLowtide(directory, holder, collector, checkpoint_bytes)
+    return PEERS[store](directory)

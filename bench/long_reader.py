@@ -35,6 +35,7 @@ class Scale:
     every: int  # updates in a portion
     disk_bytes: int = 3_000_000_000
     seconds: float = 60.0  # of one store's updates
+    checkpoint_bytes: int = 64 << 20
 
     def __post_init__(self) -> None:
         if self.updates < 4 * self.every:
@@ -42,14 +43,14 @@ class Scale:
 
 
 FULL = Scale(2_000_000, 100_000, 100_000)
-QUICK = Scale(100_000, 10_000, 12_500, disk_bytes=300_000_000, seconds=4.0)
+QUICK = Scale(100_000, 5_000, 12_500, disk_bytes=300_000_000, seconds=3.0, checkpoint_bytes=2 << 20)
 
 
-def setups(holder: Holder) -> list[Setup]:
+def setups(holder: Holder, checkpoint_bytes: int) -> list[Setup]:
     return [
-        Setup(WITH, holder),
-        Setup(WITHOUT, "nobody"),
-        Setup(WATERMARK, holder, collector="watermark"),
+        Setup(WITH, holder, checkpoint_bytes=checkpoint_bytes),
+        Setup(WITHOUT, "nobody", checkpoint_bytes=checkpoint_bytes),
+        Setup(WATERMARK, holder, collector="watermark", checkpoint_bytes=checkpoint_bytes),
         *(Setup(f"{name} with a reader", "snapshot", name) for name in installed_peers()),
     ]
 
@@ -58,7 +59,7 @@ def measure(plan: Plan, scale: Scale, holder: Holder) -> Data:
     """Let the stores take turns until each has had its updates, or its fill; who begins changes each time."""
     with ExitStack() as stack:
         variants = []
-        for number, setup in enumerate(setups(holder)):
+        for number, setup in enumerate(setups(holder, scale.checkpoint_bytes)):
             plan.step(f"loading: {setup.title}", 0.0)
             variants.append(stack.enter_context(Variant(plan.place / f"store-{number}", setup, scale.keys)))
         series: Series = {variant.setup.title: [] for variant in variants}

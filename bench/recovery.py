@@ -64,7 +64,7 @@ def open_left(directory: str) -> Data:
     started = perf_counter()
     store = lowtide.open(directory)
     seconds = perf_counter() - started
-    answer = {"seconds": seconds, "resident_bytes": machine.resident_bytes(), "last_commit": store.stats().last_commit}
+    answer = {"seconds": seconds, "resident_bytes": machine.resident_bytes(), "replayed": store.stats().last_commit}
     store.close()
     return answer
 
@@ -87,8 +87,8 @@ def measure(plan: Plan, scale: Scale) -> Data:
             shutil.copytree(origin, copy, ignore=lambda folder, names: [n for n in names if _is_socket(folder, n)])
             opened = in_fresh_process(open_left, directory=str(copy))
             shutil.rmtree(copy)
-            if opened["last_commit"] != left[kind, size]["commits"]:
-                raise SystemExit(f"{left[kind, size]['commits']} commits were made, {opened['last_commit']} are found")
+            if opened["replayed"] != left[kind, size]["commits"]:
+                raise SystemExit(f"{left[kind, size]['commits']} commits were made, {opened['replayed']} are found")
             samples.append({"kind": kind, "size": size, "round": number} | left[kind, size] | opened)
     return {"keys": KEYS, "value_bytes": VALUE_BYTES, "samples": samples}
 

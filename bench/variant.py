@@ -57,6 +57,7 @@ class Setup:
     holder: Holder
     store: str = "lowtide"
     collector: Collector = "exact"
+    checkpoint_bytes: int = 64 << 20
 
 
 class Updater:
@@ -68,7 +69,7 @@ class Updater:
         self._latest = [0] * keys  # the serial number of the last update of each key
         self._serial = 0
         self._random = random.Random(1)
-        self._store = open_held(directory, setup.store, setup.holder, setup.collector)
+        self._store = open_held(directory, setup.store, setup.holder, setup.collector, setup.checkpoint_bytes)
         for start in range(0, keys, LOAD_LENGTH):
             self._store.commit([(key, _value(0)) for key in self._keys[start : start + LOAD_LENGTH]])
         self._store.settle()
@@ -130,7 +131,7 @@ class Variant:
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self.setup = setup
-        how = (setup.store, setup.collector, setup.holder)
+        how = (setup.store, setup.collector, setup.holder, str(setup.checkpoint_bytes))
         command = [sys.executable, "-m", __name__, str(directory), str(keys), *how]
         # A group of its own, so that stopping it also stops processes the store itself may start.
         self._process = subprocess.Popen(
@@ -191,8 +192,9 @@ def main() -> None:
     parser.add_argument("store")
     parser.add_argument("collector")
     parser.add_argument("holder")
+    parser.add_argument("checkpoint_bytes", type=int)
     options = parser.parse_args()
-    setup = Setup("", options.holder, options.store, options.collector)
+    setup = Setup("", options.holder, options.store, options.collector, options.checkpoint_bytes)
     updater = Updater(options.directory, setup, options.keys)
     _say(0)
     for line in sys.stdin:
