@@ -18,6 +18,7 @@ from typing import Any
 from bench.compare import rounds_note
 from bench.documents import Pair
 from bench.drawing import label, make_figure, save
+from bench.figures import colour
 from bench.peers import LOAD_LENGTH, LowtidePeer, Need, Peer, Session, adapter
 from bench.report import shortened
 from bench.section import Data, Finding, Grid, Plan
@@ -31,6 +32,7 @@ THREADS = 4
 TRANSFERS = 512
 NEEDS: frozenset[Need] = frozenset({"threads"})
 LEVELS = {"lowtide SNAPSHOT": "snapshot", "lowtide SERIALIZABLE": "serializable"}
+LEVEL_STYLES = {"lowtide SNAPSHOT": {"color": "C0"}, "lowtide SERIALIZABLE": {"color": "navy"}}
 
 PAIRS: list[Pair] = [(b"account-%04d" % number, b"%d" % MONEY) for number in range(ACCOUNTS)]
 
@@ -155,16 +157,19 @@ class Bank:
     def plot(self, data: Data, directory: Path) -> list[tuple[str, Path]]:
         figure, (left, right) = make_figure(columns=2)
         for name in data["totals"]:
-            style = "-" if name in LEVELS else "--"
-            left.plot(HOT, [_rate(data, name, hot) for hot in HOT], style, marker="o", markersize=3, label=name)
+            style: dict[str, Any] = {"marker": "o", "markersize": 3, "label": name}
+            style |= LEVEL_STYLES[name] if name in LEVELS else {"linestyle": "--", "color": colour(name)}
+            left.plot(HOT, [_rate(data, name, hot) for hot in HOT], **style)
             if any(_refused(data, name, hot) for hot in HOT):
-                share = [_refused(data, name, hot) * 100 for hot in HOT]
-                right.plot(HOT, share, style, marker="o", markersize=3, label=name)
+                right.plot(HOT, [_refused(data, name, hot) * 100 for hot in HOT], **style)
         for axes in (left, right):
             axes.set_xscale("log")
+            axes.set_xticks(HOT, [f"{hot:,}" for hot in HOT])
+            axes.minorticks_off()
             axes.invert_xaxis()
             axes.set_ylim(bottom=0)
-            axes.legend(frameon=False, fontsize="x-small")
+        lines, names = left.get_legend_handles_labels()
+        figure.legend(lines, names, frameon=False, fontsize="x-small", loc="outside right center")
         label(left, "Transfers per second", "hot accounts")
         label(right, "Attempts that were refused, %", "hot accounts")
         return [("Transfers between hot accounts, four threads, fsynced", save(figure, directory, "bank"))]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from bench.documents import Dataset
 from bench.drawing import label, make_figure, save
-from bench.figures import BASE, Figure, Figures, Summary
+from bench.figures import BASE, Figure, Figures, Summary, colour
 from bench.peers import adapter
 from bench.report import shortened, times
 from bench.section import Data, Finding, Grid, Plan
@@ -167,6 +167,7 @@ class Compare:
                     [y for y, _ in known],
                     linestyle="none",
                     marker="oDsv^P*X"[at % 8],
+                    color=colour(peer),
                     alpha=0.85,
                     label=peer,
                 )

@@ -20,7 +20,7 @@ from typing import Literal
 from bench.compare import rounds_note
 from bench.documents import Dataset, change, decode, decode_all, encode, make_document
 from bench.drawing import label, make_figure, save
-from bench.figures import BASE, Figure, Figures
+from bench.figures import BASE, Figure, Figures, colour
 from bench.peers import Need, Session, adapter
 from bench.report import shortened, times
 from bench.section import Data, Finding, Grid, Plan
@@ -206,7 +206,7 @@ class Ycsb:
             for at, peer in enumerate(peers):
                 rates = [figures.rate(f"{mix.name}/{threads}", peer) for mix in MIXES]
                 places = [x + at * width for x in range(len(MIXES))]
-                axes.bar(places, [0 if r is None else r.middle for r in rates], width, label=peer)
+                axes.bar(places, [0 if r is None else r.middle for r in rates], width, color=colour(peer), label=peer)
             axes.set_yscale("log")
             axes.set_xticks([x + 0.4 - width / 2 for x in range(len(MIXES))], [mix.title[0] for mix in MIXES])
             label(axes, f"{threads} thread{'s' * (threads > 1)}", "YCSB workload", "operations per second")

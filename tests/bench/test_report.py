@@ -5,39 +5,44 @@ from __future__ import annotations
 import doctest
 import importlib
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from bench.__main__ import SECTIONS, chosen_sections, is_whole, parse
-from bench.publish import BEGIN, END, README, RESULTS, draw, figures_of_readme, publish
-from bench.report import read_documents
+from bench.publish import BEGIN, END, README, RESULTS, Plots, draw, figures_of_readme
+from bench.report import read_documents, report_markdown
 
-LONGEST_PLOT = 100_000  # bytes
+LONGEST = 100_000  # bytes
+
+
+DOCUMENTS = read_documents(RESULTS, SECTIONS)
 
 
 @pytest.fixture(scope="module")
-def again(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report, made once more from a copy of the raw figures."""
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Plots]:
+    """The plots once more, and where they are."""
     place = tmp_path_factory.mktemp("results")
-    for file in RESULTS.glob("*.json"):
-        shutil.copy(file, place)
-    publish(place, SECTIONS)
-    return place
+    return place, draw(place, SECTIONS, DOCUMENTS)
 
 
-def test_the_report_is_made_of_the_raw_figures_beside_it(again: Path) -> None:
-    assert (RESULTS / "README.md").read_text() == (again / "README.md").read_text()
-    names = {file.name for file in again.iterdir()}
-    assert {file.name for file in RESULTS.iterdir()} == names
-    assert all((RESULTS / name).stat().st_size < LONGEST_PLOT for name in names if name.endswith(".svg"))
+def test_the_report_is_made_of_the_raw_figures_beside_it(drawn: tuple[Path, Plots]) -> None:
+    place, plots = drawn
+    assert (RESULTS / "README.md").read_text() == report_markdown(SECTIONS, DOCUMENTS, plots)
+    figures = {f"{name}.json" for name in DOCUMENTS}
+    assert {file.name for file in RESULTS.iterdir()} == {file.name for file in place.iterdir()} | figures | {
+        "README.md"
+    }
 
 
-def test_the_readme_shows_the_figures_of_the_report(tmp_path: Path) -> None:
+def test_no_plot_is_long(drawn: tuple[Path, Plots]) -> None:
+    for place in (RESULTS, drawn[0]):
+        assert {file.name: file.stat().st_size for file in place.glob("*.svg") if file.stat().st_size > LONGEST} == {}
+
+
+def test_the_readme_shows_the_figures_of_the_report(drawn: tuple[Path, Plots]) -> None:
     shown = README.read_text().partition(BEGIN)[2].partition(END)[0]
-    documents = read_documents(RESULTS, SECTIONS)
-    assert shown.strip() == figures_of_readme(SECTIONS, documents, draw(tmp_path, SECTIONS, documents))
+    assert shown.strip() == figures_of_readme(SECTIONS, DOCUMENTS, drawn[1])
 
 
 def test_every_section_has_its_own_name_and_its_figures_are_kept_with_their_circumstances() -> None:
@@ -50,15 +55,14 @@ def test_every_section_has_its_own_name_and_its_figures_are_kept_with_their_circ
         assert wanted <= document["machine"].keys()
 
 
-def test_a_missed_target_is_in_the_report_with_its_reason(tmp_path: Path) -> None:
+def test_a_missed_target_is_in_the_report_with_its_reason() -> None:
     section = next(section for section in SECTIONS if section.name == "compare")
     document = json.loads((RESULTS / "compare.json").read_text())
     rows = document["data"]["figures"]["rows"]
     for row in rows:
         if row[0] == "rmw":
             row[3] = 1.0 if row[1] == "lowtide" else 2.0
-    (tmp_path / "compare.json").write_text(json.dumps(document))
-    text = publish(tmp_path, SECTIONS).read_text()
+    text = report_markdown(SECTIONS, {"compare": document}, {})
     missed = [found for found in section.findings(document["data"]) if not found.met and "fsynced:" in found.target]
     assert len(missed) == 2
     for found in missed:
