@@ -23,7 +23,7 @@ from lowtide.versions.layers import Layer, RowCache, VersionStore
 _LARGEST_CACHED = 512
 """Rows that are larger are not kept in the cache, so that its size is bounded by their number."""
 
-_FIRST_CHUNK = 100
+_FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
 
 
