@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
 
-from lowtide.errors import CorruptionError, TransientError, UsageError
+from lowtide.errors import CorruptionError, DiskFull, StoreFailed, TransientError, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.watch import Watch
+from lowtide.log.disk import is_full
 from lowtide.metrics import render
 from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.parts import Parts
@@ -369,3 +370,6 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
         raise UsageError(
             f"cannot open a store in {directory}: {error.strerror}; it must be a writable directory"
         ) from error
+    except OSError as error:
+        kind = DiskFull if is_full(error) else StoreFailed
+        raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error

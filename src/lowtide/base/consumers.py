@@ -30,7 +30,7 @@ _decode = msgspec.msgpack.Decoder(ConsumerRow).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ConsumerTable:
     """The table; every method works inside the caller's LMDB transaction."""
 

@@ -59,7 +59,7 @@ def new_id() -> bytes:
     return secrets.token_bytes(8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PinTable:
     """The table; every method works inside the caller's LMDB transaction."""
 

@@ -47,7 +47,7 @@ from lowtide.recovery.cases import Verdict, judge
 logger = logging.getLogger("lowtide")
 
 FORMAT = 2
-"""Format 1 has no pins and no consumers; it is brought to this one when it is opened."""
+"""Format 1 has no pins, no consumers and another kind of index; it is brought to this one when it is opened."""
 
 MANIFEST = "store.json"
 LOCK = "lock"
@@ -111,6 +111,8 @@ def open_files(path: Path, options: Options) -> Opened:
     base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     loan = loan_of(base)
     try:
+        if written_by == 1:
+            base.write(lambda txn: base.history.rebuild_index(base.env, txn))
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)
@@ -262,6 +264,7 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
     if not frames:
         return 0
     upto = verdict.last_ts
+    base.history_below = max(base.history_below, upto)  # before the commit that makes it true, see there
     horizon = make_horizon("exact", (), upto)
     changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
     apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))

@@ -157,6 +157,6 @@ def read_tables(data: Path) -> Iterator[Tables]:
 def _open_table(env: lmdb.Environment, name: str) -> Any:
     dupes = name == "history-index"
     try:
-        return env.open_db(name.encode(), create=False, dupsort=dupes, dupfixed=dupes)
+        return env.open_db(name.encode(), create=False, dupsort=dupes)
     except lmdb.NotFoundError:
         return None
