@@ -101,8 +101,8 @@ MUTANTS = [
         "parts.py",
         (
             (
-                "                self.log.mark()\n                self.checkpointer.run()\n",
-                "                self.log.last_ts\n",
+                "                self.log.mark()  # point: close.checkpoint\n                self.checkpointer.run()\n",
+                "                self.log.last_ts  # point: close.checkpoint\n",
             ),
         ),
         ("tests/crash/test_log_damage.py::test_after_a_clean_close_damage_to_a_commit_costs_nothing",),
