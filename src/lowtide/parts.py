@@ -86,6 +86,7 @@ class Parts:
             options.before_images,
             catalog,
             self._after_commit,
+            lambda: self.collector.look_at_chains(),
         )
         self._checkpoint_versions = options.checkpoint_versions
         self._look_at = 0
@@ -114,6 +115,7 @@ class Parts:
             self.registry.oldest_writer,
             self.maintenance.wake,
         )
+        self.registry.abandoned = self.collector.dropped
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
         if self.syncer is not None:
@@ -360,7 +362,7 @@ class Parts:
         """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
             if self.log.failure is None and not self.base.closed:
-                self.log.mark()
+                self.log.mark()  # point: close.checkpoint
                 self.checkpointer.run()
         except (Error, OSError) as error:
             logger.warning("closed without a last checkpoint, the log has everything: %s", error)
@@ -368,7 +370,7 @@ class Parts:
     def _refuse_everything(self, reason: str) -> None:
         self.engine.closed = reason
         self.committer.closed = UsageError(reason)
-        self.versions.close(reason)
+        self.versions.close(reason)  # point: close.versions
 
     def abandon(self) -> None:
         """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""
