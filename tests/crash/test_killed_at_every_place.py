@@ -17,7 +17,7 @@ from tests.crash.lives import Life, NotingDisk, certain_from, notes_in
 from tests.support.attack import FULL, some
 from tests.support.schedule import POINTS
 
-QUICK_LINES = 30
+QUICK_LINES = 24
 VISITS = 2
 """Of a point that is passed often, the first visit and the last are taken, unless all are."""
 
