@@ -360,7 +360,7 @@ class Parts:
         """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
             if self.log.failure is None and not self.base.closed:
-                self.log.mark()
+                self.log.mark()  # point: close.checkpoint
                 self.checkpointer.run()
         except (Error, OSError) as error:
             logger.warning("closed without a last checkpoint, the log has everything: %s", error)
@@ -368,7 +368,7 @@ class Parts:
     def _refuse_everything(self, reason: str) -> None:
         self.engine.closed = reason
         self.committer.closed = UsageError(reason)
-        self.versions.close(reason)
+        self.versions.close(reason)  # point: close.versions
 
     def abandon(self) -> None:
         """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""

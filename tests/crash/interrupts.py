@@ -21,7 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import lowtide
-from tests.support.schedule import POINTS
+from tests.support.points import POINTS
 
 assert lowtide.__file__ is not None
 _PACKAGE = str(Path(lowtide.__file__).parent)

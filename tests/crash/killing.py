@@ -23,7 +23,7 @@ from typing import Any
 import lowtide
 from tests.crash.lives import Life, NotingDisk
 from tests.crash.stores import child, lines_of
-from tests.support.schedule import POINTS
+from tests.support.points import POINTS
 
 assert lowtide.__file__ is not None
 _PACKAGE = str(Path(lowtide.__file__).parent)

@@ -15,7 +15,7 @@ import pytest
 from tests.crash.killing import Kills, kills
 from tests.crash.lives import Life, NotingDisk, certain_from, notes_in
 from tests.support.attack import FULL, some
-from tests.support.schedule import POINTS
+from tests.support.points import POINTS
 
 QUICK_LINES = 24
 VISITS = 2

@@ -79,21 +79,21 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if not self._queue and not self._lock.locked():
-                with self._lock:
+            if not self._queue and not self._lock.locked():  # point: commit.enter
+                with self._lock:  # point: commit.lock
                     self._leader = get_ident()
                     try:
                         self._commit_alone(request)
                     finally:
                         self._leader = 0
             else:
-                self._queue.append(request)
+                self._queue.append(request)  # point: commit.queue
             if not request.done:
                 self._wait(request)
         except BaseException:
             self._withdraw(request)
             raise
-        if self._queue:
+        if self._queue:  # point: commit.pass
             self._pass_on()
         if self.callbacks.due:
             self.callbacks.run()
@@ -105,7 +105,7 @@ class Committer:
         """Until a request of the queue is done: lead, or wait for whoever leads."""
         while not request.done:
             if not self._lock.locked():
-                with self._lock:
+                with self._lock:  # point: commit.lead
                     self._leader = get_ident()
                     try:
                         self._lead()
@@ -118,9 +118,9 @@ class Committer:
             elif request.gate is None:
                 gate = threading.Lock()
                 gate.acquire()
-                request.gate = gate
+                request.gate = gate  # point: commit.gate
             else:
-                request.gate.acquire()
+                request.gate.acquire()  # point: commit.wait
 
     def _withdraw(self, request: Request) -> None:
         """After an interrupt: a request that no leader has taken is taken back, and whoever waits for it to lead is
@@ -162,7 +162,7 @@ class Committer:
         try:
             while queue:
                 # Into the group before out of the queue: an interrupt in between must not lose it.
-                group.append(queue[0])
+                group.append(queue[0])  # point: commit.take
                 queue.popleft()
             self._commit(group)
         except BaseException:
@@ -187,9 +187,9 @@ class Committer:
                 self._log.append(request.ts, request.payload, request.durably)  # point: commit.log
                 self._publish(accepted)  # point: commit.publish
             elif accepted:
-                durably = any(request.durably for request in accepted)
+                durably = any(request.durably for request in accepted)  # point: commit.log
                 self._log.append_group(accepted[0].ts, [request.payload for request in accepted], durably)
-                self._publish(accepted)
+                self._publish(accepted)  # point: commit.publish
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
@@ -358,7 +358,7 @@ class Committer:
         try:
             if self._registry.live:
                 horizon = self._horizon()
-                pruned = partial(prune, horizon=horizon)
+                pruned = partial(prune, horizon=horizon)  # point: collect.judge
                 unseen_after = horizon.unseen_after
                 self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
             else:
@@ -378,7 +378,7 @@ class Committer:
         horizon = self._horizon()
         held = self._versions.active.held
         keys = list(islice(reversed(held) if newest else held, budget))
-        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))
+        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))  # point: collect.prune
         self.collected += dropped
         return dropped
 

@@ -114,7 +114,7 @@ class Registry:
             if tracks_reads:
                 self.serializable[token] = ts
             live[token] = ts  # point: begin.drawn
-            if self.published == ts:
+            if self.published == ts:  # point: begin.registered
                 break
         self.details[token] = details
         return token, ts
@@ -156,7 +156,7 @@ class Registry:
             self.partial.discard(token)
         self.details.pop(token, None)
         # Only one that has left ``live`` already can have been expired.
-        return self.expired.pop(token, None) if self.live.pop(token, None) is None else None
+        return self.expired.pop(token, None) if self.live.pop(token, None) is None else None  # point: release.live
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:
         """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.

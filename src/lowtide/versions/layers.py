@@ -212,17 +212,17 @@ class VersionStore:
         # No call between these: an interrupt comes before all of them or after. One layer as both would be checkpointed
         # with what is committed to it later.
         self.frozen, self.frozen_upto = self.active, upto
-        self.active = fresh
+        self.active = fresh  # point: freeze.active
         if not self._closed:
-            self.view = (self.active, self.frozen, self.view[2])
+            self.view = (self.active, self.frozen, self.view[2])  # point: freeze.view
         return self.frozen
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         self.boundary = self.frozen_upto
         if not self._closed:
-            self.view = (self.active, None, {})
-        self.frozen = None
+            self.view = (self.active, None, {})  # point: drop.view
+        self.frozen = None  # point: drop.frozen
 
     def close(self, reason: str) -> None:
         """Let every further read fail with ``reason``, also one that would need neither LMDB nor a new snapshot."""
