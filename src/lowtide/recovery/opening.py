@@ -260,15 +260,16 @@ def _header_of(path: Path) -> Header | None:
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
     """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
-    frames = [(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary]
-    if not frames:
+    replayed = sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
+    if not replayed:
         return 0
     upto = verdict.last_ts
     base.history_below = max(base.history_below, upto)  # before the commit that makes it true, see there
     horizon = make_horizon("exact", (), upto)
-    changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
+    commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
+    changes = changes_of(commits, horizon)
     apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))
-    return len(frames)
+    return replayed
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
