@@ -19,7 +19,7 @@ from tests.soak.owner import same
 from tests.soak.telling import Broken, repeat, tell, watch_for_the_end
 from tests.soak.world import Seen, look
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 _AT_ONCE = 300
 """Commits that a consumer takes before it acknowledges them: while others commit, a feed has no end."""
 
