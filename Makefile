@@ -3,14 +3,18 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.peers
 
-.PHONY: help demo test bench lint clean setup
+.PHONY: help demo test bench mutants soak attack lint clean setup
 
 help:
-	@echo "make demo   set up, then show the store at work"
-	@echo "make test   set up, then run every test, the type checker and the linter"
-	@echo "make bench  set up, then measure Lowtide beside sqlite3 and py-lmdb"
-	@echo "make clean  remove what the above created"
+	@echo "make demo    set up, then show the store at work"
+	@echo "make test    set up, then run every test, the type checker and the linter"
+	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (half an hour)"
+	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
+	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
+	@echo "make attack  set up, then every crash state, kill and error, not a sample of them; about half an hour"
+	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
 
@@ -21,14 +25,32 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,test,demo,bench]'
 	@touch $@
 
+# What only the comparison needs. A peer that cannot be installed here is left out of it.
+$(PEERS): $(STAMP)
+	@echo "Installing the peers ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
+	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy; do \
+	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
+	  done
+	@touch $@
+
 demo: setup
 	@$(BIN)/python -m demo
 
 test: setup
 	@$(BIN)/python -m pytest -n 2
 
-bench: setup
+mutants: setup
+	@$(BIN)/python -m tests.mutants
+
+bench: $(PEERS)
 	@$(BIN)/python -m bench
+
+soak: setup
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+
+attack: setup
+	@LOWTIDE_ATTACK=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/crash
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -1,1 +1,1 @@
-"""Measurements of Lowtide beside sqlite3 and py-lmdb; see ``python -m bench --help``."""
+"""Measurements of Lowtide, beside its peers and by itself; see ``python -m bench --help``."""

@@ -1,107 +1,103 @@
 """``python -m bench.long_reader``: what one idle reader costs while everything it can see is overwritten.
 
-The same updates run on a store with a reader that was opened before the first of them, and on one without. The reader
-is a snapshot of the process that writes or, with ``--holder pin``, a pin for other processes. The two take turns, a
-portion of updates each, so that what disturbs the machine disturbs both.
+The same updates run on a store with a reader that was opened before the first of them, and on one without; on one with
+the reader and a collector that keeps all that is younger than its oldest snapshot; and on the peers, with a reader
+each. The reader is a snapshot of the process that writes or, with ``--holder pin``, a pin for other processes. All take
+turns, a portion of updates each, so that what disturbs the machine disturbs all. A store that has used up its disk or
+its time ends there: the growth is then plain.
 """
 
+from __future__ import annotations
+
 import argparse
-import json
-import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
-
-from bench import machine
-from bench.report import make_console, make_table, shortened, verdict
+from bench.drawing import label, make_figure, save
+from bench.held import Holder, installed_peers
+from bench.section import Data, Finding, Grid, Plan
 from bench.variant import PAYLOAD_BYTES, Sample, Setup, Variant
 
 MIB = 1 << 20
-WITH, WITHOUT, WATERMARK = "reader", "no reader", "watermark"
+WITH, WITHOUT, WATERMARK = "reader", "no reader", "reader, watermark collector"
+LEAST_THROUGHPUT: dict[Holder, float] = {"snapshot": 0.9, "pin": 0.7}
 
 Series = dict[str, list[Sample]]
 
 
 @dataclass(frozen=True)
-class Finding:
-    """A target and what was measured for it."""
+class Scale:
+    updates: int
+    keys: int
+    every: int  # updates in a portion
+    disk_bytes: int = 3_000_000_000
+    seconds: float = 60.0  # of one store's updates
+    checkpoint_bytes: int = 64 << 20
 
-    target: str
-    measured: str
-    met: bool
-
-
-def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench.long_reader", description=__doc__)
-    parser.add_argument(
-        "--updates",
-        type=int,
-        default=2_000_000,
-        help="updates of each store; fewer than a million see few checkpoints (default %(default)s)",
-    )
-    parser.add_argument("--keys", type=int, default=100_000, help="keys in each store (default %(default)s)")
-    parser.add_argument("--every", type=int, default=100_000, help="updates in a portion (default %(default)s)")
-    parser.add_argument(
-        "--collector",
-        choices=("exact", "watermark"),
-        default="exact",
-        help="watermark: also run a store with the reader that keeps all versions younger than its oldest snapshot",
-    )
-    parser.add_argument(
-        "--holder", choices=("snapshot", "pin"), default="snapshot", help="what the reader is (default %(default)s)"
-    )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all samples and the circumstances here")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the samples (needs matplotlib)")
-    parser.add_argument(
-        "--directory", type=Path, help="where to put the stores, on a disk (default: the system's temporary directory)"
-    )
-    options = parser.parse_args(arguments)
-    if options.updates < 4 * options.every:
-        parser.error("--updates must be at least four portions: the quarters of the run are compared")
-    return options
+    def __post_init__(self) -> None:
+        if self.updates < 4 * self.every:
+            raise ValueError("there must be at least four portions of updates: the quarters of the run are compared")
 
 
-def run(variants: Sequence[Variant], updates: int, every: int, console: Console) -> Series:
-    """Let the stores take turns until each has had its updates; who begins changes each time."""
-    series: Series = {variant.setup.title: [] for variant in variants}
-    portions = updates // every
-    # No refresh thread: it would compete with the store that is being measured.
-    progress = Progress(
-        TextColumn("{task.description:<28}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=console,
-        auto_refresh=False,
-        transient=True,
-    )
-    with progress:
-        task = progress.add_task("", total=portions * len(variants))
+FULL = Scale(2_000_000, 100_000, 100_000)
+QUICK = Scale(100_000, 5_000, 12_500, disk_bytes=300_000_000, seconds=3.0, checkpoint_bytes=2 << 20)
+
+
+def setups(holder: Holder, checkpoint_bytes: int) -> list[Setup]:
+    return [
+        Setup(WITH, holder, checkpoint_bytes=checkpoint_bytes),
+        Setup(WITHOUT, "nobody", checkpoint_bytes=checkpoint_bytes),
+        Setup(WATERMARK, holder, collector="watermark", checkpoint_bytes=checkpoint_bytes),
+        *(Setup(f"{name} with a reader", "snapshot", name) for name in installed_peers()),
+    ]
+
+
+def measure(plan: Plan, scale: Scale, holder: Holder) -> Data:
+    """Let the stores take turns until each has had its updates, or its fill; who begins changes each time."""
+    with ExitStack() as stack:
+        variants = []
+        for number, setup in enumerate(setups(holder, scale.checkpoint_bytes)):
+            plan.step(f"loading: {setup.title}", 0.0)
+            variants.append(stack.enter_context(Variant(plan.place / f"store-{number}", setup, scale.keys)))
+        series: Series = {variant.setup.title: [] for variant in variants}
+        stopped: dict[str, str] = {}
+        portions = scale.updates // scale.every
         for portion in range(portions):
             shift = portion % len(variants)
             for variant in (*variants[shift:], *variants[:shift]):
-                progress.update(task, description=variant.setup.title)
-                progress.refresh()
-                series[variant.setup.title].append(variant.update(every))
-                progress.advance(task)
-    return series
+                title = variant.setup.title
+                if title not in stopped:
+                    plan.step(title, portion / portions)
+                    series[title].append(variant.update(scale.every))
+                    if reason := _exhausted(series[title], scale):
+                        stopped[title] = reason
+        for variant in variants:
+            plan.step(f"checking: {variant.setup.title}", 1.0)
+            if wrong := variant.wrong_values():
+                raise SystemExit(f"{variant.setup.title}: {wrong} values are not what they have to be")
+    return {
+        "settings": asdict(scale) | {"holder": holder},
+        "samples": {title: [asdict(sample) for sample in samples] for title, samples in series.items()},
+        "stopped": stopped,
+    }
 
 
-def check_values(variants: Sequence[Variant]) -> None:
-    for variant in variants:
-        wrong = variant.wrong_values()
-        if wrong:
-            raise SystemExit(f"{variant.setup.title}: {wrong} values are not what they have to be")
+def _exhausted(samples: Sequence[Sample], scale: Scale) -> str:
+    if samples[-1].disk_bytes > scale.disk_bytes:
+        return f"{scale.disk_bytes / 1e9:g} GB of disk"
+    if sum(sample.seconds for sample in samples) > scale.seconds:
+        return f"{scale.seconds:g} s"
+    return ""
 
 
-# -- findings ---------------------------------------------------------------------------------------------------------
+def series_of(data: Data) -> Series:
+    return {title: [Sample(**sample) for sample in samples] for title, samples in data["samples"].items()}
+
+
+# -- what follows from the samples ------------------------------------------------------------------------------------
 
 
 def quarter(samples: Sequence[Sample], number: int) -> Sequence[Sample]:
@@ -120,8 +116,12 @@ def peak_drift(samples: Sequence[Sample], measure: Callable[[Sample], int]) -> f
 
 
 def throughput_ratio(series: Series, title: str) -> float:
-    """Relative to the store without the reader, portion by portion, and the median of that."""
-    return median(one.rate / other.rate for one, other in zip(series[title], series[WITHOUT], strict=True))
+    """Relative to the store without the reader: updates in the time of all portions that both had.
+
+    Not portion by portion: a checkpoint that falls into one and not into the other would decide it.
+    """
+    pairs = list(zip(series[title], series[WITHOUT], strict=False))
+    return sum(other.seconds for _, other in pairs) / sum(one.seconds for one, _ in pairs)
 
 
 def peak_disk_ratio(series: Series, title: str) -> float:
@@ -129,7 +129,7 @@ def peak_disk_ratio(series: Series, title: str) -> float:
     return max(s.disk_bytes for s in series[title]) / max(s.disk_bytes for s in series[WITHOUT])
 
 
-def findings(series: Series, keys: int, holder: str) -> list[Finding]:
+def findings(series: Series, keys: int, holder: Holder) -> list[Finding]:
     samples = series[WITH]
     # A version stays in memory for an update that no checkpoint covers yet, so the log must be able to account for it.
     fullest = max(samples, key=lambda s: s.versions * PAYLOAD_BYTES / max(s.log_bytes, 1))
@@ -137,17 +137,17 @@ def findings(series: Series, keys: int, holder: str) -> list[Finding]:
     history = max(s.history for s in samples)
     disk = peak_disk_ratio(series, WITH)
     throughput = throughput_ratio(series, WITH)
-    least = 0.7 if holder == "pin" else 0.8
+    least = LEAST_THROUGHPUT[holder]
     slowdown = rate_drift(samples)
     memory_drift = peak_drift(samples, lambda s: s.resident_bytes)
     disk_drift = peak_drift(samples, lambda s: s.disk_bytes)
     return [
         Finding(
             "versions in memory: no more than the log not yet checkpointed accounts for",
-            f"{shortened(fullest.versions)} versions, {share:.0%} of {fullest.log_bytes / MIB:.0f} MiB",
+            f"{fullest.versions:,} versions, {share:.0%} of {fullest.log_bytes / MIB:.0f} MiB",
             share <= 1,
         ),
-        Finding("history: at most one row per key", f"{shortened(history)} rows, {keys:,} keys", history <= keys),
+        Finding("history: at most one row per key", f"{history:,} rows, {keys:,} keys", history <= keys),
         Finding("disk: at most 2.5x without the reader", f"{disk:.2f}x", disk <= 2.5),
         Finding(f"throughput: at least {least}x without the reader", f"{throughput:.2f}x", throughput >= least),
         Finding("throughput, last quarter: at least 0.8x the second", f"{slowdown:.2f}x", slowdown >= 0.8),
@@ -156,100 +156,123 @@ def findings(series: Series, keys: int, holder: str) -> list[Finding]:
     ]
 
 
-# -- presentation -----------------------------------------------------------------------------------------------------
+# -- the section ------------------------------------------------------------------------------------------------------
 
 
-def samples_table(series: Series, rows: int = 10) -> Table:
-    """Some of the samples, at even distances and with the last."""
-    headings = ("updates/s", "versions", "history", "log MiB", "memory MiB", "disk MiB")
-    table = make_table("Over time", ["store"], ["updates", *headings])
-    count = len(series[WITH])
-    step = max(1, count // rows)
-    for at in range(count - 1, -1, -step)[::-1]:
-        row = [samples[at] for samples in series.values()]
-        table.add_row(
-            "\n".join(series),
-            "\n".join(f"{s.updates:,}" for s in row),
-            "\n".join(shortened(s.rate) for s in row),
-            "\n".join(shortened(s.versions) for s in row),
-            "\n".join(shortened(s.history) for s in row),
-            "\n".join(f"{s.log_bytes / MIB:.0f}" for s in row),
-            "\n".join(f"{s.resident_bytes / MIB:.0f}" for s in row),
-            "\n".join(f"{s.disk_bytes / MIB:.0f}" for s in row),
-            end_section=True,
+class LongReader:
+    name = "long_reader"
+    title = "One idle reader, while everything it sees is overwritten"
+
+    def __init__(self, holder: Holder = "snapshot", scale: Scale | None = None) -> None:
+        self._holder = holder
+        self._scale = scale
+
+    def run(self, plan: Plan) -> Data:
+        return measure(plan, self._scale or (QUICK if plan.quick else FULL), self._holder)
+
+    def grids(self, data: Data) -> list[Grid]:
+        return [_ends(data), _course(data)]
+
+    def findings(self, data: Data) -> list[Finding]:
+        settings = data["settings"]
+        return findings(series_of(data), settings["keys"], settings["holder"])
+
+    def plot(self, data: Data, directory: Path) -> list[tuple[str, Path]]:
+        panels: tuple[tuple[str, Callable[[Sample], float]], ...] = (
+            ("updates per second, thousands", lambda s: s.rate / 1e3),
+            ("versions in memory, thousands", lambda s: s.versions / 1e3),
+            ("resident memory, MiB", lambda s: s.resident_bytes / MIB),
+            ("disk, MiB", lambda s: s.disk_bytes / MIB),
         )
-    return table
+        figure, grid = make_figure(2, 2)
+        for axes, (title, measured) in zip(grid, panels, strict=True):
+            for name, samples in series_of(data).items():
+                style = "-" if name in (WITH, WITHOUT, WATERMARK) else "--"
+                axes.plot([s.updates / 1e6 for s in samples], [measured(s) for s in samples], style, label=name)
+            axes.set_ylim(bottom=0)
+            label(axes, title, "updates, millions")
+        grid[0].legend(frameon=False, fontsize="x-small")
+        caption = "An idle reader beside updates: Lowtide, with its two collectors, and the peers."
+        return [(caption, save(figure, directory, self.name))]
 
 
-def findings_table(found: Sequence[Finding]) -> Table:
-    table = make_table("Targets, with the reader", ["target"], ["measured", ""])
-    for finding in found:
-        table.add_row(finding.target, finding.measured, verdict(finding.met))
-    return table
-
-
-def plot(series: Series, file: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    panels: tuple[tuple[str, Callable[[Sample], float]], ...] = (
-        ("updates per second, thousands", lambda s: s.rate / 1e3),
-        ("versions in memory, thousands", lambda s: s.versions / 1e3),
-        ("resident memory, MiB", lambda s: s.resident_bytes / MIB),
-        ("disk, MiB", lambda s: s.disk_bytes / MIB),
+def _ends(data: Data) -> Grid:
+    """Each store at the end of its run."""
+    series = series_of(data)
+    rows: list[tuple[str, ...]] = []
+    for title, samples in series.items():
+        last = samples[-1]
+        rows.append(
+            (
+                title,
+                f"{last.updates:,}",
+                f"{last.updates / sum(s.seconds for s in samples) / 1e3:.0f}k",
+                f"{samples[0].rate / 1e3:.0f}k -> {last.rate / 1e3:.0f}k",
+                f"{samples[0].disk_bytes / MIB:,.0f} -> {last.disk_bytes / MIB:,.0f}",
+                f"{max(s.resident_bytes for s in samples) / MIB:,.0f}",
+                f"{last.versions + last.history:,}" if last.log_bytes else "–",
+                data["stopped"].get(title, ""),
+            )
+        )
+    headings = (
+        "store",
+        "updates",
+        "updates/s",
+        "first -> last",
+        "disk MiB",
+        "memory MiB",
+        "versions kept",
+        "stopped at",
     )
-    figure, grid = plt.subplots(2, 2, figsize=(10, 6), sharex=True, layout="constrained")
-    for axes, (title, measure) in zip(grid.flat, panels, strict=True):
-        for label, samples in series.items():
-            axes.plot([s.updates / 1e6 for s in samples], [measure(s) for s in samples], label=label)
-        axes.set_title(title, loc="left", fontsize="medium")
-        axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-    for axes in grid[-1]:
-        axes.set_xlabel("updates, millions")
-    grid.flat[0].legend(frameon=False)
-    figure.savefig(file, dpi=150)
+    settings = data["settings"]
+    note = (
+        f"Updates of {settings['keys']:,} keys in transactions of 100, unsynced; the reader is a {settings['holder']}."
+    )
+    return Grid("One idle reader", headings, rows, note)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    options = parse(arguments)
-    console = make_console()
-    setups = [Setup(WITH, options.holder), Setup(WITHOUT, "nobody")]
-    if options.collector == "watermark":
-        setups.append(Setup(WATERMARK, options.holder, collector="watermark"))
-    with ExitStack() as stack:
-        place = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lowtide-bench-", dir=options.directory)))
-        try:
-            machine.require_disk(place)
-        except machine.MemoryFilesystem as error:
-            console.print(str(error), style="red")
-            return 2
-        circumstances = machine.describe(place)
-        variants = [
-            stack.enter_context(Variant(place / f"store-{number}", setup, options.keys))
-            for number, setup in enumerate(setups)
+def _course(data: Data, rows: int = 10) -> Grid:
+    """Some of the samples of Lowtide's stores, at even distances and with the last."""
+    found: list[tuple[str, ...]] = []
+    for title, samples in series_of(data).items():
+        if title not in (WITH, WITHOUT, WATERMARK):
+            continue
+        step = max(1, len(samples) // rows)
+        found += [
+            (
+                title,
+                f"{s.updates:,}",
+                f"{s.rate / 1e3:.0f}k",
+                f"{s.versions:,}",
+                f"{s.history:,}",
+                *(f"{size / MIB:.0f}" for size in (s.log_bytes, s.resident_bytes, s.disk_bytes)),
+            )
+            for s in samples[::-1][::step][::-1]
         ]
-        series = run(variants, options.updates, options.every, console)
-        check_values(variants)
-    found = findings(series, options.keys, options.holder)
-    console.print(samples_table(series))
-    console.print(findings_table(found))
-    if WATERMARK in series:
-        console.print(
-            f"The watermark collector with the same reader: {throughput_ratio(series, WATERMARK):.2f}x the throughput, "
-            f"{peak_disk_ratio(series, WATERMARK):.2f}x the disk, {shortened(series[WATERMARK][-1].versions)} versions."
-        )
-    if options.json:
-        document = {
-            "machine": circumstances,
-            "settings": {name: getattr(options, name) for name in ("updates", "keys", "every", "holder")},
-            "samples": {title: [asdict(sample) for sample in samples] for title, samples in series.items()},
-            "targets": [asdict(finding) for finding in found],
-        }
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
-    if options.plot:
-        plot(series, options.plot)
-    return 0
+    headings = ("store", "updates", "updates/s", "versions", "history", "log MiB", "memory MiB", "disk MiB")
+    return Grid("Over time", headings, found)
+
+
+SECTION = LongReader()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    from bench import alone
+
+    parser = argparse.ArgumentParser(prog="python -m bench.long_reader", description=__doc__, add_help=False)
+    parser.add_argument("--holder", choices=("snapshot", "pin"), default="snapshot")
+    parser.add_argument("--updates", type=int, help="of each store; fewer than a million see few checkpoints")
+    parser.add_argument("--keys", type=int, default=FULL.keys)
+    parser.add_argument("--every", type=int, default=FULL.every, help="updates in a portion")
+    options, rest = parser.parse_known_args(arguments)
+    scale = None
+    if options.updates:
+        try:
+            scale = replace(FULL, updates=options.updates, keys=options.keys, every=options.every)
+        except ValueError as error:
+            parser.error(str(error))
+    alone.run(LongReader(options.holder, scale), rest)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

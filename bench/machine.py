@@ -10,6 +10,8 @@ from pathlib import Path
 import lmdb
 import msgspec
 
+from bench import peers
+
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs"}
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
@@ -96,4 +98,5 @@ def describe(directory: Path) -> dict[str, object]:
         "py-lmdb": _version_of("lmdb"),
         "lmdb": ".".join(str(part) for part in lmdb.version()),
         "msgspec": msgspec.__version__,
+        "peers": peers.versions(),
     }

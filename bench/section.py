@@ -6,7 +6,7 @@ plots and findings are made from those alone. So a report can be made again, and
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,6 +25,14 @@ class Plan:
     """A rough answer: all sections together take less than three minutes."""
     step: Callable[[str, float], None]
     """Tell the progress bar what goes on, and which share of this section is done."""
+    only: frozenset[str] = frozenset()
+    """Names of workloads, in a section that has several; empty for all of them."""
+    peers: frozenset[str] = frozenset()
+    """Names of stores, in a section that compares them; empty for all that are installed."""
+    rounds: int | None = None
+    seconds: float | None = None
+    documents: int | None = None
+    """Each in the place of a section's own number, where it has such a one."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +42,7 @@ class Grid:
     title: str
     headings: tuple[str, ...]
     """The first names what stands in a row; the others are numbers."""
-    rows: list[tuple[str, ...]]
+    rows: Sequence[tuple[str, ...]]
     note: str = ""
 
 

@@ -11,25 +11,22 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import IO, Literal, TypeVar
+from typing import IO, TypeVar
 
 import msgspec
 
-import lowtide
 from bench import machine
 from bench.documents import Pair, make_key
-from bench.peers import LOAD_LENGTH
+from bench.held import Collector, Holder, open_held
 
 Answer = TypeVar("Answer")
-Collector = Literal["exact", "watermark"]
-Holder = Literal["snapshot", "pin", "nobody"]
 
+LOAD_LENGTH = 10_000
 VALUE_BYTES = 150
 TRANSACTION_UPDATES = 100
 PAYLOAD_BYTES = len(make_key(0)) + VALUE_BYTES  # the least that one update adds to the log
@@ -58,12 +55,13 @@ class Setup:
 
     title: str
     holder: Holder
+    store: str = "lowtide"
     collector: Collector = "exact"
+    checkpoint_bytes: int = 64 << 20
 
 
 class Updater:
-    """A store, the updates made to it, and perhaps a snapshot or a pin that has been there since before the first of
-    them."""
+    """A store, the updates made to it, and perhaps a reader that has been there since before the first of them."""
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self._directory = directory
@@ -71,33 +69,24 @@ class Updater:
         self._latest = [0] * keys  # the serial number of the last update of each key
         self._serial = 0
         self._random = random.Random(1)
-        self._resources = ExitStack()
-        self._store = self._resources.enter_context(
-            lowtide.open(directory, durability="relaxed", collector=setup.collector)
-        )
+        self._store = open_held(directory, setup.store, setup.holder, setup.collector, setup.checkpoint_bytes)
         for start in range(0, keys, LOAD_LENGTH):
-            with self._store.transaction() as transaction:
-                documents = transaction.keyspace("documents")
-                for key in self._keys[start : start + LOAD_LENGTH]:
-                    documents.put(key, _value(0))
-        self._store.checkpoint()
+            self._store.commit([(key, _value(0)) for key in self._keys[start : start + LOAD_LENGTH]])
+        self._store.settle()
         self._held = setup.holder != "nobody"
-        if setup.holder == "snapshot":
-            self._reader = self._resources.enter_context(self._store.snapshot())
-            self._pinned_at = self._reader.ts
-        elif setup.holder == "pin":
-            self._pinned_at = self._store.pin("bench", ttl=86400).ts
+        if self._held:
+            self._store.hold()
 
     def update(self, count: int) -> Sample:
         numbers = self._random.choices(range(len(self._keys)), k=count)
-        keys, store, serial = self._keys, self._store, self._serial
+        keys, commit, serial = self._keys, self._store.commit, self._serial
         started = perf_counter()
         for start in range(0, count, TRANSACTION_UPDATES):
-            with store.transaction() as transaction:
-                put = transaction.keyspace("documents").put
-                for number in numbers[start : start + TRANSACTION_UPDATES]:
-                    serial += 1
-                    put(keys[number], _value(serial))
+            pairs = []
+            for number in numbers[start : start + TRANSACTION_UPDATES]:
+                serial += 1
+                pairs.append((keys[number], _value(serial)))
+            commit(pairs)
         seconds = perf_counter() - started
         for number in numbers:
             self._serial += 1
@@ -105,37 +94,33 @@ class Updater:
         return self._sample(count, seconds)
 
     def _sample(self, count: int, seconds: float) -> Sample:
-        stats = self._store.stats()
+        inside = self._store.inside()
         return Sample(
             updates=self._serial,
             seconds=seconds,
             rate=count / seconds if seconds else 0.0,
-            versions=stats.versions,
-            version_bytes=stats.version_bytes,
-            history=stats.history,
-            log_bytes=stats.log_bytes,
+            versions=inside.versions,
+            version_bytes=inside.version_bytes,
+            history=inside.history,
+            log_bytes=inside.log_bytes,
             resident_bytes=machine.resident_bytes(),
             disk_bytes=machine.disk_bytes(self._directory),
         )
 
     def wrong_values(self) -> int:
         """How many keys differ from what the store, and the reader, have to show."""
-        with self._store.snapshot() as now:
-            wrong = _differences(now.keyspace("documents").scan(), self._keys, self._latest)
-        if self._held:
-            with self._store.snapshot(at=self._pinned_at) as then:
-                wrong += _differences(then.keyspace("documents").scan(), self._keys, [0] * len(self._keys))
-        return wrong
+        wrong = _differences(self._store.then(), self._keys, [0] * len(self._keys)) if self._held else 0
+        return wrong + _differences(self._store.now(), self._keys, self._latest)
 
     def close(self) -> None:
-        self._resources.close()
+        self._store.close()
 
 
 def _value(serial: int) -> bytes:
     return b"%016d" % serial + _FILLER
 
 
-def _differences(found: Iterator[Pair], keys: list[bytes], serials: list[int]) -> int:
+def _differences(found: Iterable[Pair], keys: list[bytes], serials: list[int]) -> int:
     pairs = dict(found)
     missing = sum(pairs.pop(key, None) != _value(serial) for key, serial in zip(keys, serials, strict=True))
     return missing + len(pairs)
@@ -146,7 +131,8 @@ class Variant:
 
     def __init__(self, directory: Path, setup: Setup, keys: int) -> None:
         self.setup = setup
-        command = [sys.executable, "-m", __name__, str(directory), str(keys), setup.collector, setup.holder]
+        how = (setup.store, setup.collector, setup.holder, str(setup.checkpoint_bytes))
+        command = [sys.executable, "-m", __name__, str(directory), str(keys), *how]
         # A group of its own, so that stopping it also stops processes the store itself may start.
         self._process = subprocess.Popen(
             command,
@@ -203,10 +189,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.variant", description=__doc__)
     parser.add_argument("directory", type=Path)
     parser.add_argument("keys", type=int)
+    parser.add_argument("store")
     parser.add_argument("collector")
     parser.add_argument("holder")
+    parser.add_argument("checkpoint_bytes", type=int)
     options = parser.parse_args()
-    updater = Updater(options.directory, Setup("", options.holder, options.collector), options.keys)
+    setup = Setup("", options.holder, options.store, options.collector, options.checkpoint_bytes)
+    updater = Updater(options.directory, setup, options.keys)
     _say(0)
     for line in sys.stdin:
         order, *arguments = line.split()

@@ -1,26 +1,16 @@
-"""The work that is measured, and the timing of it.
+"""The work that all stores are compared by. A workload is a step that threads repeat until their time is up."""
 
-A workload is a step that threads repeat until their time is up. The step holds the loop over single operations, so
-what the harness adds to each of them is one list lookup and one method call, for every store the same.
-"""
-
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import cycle
-from time import perf_counter
+from itertools import islice
 
 from bench.documents import Dataset, change, decode, decode_all, gather_all
-from bench.peers import Durability, Peer, Session
+from bench.peers import Durability, Need, Peer, Session
+from bench.timing import Worker, rate, run_together
 
 GETS_PER_TRANSACTION = 10
 RANGE_LENGTH = 100
 BATCH_LENGTH = 10_000
-
-_WARM_UP = 0.25  # as a share of the measured time
-_START_SECONDS = 120.0
 
 # Runs operations on the documents with these numbers; returns how many operations that were.
 Step = Callable[[Dataset, Session, Sequence[int]], int]
@@ -61,7 +51,25 @@ class Workload:
 
     @property
     def writes(self) -> bool:
-        return self.modifies or self.name.startswith("batch")
+        return self.modifies or self.puts
+
+    @property
+    def puts(self) -> bool:
+        return any(role.step is put_batch for role in self.roles)
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What a store must be able to do, beyond single documents from one thread."""
+        needs: set[Need] = set()
+        if self.durability == "unsynced":
+            needs.add("unsynced")
+        if any(role.step in (read_range, scan, scan_into_list) for role in self.roles):
+            needs.add("order")
+        if sum(role.threads for role in self.roles) > 1:
+            needs.add("threads")
+        if self.puts:
+            needs.add("batches")
+        return frozenset(needs)
 
 
 # -- steps ------------------------------------------------------------------------------------------------------------
@@ -152,71 +160,25 @@ def ascending_batches(dataset: Dataset, seed: int) -> list[Sequence[int]]:
 # -- timing -----------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Thread:
-    """What one thread has done."""
-
-    operations: int
-    warm_up: int
-    started: float
-    ended: float
-
-
-def _repeat(
-    step: Callable[[Sequence[int]], int], portions: Sequence[Sequence[int]], seconds: float
-) -> tuple[int, float, float]:
-    """Repeat the step until the seconds are over; return the operations, the first moment and the last."""
-    operations = 0
-    started = perf_counter()
-    deadline = started + seconds
-    for portion in cycle(portions):
-        operations += step(portion)
-        now = perf_counter()
-        if now >= deadline:
-            break
-    return operations, started, now
-
-
 def measure(workload: Workload, peer: Peer, dataset: Dataset, seconds: float, seed: int) -> Sample:
     """Run the workload on one store for the given time, after a warm-up that is not counted."""
-    barrier = threading.Barrier(sum(role.threads for role in workload.roles))
 
-    def run(role: Role, thread_seed: int) -> _Thread:
-        portions = role.portions(dataset, thread_seed)
-        with closing(peer.session()) as session:
+    def worker(role: Role, thread_seed: int) -> Worker:
+        def prepare(session: Session) -> tuple[Callable[[Sequence[int]], int], list[Sequence[int]]]:
+            return lambda numbers: role.step(dataset, session, numbers), role.portions(dataset, thread_seed)
 
-            def step(numbers: Sequence[int]) -> int:
-                return role.step(dataset, session, numbers)
+        return prepare
 
-            try:
-                # From the far end: what the warm-up brings into caches is not what the timed part asks for first.
-                warm_up, _, _ = _repeat(step, portions[::-1], seconds * _WARM_UP)
-                barrier.wait(_START_SECONDS)
-            except BaseException:
-                barrier.abort()
-                raise
-            operations, started, ended = _repeat(step, portions, seconds)
-        return _Thread(operations, warm_up, started, ended)
-
-    with ThreadPoolExecutor(barrier.parties) as pool:
-        running = [
-            [pool.submit(run, role, seed * 64 + at * 16 + number) for number in range(role.threads)]
-            for at, role in enumerate(workload.roles)
-        ]
-        done = [[future.result() for future in futures] for futures in running]
-    rates = [_rate(threads) for threads in done]
-    modified = sum(
-        thread.operations + thread.warm_up
-        for role, threads in zip(workload.roles, done, strict=True)
-        if role.modifies
-        for thread in threads
-    )
+    workers = [
+        worker(role, seed * 64 + at * 16 + number)
+        for at, role in enumerate(workload.roles)
+        for number in range(role.threads)
+    ]
+    waiting = iter(run_together(peer, workers, seconds))
+    done = [(role, list(islice(waiting, role.threads))) for role in workload.roles]
+    rates = [rate(threads) for _, threads in done]
+    modified = sum(thread.operations + thread.warm_up for role, threads in done if role.modifies for thread in threads)
     return Sample(rates[0], rates[1] if len(rates) > 1 else None, modified)
-
-
-def _rate(threads: Sequence[_Thread]) -> float:
-    seconds = max(thread.ended for thread in threads) - min(thread.started for thread in threads)
-    return sum(thread.operations for thread in threads) / seconds
 
 
 # -- the list ---------------------------------------------------------------------------------------------------------
@@ -255,8 +217,8 @@ WORKLOADS: tuple[Workload, ...] = (
     Workload("rmw-unsynced-4", "read-modify-write, unsynced, 4 threads", "unsynced", (_modifiers(_UNSYNCED, 4),)),
     Workload(
         "readers-writer",
-        "4 readers beside 1 fsyncing writer: reads (writes)",
+        "4 readers, fast path, beside 1 fsyncing writer: reads (writes)",
         "synced",
-        (Role(read_each, _BESIDE_A_WRITER, 4), _modifiers(_SYNCED, 1)),
+        (Role(read_each_directly, _BESIDE_A_WRITER, 4), _modifiers(_SYNCED, 1)),
     ),
 )

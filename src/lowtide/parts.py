@@ -86,6 +86,7 @@ class Parts:
             options.before_images,
             catalog,
             self._after_commit,
+            lambda: self.collector.look_at_chains(),
         )
         self._checkpoint_versions = options.checkpoint_versions
         self._look_at = 0
@@ -114,6 +115,7 @@ class Parts:
             self.registry.oldest_writer,
             self.maintenance.wake,
         )
+        self.registry.abandoned = self.collector.dropped
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
         if self.syncer is not None:

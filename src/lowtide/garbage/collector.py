@@ -92,8 +92,12 @@ class Collector:
         self._everywhere = True
         self._want(True)
 
+    def look_at_chains(self) -> None:
+        """Have the background look at the chains: one for which they keep something has ended."""
+        self._want(True)
+
     def dropped(self, ts: int) -> None:
-        """As ``released``, in a destructor: it takes no lock and leaves everything to the background."""
+        """As ``released``, in a destructor or a begin: it takes no lock and leaves everything to the background."""
         self._want(self._note(ts) or bool(self._versions.active.held))
 
     def _note(self, ts: int) -> bool:

@@ -20,6 +20,7 @@ from zlib import crc32
 import msgspec
 
 from lowtide.errors import CorruptionError
+from lowtide.messages import UNDECODABLE
 
 MAGIC = b"LtC1"
 _HEAD = Struct("<4sI")
@@ -75,6 +76,14 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True):
     before: Before | None = None
 
 
+_LAST_PREFIX = b"\xff\xff\xff\xfd"
+
+
+def is_prefix(prefix: bytes) -> bool:
+    """Whether this can be the prefix of a keyspace, and leaves room for another one's."""
+    return len(prefix) == len(_LAST_PREFIX) and prefix <= _LAST_PREFIX
+
+
 _ABSENT, _PRESENT = b"\x00", b"\x01"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
@@ -90,8 +99,14 @@ def encode_payload(time: float, writes: Writes, names: Names | None, before: Bef
 
 
 def decode_payload(frame: Frame) -> Commit:
-    """The commit in ``frame``."""
+    """The commit in ``frame``; an error of UNDECODABLE if it is none."""
     payload = _decode(frame.payload)
+    count = len(payload.writes)
+    for each in (payload.existed, payload.before):
+        if each is not None and len(each) != count:
+            raise msgspec.ValidationError(f"{count} keys, but what {len(each)} were before")
+    if payload.names is not None and not all(map(is_prefix, payload.names.values())):
+        raise msgspec.ValidationError("a keyspace has an impossible number")
     return Commit(frame.ts, payload.time, payload.writes, payload.names, payload.existed, payload.before)
 
 
@@ -99,7 +114,7 @@ def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
     """The commit in ``frame``, which was read from ``path``, at ``offset`` if the frame does not know."""
     try:
         return decode_payload(frame)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         where = frame.offset if offset is None else offset
         raise CorruptionError(path, f"the commit at offset {where} cannot be decoded: {error}") from error
 

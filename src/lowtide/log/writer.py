@@ -207,7 +207,9 @@ class LogWriter:
             if not isinstance(error, OSError):
                 raise
             if is_full(error):
-                raise DiskFull(f"no room for a log segment in {self._directory}; the commit changed nothing") from error
+                raise DiskFull(
+                    f"no room for a log segment in {self._directory}: {error}; the commit changed nothing"
+                ) from error
             self.failure = error
             raise failed(error) from error
         self._retire(old, closed)

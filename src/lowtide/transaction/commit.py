@@ -54,6 +54,7 @@ class Committer:
         keep_before: bool,
         catalog: Catalog,
         after_commit: Callable[[], None],
+        collect_later: Callable[[], None],
     ) -> None:
         self._log = log
         self._versions = versions
@@ -64,6 +65,7 @@ class Committer:
         self._keep_before = keep_before
         self._catalog = catalog
         self._after_commit = after_commit
+        self._collect_later = collect_later
         self._lock = threading.Lock()
         self._leader = 0
         """The thread that holds the lock, written by it under the lock; 0 in between."""
@@ -360,7 +362,13 @@ class Committer:
                 horizon = self._horizon()
                 pruned = partial(prune, horizon=horizon)  # point: collect.judge
                 unseen_after = horizon.unseen_after
+                held = self._versions.active.held
+                nothing_held = not held
                 self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
+                # A snapshot that ends looks at ``held`` after it has left ``live``; here it is the other way round. So
+                # one for which something was kept though it has ended is noticed by one of the two.
+                if nothing_held and held and not self._registry.has_all(horizon.live):
+                    self._collect_later()
             else:
                 self.collected += self._versions.keep_newest(keys)
         except Exception as error:

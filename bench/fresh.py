@@ -1,0 +1,44 @@
+"""A step of a measurement in a process of its own: the memory, caches and garbage of one step are not another's.
+
+The step is a function of a module that takes and answers plain data. It is named, not sent: the child imports it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from bench.section import Data
+
+
+class StepFailed(Exception):
+    """The child ended without an answer; what it said is on the standard error."""
+
+
+def in_fresh_process(step: Callable[..., Data], *, killed: bool = False, **arguments: Any) -> Data:
+    """What ``step(**arguments)`` answers in a new process, which with ``killed`` dies by SIGKILL right after it,
+    without closing anything."""
+    order = json.dumps([step.__module__, step.__qualname__, arguments, killed])
+    done = subprocess.run([sys.executable, "-m", __name__], input=order, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != (-signal.SIGKILL if killed else 0) or not done.stdout:
+        raise StepFailed(f"{step.__qualname__} of {step.__module__} ended with status {done.returncode}")
+    answer: Data = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def main() -> None:
+    module, name, arguments, killed = json.load(sys.stdin)
+    answer = getattr(importlib.import_module(module), name)(**arguments)
+    print(json.dumps(answer), flush=True)
+    if killed:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

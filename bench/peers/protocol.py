@@ -1,0 +1,82 @@
+"""What a workload asks of a store, and what an adapter says about its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from bench.documents import Pair
+
+Durability = Literal["synced", "unsynced"]
+"""Synced: a commit that returned survives a power loss. Unsynced: it survives the process, but not a power loss."""
+Need = Literal["unsynced", "order", "threads", "batches"]
+"""What a workload needs beyond single documents, from one thread, synced: see ``Adapter.cannot``."""
+Change = Callable[[bytes | None], bytes]
+ChangeSeveral = Callable[[list[bytes | None]], Sequence[bytes]]
+Consumer = Callable[[Iterable[Pair]], int]
+
+
+class Session(Protocol):
+    """One thread's way into a store. Each call is one transaction."""
+
+    def read(self, key: bytes) -> bytes | None:
+        """Get one value in a transaction of its own."""
+
+    def read_directly(self, key: bytes) -> bytes | None:
+        """Get one value by the shortest call the store has for it."""
+
+    def read_several(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """Get the values one by one in a single read-only transaction."""
+
+    def read_range(self, start: bytes, stop: bytes, count: int, consume: Consumer) -> int:
+        """Hand the pairs from ``start`` up to ``stop``, which are ``count``, to the consumer; return its answer."""
+
+    def read_from(self, start: bytes, count: int, consume: Consumer) -> int:
+        """Hand the first ``count`` pairs from ``start`` on, or as many as there are, to the consumer."""
+
+    def scan(self, consume: Consumer) -> int:
+        """Hand all pairs in the order of their keys to the consumer; return its answer."""
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Put one pair, whether the key is there or not, in a transaction of its own."""
+
+    def put_all(self, pairs: Iterable[Pair]) -> None:
+        """Put the pairs in a single transaction, in the order given."""
+
+    def modify(self, key: bytes, change: Change) -> None:
+        """Read the value of an existing key, change it and write it back, isolated from every other thread."""
+
+    def modify_several(self, keys: Sequence[bytes], change: ChangeSeveral) -> int:
+        """The same of several keys in a single transaction; return how many attempts ended in a conflict."""
+
+    def close(self) -> None: ...
+
+
+class Peer(Protocol):
+    """One open store, shared by the sessions of all threads."""
+
+    def session(self) -> Session: ...
+
+    def settle(self) -> None:
+        """Do the work the store has put off, so that none of it falls into the next store's measurement."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A store that is measured: how it is opened, and what has to be known to read its figures."""
+
+    open: Callable[[Path, Durability], Peer]
+    """Open the store in this directory, and make it if it is not there."""
+    settings: Mapping[Durability, str]
+    cannot: Mapping[Need, str] = field(default_factory=dict)
+    """What this store does not do, or not rightly, each with the reason. Such a line stays empty."""
+    slow: bool = False
+    """Takes part in fewer rounds, because it would make the run long and its ratios need no precision."""
+    load_length: int | None = None
+    """Pairs in one transaction of the first load, where the usual number is too many for it."""
+    remark: str = ""
+    """What a reader should know about how it was set up."""

@@ -1,0 +1,82 @@
+"""The open stores of one section: opened and loaded when first asked for, closed together."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import TypeVar
+
+from bench.documents import Pair, total_revisions
+from bench.peers import Adapter, Durability, Need, Peer, adapter, installed, open_loaded
+from bench.section import Data, Plan
+
+Answer = TypeVar("Answer")
+
+
+def chosen_peers(plan: Plan) -> tuple[str, ...]:
+    """Those that are installed, or of these the ones that were asked for."""
+    return tuple(name for name in installed() if not plan.peers or name in plan.peers)
+
+
+def unable(chosen: Adapter, needs: frozenset[Need]) -> str | None:
+    """Why the store cannot do it; None if it can."""
+    return "; ".join(chosen.cannot[need] for need in sorted(needs) if need in chosen.cannot) or None
+
+
+def describe(names: Sequence[str]) -> Data:
+    """What a report says about the stores beside their figures."""
+    found = {}
+    for name in names:
+        chosen = adapter(name)
+        found[name] = {
+            "settings": dict(chosen.settings),
+            "cannot": dict(chosen.cannot),
+            "slow": chosen.slow,
+            "remark": chosen.remark,
+        }
+    return found
+
+
+def slow_ones(names: Sequence[str]) -> list[str]:
+    return [name for name in names if adapter(name).slow]
+
+
+class Stores:
+    """By name and durability."""
+
+    def __init__(self, directory: Path, pairs: Sequence[Pair]) -> None:
+        self._directory = directory
+        self._pairs = pairs
+        self._open: dict[tuple[str, Durability], Peer] = {}
+
+    def load(self, name: str, durability: Durability) -> None:
+        if (name, durability) not in self._open:
+            self._open[name, durability] = open_loaded(name, self._directory, durability, self._pairs)
+
+    def get(self, name: str, durability: Durability) -> Peer:
+        return self._open[name, durability]
+
+    def close(self) -> None:
+        for peer in self._open.values():
+            peer.close()
+
+    def revisions(self, name: str, durability: Durability) -> int:
+        """The sum of all documents' revisions: a store that lost an update is found out by it."""
+        with closing(self._open[name, durability].session()) as session:
+            if "order" in adapter(name).cannot:
+                keys = (key for key, _ in self._pairs)
+                return total_revisions((key, session.read_directly(key) or b"") for key in keys)
+            return session.scan(total_revisions)
+
+
+def undisturbed(peer: Peer, work: Callable[[], Answer]) -> tuple[Answer, float]:
+    """Do the work, then bring the store to rest; return the answer, and the seconds that coming to rest took."""
+    # The garbage of one store is not to be collected in the time of the next.
+    gc.collect()
+    answer = work()
+    stopped = perf_counter()
+    peer.settle()
+    return answer, perf_counter() - stopped

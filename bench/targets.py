@@ -1,0 +1,163 @@
+"""What the comparison promises, and why a peer is ahead where it is.
+
+Ahead of every peer on every transactional line. Single reads are compared through the fast path: several stores have
+no other, or no transaction around it. Inside of a transaction py-lmdb, whose get is a call into C and nothing else, may
+lead by 1.25. Ranges and scans, which any cursor can do without a transaction's help, and bulk loads have targets
+against sqlite3 and py-lmdb alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from bench.figures import BASE, Figures, Summary, paired
+from bench.section import Finding
+from bench.workloads import WORKLOADS, Workload
+
+TRANSACTIONAL = frozenset({"fast-read", "ten-gets", "rmw", "rmw-4", "rmw-unsynced", "rmw-unsynced-4", "readers-writer"})
+_LEAD = 0.8  # 1 / 1.25
+
+FLOORS: dict[tuple[str, str], float] = {
+    ("point-read", "sqlite3"): 1.5,
+    ("point-read", "py-lmdb"): _LEAD,
+    ("ten-gets", "py-lmdb"): _LEAD,
+    ("range", "py-lmdb"): 0.8,
+    ("range", "sqlite3"): 1.0,
+    ("scan", "py-lmdb"): 0.8,
+    ("scan", "sqlite3"): 1.0,
+    ("scan-list", "py-lmdb"): 0.8,
+    ("scan-list", "sqlite3"): 1.0,
+    ("batch", "py-lmdb"): 0.8,
+    ("batch", "sqlite3"): 1.0,
+    ("batch-ascending", "py-lmdb"): 0.8,
+    ("batch-ascending", "sqlite3"): 1.0,
+    ("rmw", "sqlite3"): 1.2,
+    ("rmw-4", "sqlite3"): 1.8,
+    ("rmw-unsynced", "sqlite3"): 4.0,
+    ("rmw-unsynced", "py-lmdb"): 1.2,
+}
+"""Where the floor is not that of its line: Lowtide is at least so many times as fast as the peer."""
+
+_CURSOR = (
+    "its cursor steps in C; here a range merges the base with the versions in memory, and copies each chunk out of "
+    "LMDB before it shows it"
+)
+_CACHED = "its buckets are Python objects in its cache; nothing is read or copied"
+_EVERY_PUT = "every put here passes through Python to the buffer, the log and the versions in memory"
+
+# Why a peer is ahead: by workload and peer, or by workload alone.
+REASONS: dict[tuple[str, str], str] = {
+    ("point-read", ""): "its transaction and its get are calls into C; here they register a snapshot, in Python",
+    ("point-read", "rocksdict"): "it has no transactions: a get is one call into C, and begins and ends nothing",
+    ("fast-read", ""): "its get is one call into C; the fast path here is a few Python functions around one",
+    ("ten-gets", ""): "each of its gets is one call into C; here it looks for versions in memory first, in Python",
+    ("ten-gets", "ZODB"): _CACHED,
+    ("range", ""): _CURSOR,
+    ("range", "ZODB"): _CACHED,
+    ("scan", ""): _CURSOR,
+    ("scan", "ZODB"): _CACHED,
+    ("scan-list", ""): _CURSOR,
+    ("scan-list", "ZODB"): _CACHED,
+    ("batch", ""): _EVERY_PUT,
+    ("batch-ascending", ""): _EVERY_PUT,
+    (
+        "batch-ascending",
+        "py-lmdb",
+    ): f"putmulti is one call into C, and ascending keys fill its pages in order; {_EVERY_PUT}",
+    ("batch-ascending", "rocksdict"): f"it appends to its log and to a table in memory, both in C; {_EVERY_PUT}",
+    ("rmw", ""): "both wait for one sync of a short write; what is left is validation and versions, in Python here",
+    ("rmw-4", ""): "both put several commits into one sync; what is left is validation and versions, in Python here",
+    ("rmw-unsynced", ""): "with no disk to wait for, validation and versions in Python cost more than its work in C",
+    (
+        "rmw-unsynced-4",
+        "",
+    ): "Python's global lock lets one thread at a time into Lowtide's code; it works outside of it",
+    ("readers-writer", ""): "its reads are in C, outside of Python's global lock, which its writer rarely wants",
+}
+
+OWN_THREADS = ("rmw-unsynced-4", "rmw-unsynced")
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A line where a peer is faster."""
+
+    workload: Workload
+    peer: str
+    ratio: Summary
+    why: str
+
+
+def floor(workload: str, peer: str) -> float | None:
+    """What Lowtide's ratio to this peer is to be at least; None where nothing is promised."""
+    return FLOORS.get((workload, peer), 1.0 if workload in TRANSACTIONAL else None)
+
+
+def reason(workload: str, peer: str) -> str:
+    return REASONS.get((workload, peer)) or REASONS[workload, ""]
+
+
+def peers_ahead(figures: Figures) -> list[Ahead]:
+    """Every line on which the median of the ratios is below one."""
+    found = []
+    for workload in WORKLOADS:
+        for peer in figures.peers():
+            ratio = None if peer == BASE else figures.ratio(workload.name, peer)
+            if ratio is not None and ratio.middle < 1:
+                found.append(Ahead(workload, peer, ratio, reason(workload.name, peer)))
+    return found
+
+
+def _particular(figures: Figures, workload: Workload) -> list[Finding]:
+    found = []
+    for peer in figures.peers():
+        wanted, ratio = FLOORS.get((workload.name, peer)), figures.ratio(workload.name, peer)
+        if wanted is not None and ratio is not None:
+            met = ratio.middle >= wanted
+            why = "" if ratio.middle >= 1 and met else reason(workload.name, peer)
+            target = f"{workload.title}: at least {wanted:.1f}x {peer}"
+            found.append(Finding(target, f"{ratio.middle:.2f}x", met, why))
+    return found
+
+
+def _every_other(figures: Figures, workload: Workload) -> list[Finding]:
+    ratios = {
+        peer: ratio.middle
+        for peer in figures.peers()
+        if peer != BASE
+        and (workload.name, peer) not in FLOORS
+        and (ratio := figures.ratio(workload.name, peer)) is not None
+    }
+    if workload.name not in TRANSACTIONAL or not ratios:
+        return []
+    closest = min(ratios, key=lambda peer: ratios[peer])
+    behind = [peer for peer in ratios if ratios[peer] < 1]
+    others = "every other peer" if any(name == workload.name for name, _ in FLOORS) else "every peer"
+    return [
+        Finding(
+            f"{workload.title}: ahead of {others}",
+            f"{ratios[closest]:.2f}x {closest}, the closest",
+            not behind,
+            "; ".join(f"{peer}: {reason(workload.name, peer)}" for peer in behind),
+        )
+    ]
+
+
+def findings(figures: Figures) -> list[Finding]:
+    """Every target that was measured, with its outcome."""
+    found = []
+    for workload in WORKLOADS:
+        found += _particular(figures, workload)
+        found += _every_other(figures, workload)
+    four, one = (figures.of(name, BASE) for name in OWN_THREADS)
+    threads = paired(four, one)
+    if threads is not None:
+        found.append(
+            Finding(
+                "four unsynced threads: at least 1.0x one thread of Lowtide itself",
+                f"{threads.middle:.2f}x",
+                threads.middle >= 1,
+                "" if threads.middle >= 1 else "threads wait for a lock whose holder waits for Python's global lock",
+            )
+        )
+    return found

@@ -1,0 +1,41 @@
+"""What the tests of all sections do alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from bench.section import Data, Grid, Plan, Section
+
+
+def make_plan(place: Path) -> Plan:
+    return Plan(place, quick=True, step=check_step)
+
+
+def check_step(what: str, share: float) -> None:
+    assert what
+    assert 0 <= share <= 1
+
+
+def through_json(data: Data) -> Data:
+    """As a report has it that is made again later."""
+    again: Data = json.loads(json.dumps(data))
+    return again
+
+
+def check_shown(section: Section, data: Data, directory: Path) -> list[Grid]:
+    """The grids are rectangular, the findings are worded, the plots are drawn; all from the JSON alone."""
+    kept = through_json(data)
+    grids = section.grids(kept)
+    assert grids
+    for grid in grids:
+        assert grid.rows
+        assert {len(row) for row in grid.rows} == {len(grid.headings)}
+    findings = section.findings(kept)
+    assert findings
+    assert all(finding.target and finding.measured for finding in findings)
+    for caption, file in section.plot(kept, directory):
+        assert caption.endswith(".")
+        assert file.parent == directory
+        assert file.read_text().startswith("<?xml")
+    return grids
