@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: help demo test bench lint clean setup
+.PHONY: help demo test bench mutants soak attack lint clean setup
 
 help:
-	@echo "make demo   set up, then show the store at work"
-	@echo "make test   set up, then run every test, the type checker and the linter"
-	@echo "make bench  set up, then measure Lowtide, beside its peers and by itself (half an hour)"
-	@echo "make clean  remove what the above created"
+	@echo "make demo    set up, then show the store at work"
+	@echo "make test    set up, then run every test, the type checker and the linter"
+	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (half an hour)"
+	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
+	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
+	@echo "make attack  set up, then every crash state, kill and error, not a sample of them; about half an hour"
+	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
 
@@ -37,8 +40,17 @@ demo: setup
 test: setup
 	@$(BIN)/python -m pytest -n 2
 
+mutants: setup
+	@$(BIN)/python -m tests.mutants
+
 bench: $(PEERS)
 	@$(BIN)/python -m bench
+
+soak: setup
+	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+
+attack: setup
+	@LOWTIDE_ATTACK=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/crash
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

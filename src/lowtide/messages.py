@@ -5,7 +5,13 @@ from __future__ import annotations
 from struct import Struct
 from typing import Protocol
 
+import msgspec
+
 _LENGTH = Struct("<I")
+_PIECE = 1 << 16
+
+UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for bytes that are not what they should be."""
 
 
 class Stream(Protocol):
@@ -32,5 +38,10 @@ def receive(stream: Stream, limit: int | None = None) -> bytes | None:
     (length,) = _LENGTH.unpack(head)
     if limit is not None and length > limit:
         raise ValueError(f"a message of {length} bytes is too long; {limit} are allowed")
-    data = stream.read(length)
-    return data if data is not None and len(data) == length else None
+    data = stream.read(min(length, _PIECE)) or b""
+    while len(data) < length:  # piece by piece: nobody gets more memory than he sends bytes
+        more = stream.read(min(length - len(data), len(data))) if data else None
+        if not more:
+            return None
+        data += more
+    return data

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
@@ -13,6 +14,12 @@ from lowtide.log.disk import Disk, RealDisk
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
+
+_LARGEST = (1 << 63) - 1
+"""Of a number of bytes or rows: what the system can be asked for at all."""
+
+_LONGEST_WAIT = 1e9
+"""Seconds that a thread can be asked to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,20 +75,22 @@ class Options:
         _one_of("durability", self.durability, ("full", "relaxed"))
         _one_of("collector", self.collector, ("exact", "watermark"))
         _one_of("checkpointer", self.checkpointer, ("auto", "thread", "process"))
-        _at_least("sync_interval", self.sync_interval, 0.001)
-        _at_least("collect_threshold", self.collect_threshold, 1)
-        _at_least("checkpoint_bytes", self.checkpoint_bytes, 1)
-        _at_least("checkpoint_versions", self.checkpoint_versions, 1)
-        _at_least("segment_bytes", self.segment_bytes, 4 * KIB)
-        _at_least("cache_rows", self.cache_rows, 1)
-        _at_least("map_size", self.map_size, 128 * KIB)
-        _at_least("feed_bytes", self.feed_bytes, 0)
-        _at_least("consumer_bytes", self.consumer_bytes, 0)
+        _at_least("sync_interval", self.sync_interval, 0.001, _LONGEST_WAIT)
+        _whole("collect_threshold", self.collect_threshold, 1)
+        _whole("checkpoint_bytes", self.checkpoint_bytes, 1)
+        _whole("checkpoint_versions", self.checkpoint_versions, 1)
+        _whole("segment_bytes", self.segment_bytes, 4 * KIB)
+        _whole("cache_rows", self.cache_rows, 1)
+        _whole("map_size", self.map_size, 128 * KIB)
+        _whole("feed_bytes", self.feed_bytes, 0)
+        _whole("consumer_bytes", self.consumer_bytes, 0)
         _at_least("consumer_age", self.consumer_age, 0)
-        _at_least("monitor_interval", self.monitor_interval, 0.001)
+        _at_least("monitor_interval", self.monitor_interval, 0.001, _LONGEST_WAIT)
         _at_least("snapshot_warn_age", self.snapshot_warn_age, 0.001)
         _at_least("snapshot_critical_age", self.snapshot_critical_age, 0.001)
         _at_least("snapshot_warn_interval", self.snapshot_warn_interval, 0.001)
+        for name in ("read_only", "before_images", "snapshot_origins"):
+            _yes_or_no(name, getattr(self, name))
         if self.max_snapshot_age is not None:
             _at_least("max_snapshot_age", self.max_snapshot_age, 0.001)
 
@@ -127,6 +136,19 @@ def _one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise UsageError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
 
 
-def _at_least(name: str, value: float, least: float) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < least:
+def _at_least(name: str, value: object, least: float, most: float = math.inf) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= least:  # NaN is neither
         raise UsageError(f"{name} must be a number of at least {least}, not {value!r}")
+    if value > most:
+        raise UsageError(f"{name} must be a number of at most {most}, not {value!r}")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    _at_least(name, value, least, _LARGEST)
+    if not isinstance(value, int):
+        raise UsageError(f"{name} must be a whole number, not {value!r}")
+
+
+def _yes_or_no(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} must be True or False, not {value!r}")

@@ -46,6 +46,12 @@ logger = logging.getLogger("lowtide")
 Pins = list[tuple[str, PinRow]]
 
 
+_LEAST_LOGGED = 7
+"""The bytes that a version takes in the log at least."""
+_LARGEST_STEP = 1 << 16
+"""The bytes of log after which a commit looks for background work at the latest."""
+
+
 class Parts:
     """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
 
@@ -77,10 +83,14 @@ class Parts:
             validator,
             self.reader.get_latest,
             options.collector,
+            options.before_images,
             catalog,
             self._after_commit,
+            lambda: self.collector.look_at_chains(),
         )
         self._checkpoint_versions = options.checkpoint_versions
+        self._look_at = 0
+        """The length of the log at which a commit looks whether the background has something to do."""
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
@@ -105,6 +115,7 @@ class Parts:
             self.registry.oldest_writer,
             self.maintenance.wake,
         )
+        self.registry.abandoned = self.collector.dropped
         durable = options.durability == "full"
         self.syncer = None if durable else Syncer(self.log, options.sync_interval)
         if self.syncer is not None:
@@ -200,15 +211,23 @@ class Parts:
         self._page.publish(self.registry.published)
         if self.waiters.gates:
             self.waiters.wake()
+        if self.syncer is not None and not self.syncer.told:
+            self.syncer.tell()
+        if self.log.appended >= self._look_at:
+            self._look()
+
+    def _look(self) -> None:
+        """Wake the background if something is due, and say at which length of the log to look again. Under the commit
+        lock. What a checkpoint or a new segment changes meanwhile makes the next look early, or late by a small step.
+        """
         log = self.log
-        if self.syncer is not None and log.durable_ts < log.last_ts and not self.syncer.dirty.is_set():
-            self.syncer.dirty.set()
-        if (
-            log.position > log.spare_mark
-            or log.appended >= self.checkpointer.due_at
-            or self.versions.active.versions >= self._checkpoint_versions
-        ):
+        to_spare = log.spare_mark - log.position
+        to_checkpoint = self.checkpointer.due_at - log.appended
+        to_versions = (self._checkpoint_versions - self.versions.active.versions) * _LEAST_LOGGED
+        nearest = min(to_spare + 1, to_checkpoint, to_versions)
+        if nearest <= 0:
             self.maintenance.wake()
+        self._look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
 
     def _checkpoint_due(self) -> bool:
         return (
@@ -343,7 +362,7 @@ class Parts:
         """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
             if self.log.failure is None and not self.base.closed:
-                self.log.mark()
+                self.log.mark()  # point: close.checkpoint
                 self.checkpointer.run()
         except (Error, OSError) as error:
             logger.warning("closed without a last checkpoint, the log has everything: %s", error)
@@ -351,7 +370,7 @@ class Parts:
     def _refuse_everything(self, reason: str) -> None:
         self.engine.closed = reason
         self.committer.closed = UsageError(reason)
-        self.versions.close(reason)
+        self.versions.close(reason)  # point: close.versions
 
     def abandon(self) -> None:
         """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""

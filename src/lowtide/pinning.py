@@ -59,7 +59,7 @@ class NamedPins:
         check_name(name)
         row = self.leases.remove(name)
         if row is not None:
-            self._unpinned(row.ts)
+            self._unpinned(row.ts)  # point: unpin.removed
         return row is not None
 
     def pins(self) -> list[Pin]:
@@ -91,7 +91,7 @@ class Pinning(NamedPins):
                 wanted = held.keyspaces
             for each in wanted or ():
                 held.keyspace(each)  # refused if the pin that it stands on does not hold it
-            self._checkpoint(held.ts)
+            self._checkpoint(held.ts)  # point: pin.held
             row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
             self._check_held(held, name, row)
         return self._handle(name, row)

@@ -10,16 +10,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
 
-from lowtide.errors import TransientError, UsageError
+from lowtide.errors import CorruptionError, DiskFull, StoreFailed, TransientError, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.watch import Watch
+from lowtide.log.disk import is_full
 from lowtide.metrics import render
 from lowtide.options import OpenOptions, Options, parse_options
 from lowtide.parts import Parts
 from lowtide.pins.pin import Pin
 from lowtide.readers.follower import Follower
-from lowtide.recovery.opening import check_directory
+from lowtide.recovery.opening import check_directory, path_of
 from lowtide.stats import Stats
 from lowtide.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.transaction.keyspace import Keyspace
@@ -357,13 +358,18 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     if not hasattr(os, "RWF_DSYNC"):
         raise UsageError("Lowtide needs Linux: its log relies on synchronous positioned writes")
     parsed = parse_options(options)
-    directory = Path(path).absolute()
+    directory = path_of(path)
     try:
         check_directory(directory)
         if not parsed.read_only:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Store(directory, parsed)
+    except IsADirectoryError as error:
+        raise CorruptionError(Path(error.filename), "a directory stands where a file of the store should") from error
     except (PermissionError, NotADirectoryError) as error:
         raise UsageError(
             f"cannot open a store in {directory}: {error.strerror}; it must be a writable directory"
         ) from error
+    except OSError as error:
+        kind = DiskFull if is_full(error) else StoreFailed
+        raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error

@@ -21,7 +21,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 import lowtide
-from tests.support.schedule import POINTS
+from tests.support.points import POINTS
 
 assert lowtide.__file__ is not None
 _PACKAGE = str(Path(lowtide.__file__).parent)
@@ -41,20 +41,25 @@ def _tracing(trace: Trace) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def raising_at(point: str, error: BaseException, *, times: int = 1) -> Iterator[list[str]]:
-    """Raise ``error`` in the place of the line at ``point``, the first ``times`` times that this thread comes there.
+def raising_at(point: str, error: BaseException, *, times: int = 1, after: int = 0) -> Iterator[list[str]]:
+    """Raise ``error`` in the place of the line at ``point``, the first ``times`` times that this thread comes there
+    after it has come ``after`` times.
 
     Yields a list that has an entry for each time.
     """
     assert point in POINTS.values(), point
     raised: list[str] = []
+    passed = 0
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal passed
         if not frame.f_code.co_filename.startswith(_PACKAGE):
             return None
-        if event == "line" and POINTS.get((frame.f_code.co_filename, frame.f_lineno)) == point and len(raised) < times:
-            raised.append(point)
-            raise error
+        if event == "line" and POINTS.get((frame.f_code.co_filename, frame.f_lineno)) == point:
+            passed += 1
+            if passed > after and len(raised) < times:
+                raised.append(point)
+                raise error
         return trace
 
     def again(frame: FrameType, event: str, argument: Any) -> Any:

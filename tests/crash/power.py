@@ -1,18 +1,20 @@
 """Power loss, modelled: from the trace of a recording disk to the states that it could leave behind.
 
-A disk keeps sectors of 512 bytes. A sector that was written and not synced may hold any content that it was given since
-it was last synced, or what it held then; one that was synced stays. A write may be torn between its sectors, and the
-tail of the last one may arrive as zeros. Names that were created, changed or removed since the directory was synced may
-be there or not. The base (LMDB) is taken as atomic and durable: it changes whole, from one commit to the next.
+A disk keeps sectors of 512 bytes, or of 4096. A sector that was written and not synced may hold any content that it was
+given since it was last synced, or what it held then; one that was synced stays. A write may be torn between its
+sectors, and the tail of the last one may arrive as zeros. Names that were created, changed or removed since the
+directory was synced may be there or not. The base (LMDB) changes whole, from one commit to the next, or is met in the
+middle of one, see pages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
+from tests.crash.pages import unfinished
 from tests.support.disks import (
     BaseChanged,
     Created,
@@ -38,16 +40,17 @@ class _Sectors:
 
     durable: bytearray
     current: bytearray
+    sector: int = SECTOR
     unsynced: dict[int, list[tuple[int, bytes]]] = field(default_factory=dict)
 
     def write(self, number: int, offset: int, data: bytes) -> None:
         self.current[offset : offset + len(data)] = data
-        for sector in _touched(offset, len(data)):
-            self.unsynced.setdefault(sector, []).append((number, bytes(self.current[_span(sector)])))
+        for sector in self._touched(offset, len(data)):
+            self.unsynced.setdefault(sector, []).append((number, bytes(self.current[self._span(sector)])))
 
     def sync(self, offset: int, length: int | None) -> None:
-        for sector in _touched(offset, len(self.current) if length is None else length):
-            self.durable[_span(sector)] = self.current[_span(sector)]
+        for sector in self._touched(offset, len(self.current) if length is None else length):
+            self.durable[self._span(sector)] = self.current[self._span(sector)]
             self.unsynced.pop(sector, None)
 
     def crashed(self, kept: Collection[int], torn: int, lost: Collection[int], zeroed: Collection[int]) -> bytes:
@@ -62,17 +65,15 @@ class _Sectors:
             if number == torn and sector in zeroed:
                 data = bytes(len(data))
             elif number == torn and sector in lost:
-                data = arrived[-2][1] if len(arrived) > 1 else bytes(self.durable[_span(sector)])
-            content[_span(sector)] = data
+                data = arrived[-2][1] if len(arrived) > 1 else bytes(self.durable[self._span(sector)])
+            content[self._span(sector)] = data
         return bytes(content)
 
+    def _span(self, sector: int) -> slice:
+        return slice(sector * self.sector, (sector + 1) * self.sector)
 
-def _span(sector: int) -> slice:
-    return slice(sector * SECTOR, (sector + 1) * SECTOR)
-
-
-def _touched(offset: int, length: int) -> range:
-    return range(offset // SECTOR, (offset + length + SECTOR - 1) // SECTOR) if length else range(0)
+    def _touched(self, offset: int, length: int) -> range:
+        return range(offset // self.sector, (offset + length + self.sector - 1) // self.sector) if length else range(0)
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,8 @@ class Crash:
 class _Medium:
     """The disk as a trace left it."""
 
-    def __init__(self) -> None:
+    def __init__(self, sector: int) -> None:
+        self._sector = sector
         self.files: dict[int, _Sectors] = {}
         self.names: dict[str, int] = {}
         self.unsynced_names: list[NameChange] = []
@@ -107,7 +109,7 @@ class _Medium:
     def play(self, number: int, event: Event) -> None:
         match event:
             case Created(file, _, size):
-                self.files[file] = _Sectors(bytearray(size), bytearray(size))
+                self.files[file] = _Sectors(bytearray(size), bytearray(size), self._sector)
                 self.unsynced_names.append(event)
             case Renamed() | Removed():
                 self.unsynced_names.append(event)
@@ -147,8 +149,18 @@ class _Medium:
             yield self._crash(names, everything, f"{how}, all writes")
             yield self._crash(names, synced_only, f"{how}, synced writes only")
 
-    def _crash(self, names: dict[str, int], contents: dict[int, bytes], how: str) -> Crash:
-        return Crash({name: contents[file] for name, file in names.items()}, self.base, tuple(self.notes), how)
+    def crashes_in_the_base(self, after: bytes) -> Iterator[Crash]:
+        """In the middle of the LMDB commit that brings the base to ``after``."""
+        names = self._named(self.unsynced_names)
+        everything = {file: bytes(sectors.current) for file, sectors in self.files.items()}
+        synced_only = {file: bytes(sectors.durable) for file, sectors in self.files.items()}
+        for how, content in unfinished(self.base, after) if self.base else ():
+            yield self._crash(names, everything, f"{how}, all writes", content)
+            yield self._crash(names, synced_only, f"{how}, synced writes only", content)
+
+    def _crash(self, names: dict[str, int], contents: dict[int, bytes], how: str, base: bytes | None = None) -> Crash:
+        log = {name: contents[file] for name, file in names.items()}
+        return Crash(log, self.base if base is None else base, tuple(self.notes), how)
 
     def _contents(self) -> Iterator[tuple[str, dict[int, bytes]]]:
         unsynced = [(sector, versions) for each in self.files.values() for sector, versions in each.unsynced.items()]
@@ -183,14 +195,33 @@ class _Medium:
             yield f"all unsynced names but {index}", self._named(changes[:index] + changes[index + 1 :])
 
 
-def crashes(trace: list[Event]) -> Iterator[Crash]:
+def crashes(trace: list[Event], sector: int = SECTOR) -> Iterator[Crash]:
     """Every modelled state after a power loss between two events of ``trace``, each only once."""
-    medium = _Medium()
-    seen: set[int] = set()
-    for number, event in enumerate(trace):
+    return _once(crash for medium, _ in _played(trace, sector) for crash in medium.crashes())
+
+
+def crashes_in_the_base(trace: list[Event]) -> Iterator[Crash]:
+    """Every modelled state after a power loss in the middle of an LMDB commit of ``trace``, each only once."""
+    return _once(
+        crash
+        for medium, following in _played(trace, SECTOR)
+        if isinstance(following, BaseChanged) and not following.exchanged
+        for crash in medium.crashes_in_the_base(following.content)
+    )
+
+
+def _played(trace: list[Event], sector: int) -> Iterator[tuple[_Medium, Event | None]]:
+    """The disk after each event, and the event that follows."""
+    medium = _Medium(sector)
+    for number, (event, following) in enumerate(zip(trace, [*trace[1:], None], strict=True)):
         medium.play(number, event)
-        for crash in medium.crashes():
-            key = hash((tuple(sorted(crash.log.items())), crash.base, crash.notes))
-            if key not in seen:
-                seen.add(key)
-                yield crash
+        yield medium, following
+
+
+def _once(found: Iterable[Crash]) -> Iterator[Crash]:
+    seen: set[int] = set()
+    for crash in found:
+        key = hash((tuple(sorted(crash.log.items())), crash.base, crash.notes))
+        if key not in seen:
+            seen.add(key)
+            yield crash

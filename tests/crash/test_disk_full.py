@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import resource
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import lowtide
 from tests.conftest import OpenStore
-from tests.crash.stores import SMALL, Model, both, commit, content_of, killed, reopened
+from tests.crash.stores import SMALL, Model, both, commit, content_of, files_limited_to, killed, reopened
 from tests.support.descriptors import open_below
 from tests.support.disks import FaultyDisk
 from tests.support.parts import parts_of
-
-
-@contextlib.contextmanager
-def files_limited_to(size: int) -> Iterator[None]:
-    """The system itself refuses to let a file grow beyond ``size`` bytes, as a full disk would."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_a_commit_without_room_for_its_segment_changes_nothing_and_the_store_goes_on(open_store: OpenStore) -> None:

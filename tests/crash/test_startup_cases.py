@@ -135,6 +135,17 @@ def test_torn_tail(tmp_path: Path) -> None:
     assert case_of(tmp_path / "store", model.states[7], 7) == "torn tail"
 
 
+def test_what_is_left_of_a_torn_tail_is_erased(tmp_path: Path) -> None:
+    """Else it would lie behind the commits that are written next, as if it had been there before them."""
+    fill(tmp_path / "store")
+    last = segments(tmp_path / "store")[-1]
+    log = last.read_bytes()
+    last.write_bytes(log[: scan_segment(last, log).end - 100].ljust(len(log), b"\x00"))
+    with lowtide.open(tmp_path / "store", **{**SMALL, "durability": "relaxed"}):
+        scan = scan_segment(last, last.read_bytes())
+        assert (scan.last_ts, scan.dirty) == (7, False)
+
+
 def test_boundary_ahead_of_log(tmp_path: Path) -> None:
     """The base was brought up to date from commits that had not reached the disk, and then the power went."""
     model = fill(tmp_path / "store", commits=3, size=10)

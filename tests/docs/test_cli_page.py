@@ -13,6 +13,7 @@ from tests.docs.documents import ROOT, code_blocks
 from tests.unit.cli.commands import invoke, make
 
 PAGE = ROOT / "docs" / "cli.md"
+HISTORY = code_blocks(ROOT / "docs" / "audit.md", "json")[0].code
 EXAMPLES = [
     (shlex.split(line), shown)
     for block in code_blocks(PAGE, "console")
@@ -27,6 +28,7 @@ def test_an_example_prints_what_the_page_shows(
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.chdir(tmp_path)
     make(tmp_path / "data")
+    (tmp_path / "history.jsonl").write_text(HISTORY)
     if "weekly" in arguments and "--ttl 7d" not in " ".join(arguments):
         assert invoke("pin", "data", "weekly", "--ttl", "7d").exit_code == 0
     result = invoke(*arguments)

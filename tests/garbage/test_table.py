@@ -100,6 +100,18 @@ def test_a_tombstone_stays_until_the_base_knows_of_the_deletion(store: lowtide.S
         assert list(store.keyspace("k").scan()) == []
 
 
+def test_a_tombstone_of_a_key_that_was_written_since_stays_too_without_any_reader(store: lowtide.Store) -> None:
+    """With nobody alive only the newest version stays; if that is a deletion, it must stay as well."""
+    put_at(store, 1)
+    store.checkpoint()
+    put_at(store, 2)
+    delete_at(store, 3)
+    store.collect_garbage()
+    assert in_memory(store) == [3]
+    assert store.keyspace("k").get(KEY) is None
+    assert list(store.keyspace("k").scan()) == []
+
+
 def test_a_tombstone_goes_once_the_base_knows(store: lowtide.Store) -> None:
     """Tombstone end 5, l10 c5: gone."""
     put_at(store, 1)

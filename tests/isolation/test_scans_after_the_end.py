@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from lowtide import Isolation
 from tests.isolation.world import LEVELS, World, roll_back, scan
+from tests.support.schedule import Schedule
 
 pytestmark = pytest.mark.usefixtures("tiny_chunks")
 
@@ -81,3 +82,22 @@ def test_a_scan_of_a_closed_store_refuses_to_go_on(plain: World, level: Isolatio
     plain.store.close()
     with pytest.raises(lowtide.UsageError, match="closed"):
         next(entries)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("where", ["checkpoint.apply", "checkpoint.applied"])
+def test_a_scan_beside_a_close_is_refused_and_never_shows_the_base_alone(
+    store: lowtide.Store, reverse: bool, where: str
+) -> None:
+    store.keyspace("k").put(b"a", b"old")
+    store.checkpoint()
+    store.keyspace("k").put(b"a", b"new")
+    tx, snapshot = store.begin(), store.snapshot()
+    with Schedule() as schedule:
+        closing = schedule.start(store.close, where).arrive()  # in the last checkpoint
+        for source in (tx, snapshot):
+            with pytest.raises(lowtide.UsageError):
+                list(source.keyspace("k").scan(reverse=reverse))
+            with pytest.raises(lowtide.UsageError):
+                source.keyspace("k").get(b"a")
+        closing.finish()

@@ -25,7 +25,7 @@ LAYERS = (
     ("recovery",),
     ("stats", "maintenance", "ages"),
     ("transaction",),
-    ("pinning", "metrics", "monitor", "processes", "upkeep"),
+    ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),
     ("readers",),

@@ -121,3 +121,39 @@ def test_the_versions_in_memory_of_a_dropped_transaction_are_collected_too(store
     del dropped
     gc.collect()
     wait_until(lambda: store.stats().versions == 1)
+
+
+def superseded(store: lowtide.Store) -> tuple[int, int]:
+    """The superseded versions in memory and in the history."""
+    layer = parts_of(store).versions.active
+    return layer.versions - len(layer.chains), parts_of(store).base.count_history()
+
+
+def test_a_snapshot_that_ends_while_a_commit_judges_leaves_nothing(store: lowtide.Store) -> None:
+    store.keyspace("k").put(b"a", b"0")
+    tx = store.begin()
+    with Schedule() as schedule:
+        commit = schedule.start(lambda: store.keyspace("k").put(b"a", b"1"), "collect.judge").arrive()
+        tx.rollback()
+        commit.finish()
+    wait_until(lambda: superseded(store) == (0, 0))
+
+
+def test_a_begin_that_draws_twice_leaves_nothing_in_a_chain(store: lowtide.Store) -> None:
+    store.keyspace("k").put(b"a", b"0")
+    with Schedule() as schedule:
+        begin = schedule.start(store.begin, "begin.registered").arrive()
+        store.keyspace("k").put(b"a", b"1")
+        begin.finish().rollback()
+    wait_until(lambda: superseded(store) == (0, 0))
+
+
+def test_a_begin_that_draws_twice_leaves_nothing_in_the_history(store: lowtide.Store) -> None:
+    store.keyspace("k").put(b"a", b"0")
+    store.checkpoint()
+    with Schedule() as schedule:
+        begin = schedule.start(store.begin, "begin.registered").arrive()
+        store.keyspace("k").put(b"a", b"1")
+        store.checkpoint()
+        begin.finish().rollback()
+    wait_until(lambda: superseded(store) == (0, 0))

@@ -19,7 +19,7 @@ _PATIENCE = 30.0
 
 WRITES = ("write", "write_durably")
 FILE_OPERATIONS = (*WRITES, "sync")
-DIRECTORY_OPERATIONS = ("create", "rename", "remove", "sync_directory")
+DIRECTORY_OPERATIONS = ("create", "open", "rename", "remove", "sync_directory")
 OPERATIONS = (*FILE_OPERATIONS, *DIRECTORY_OPERATIONS)
 
 
@@ -95,6 +95,7 @@ class FaultyDisk:
         return FaultyFile(self, self._inner.create(path, size))
 
     def open(self, path: Path) -> LogFile:
+        self._pass("open")
         return FaultyFile(self, self._inner.open(path))
 
     def rename(self, source: Path, target: Path) -> None:
@@ -192,9 +193,10 @@ class DirectorySynced:
 
 @dataclass(frozen=True, slots=True)
 class BaseChanged:
-    """The base holds ``content`` now."""
+    """The base holds ``content`` now: by a commit of LMDB's, or because another file was put in its place."""
 
     content: bytes
+    exchanged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +220,7 @@ class RecordingDisk:
         self._real = RealDisk()
         self._base_file = base_file
         self._base = b""
+        self._inode = 0
         self._lock = threading.RLock()
         self._owner = threading.get_ident()
         self._numbers: dict[str, int] = {}
@@ -232,8 +235,9 @@ class RecordingDisk:
             if threading.get_ident() == self._owner and self._base_file.exists():
                 content = self._base_file.read_bytes()
                 if content != self._base:
-                    self._base = content
-                    self.trace.append(BaseChanged(content))
+                    inode = self._base_file.stat().st_ino
+                    self.trace.append(BaseChanged(content, exchanged=self._inode not in (0, inode)))
+                    self._base, self._inode = content, inode
             self.trace.extend(events)
 
     def create(self, path: Path, size: int) -> LogFile:

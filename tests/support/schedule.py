@@ -1,38 +1,21 @@
-"""A deterministic schedule over named points in the engine.
+"""A schedule by hand over the named points of the engine: for tests that know which interleaving they want.
 
-A point is a line of the source that ends in a comment ``# point: name``. A thread started by :class:`Schedule` stops
-*before* it executes such a line, if the schedule was told to stop it there, until it is let go. Points cost the
-product nothing: they are comments, and only the threads of a schedule are traced.
+A thread started by :class:`Schedule` stops *before* a point (see :mod:`tests.support.points`) that it was told to stop
+at, until it is let go. :mod:`tests.support.scheduler` tries interleavings by itself.
 """
 
 from __future__ import annotations
 
-import re
 import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
-import lowtide
+from tests.support.points import POINTS
 
-_POINT = re.compile(r"# point: ([\w.]+)\s*$")
 _PATIENCE = 30.0
 _Result = TypeVar("_Result")
-
-
-def _find_points() -> dict[tuple[str, int], str]:
-    found = {}
-    assert lowtide.__file__ is not None
-    for path in sorted(Path(lowtide.__file__).parent.rglob("*.py")):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if match := _POINT.search(line):
-                found[str(path), number] = match[1]
-    return found
-
-
-POINTS = _find_points()
 
 
 class Step(Generic[_Result]):

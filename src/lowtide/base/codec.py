@@ -24,6 +24,9 @@ MAX_COMMIT = 2 << 30
 """All that one transaction writes must fit into one record of the log."""
 
 _TOMBSTONE = 1 << 63
+MAX_TS = (1 << 62) - 1
+"""No timestamp is greater, whatever the files say: a commit in each nanosecond of a century would not get there."""
+
 LATEST = b"\x80"
 """The horizon of a reader that wants the newest version, whatever its timestamp."""
 

@@ -23,9 +23,9 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from struct import error as StructError
 from typing import Any, NoReturn, TypeVar
 
 import lmdb
@@ -33,9 +33,10 @@ import lmdb
 from lowtide.base.chunks import distinct_keys, stretch
 from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
 from lowtide.base.consumers import ConsumerTable
-from lowtide.base.forks import inherit
-from lowtide.base.history import History
-from lowtide.base.mapping import open_largest, too_many_readers
+from lowtide.base.forks import note_opened
+from lowtide.base.history import History, open_index
+from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
+from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
@@ -62,7 +63,7 @@ class Base:
         self.closed = False
         self.abandoned = False
         """Whether this is a forked child's copy of its parent's base."""
-        _opened.add(self)
+        note_opened(self)
         self.writing = threading.Lock()
         self.steady = threading.RLock()
         self._growing = threading.RLock()
@@ -76,15 +77,15 @@ class Base:
         self._file = (self.directory / "data.mdb").stat()
         with self.env.begin(write=True) as txn:
 
-            def table(name: bytes, **flags: bool) -> lmdb._Database:
-                return self.env.open_db(name, txn=txn, create=create, **flags)
+            def table(name: bytes) -> lmdb._Database:
+                return self.env.open_db(name, txn=txn, create=create)
 
             self.rows = table(b"rows")
-            self.history = History(table(b"history"), table(b"history-index", dupsort=True, dupfixed=True))
+            self.history = History(table(b"history"), open_index(self.env, txn, create))
             self.tombstones = table(b"tombstones")
             self.keyspaces = table(b"keyspaces")
-            self.pins = PinTable(table(b"pins"))
-            self.consumers = ConsumerTable(table(b"consumers"))
+            self.pins = PinTable(table(b"pins"), self.directory)
+            self.consumers = ConsumerTable(table(b"consumers"), self.directory)
             self.meta = table(b"meta")
 
     def is_of(self, data: Path) -> bool:
@@ -200,6 +201,8 @@ class Base:
         try:
             with self._begin(buffers=True) as txn:
                 return self.history.sizes(txn, after, limit)
+        except StructError as error:
+            raise CorruptionError(self.directory, f"a row of the history has no interval: {error}") from error
         except lmdb.Error as error:
             return self._again(error, lambda: self.history_sizes(after, limit), b"")
 
@@ -228,6 +231,10 @@ class Base:
         elif type(error) not in _GROWING:
             raise Error(f"LMDB could not read {self.directory}: {error}") from error
         with self._growing:
+            try:
+                self.env.info()
+            except lmdb.Error as gone:
+                raise Error(f"LMDB gave up {self.directory}: {gone}; close the store and open it again") from gone
             return attempt()
 
     # Writing
@@ -249,16 +256,14 @@ class Base:
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
-        return self.read(lambda txn: [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)])
+        return self.read(self._keyspaces_in)
 
     def named_upto(self) -> tuple[int, list[tuple[str, bytes]]]:
         """The boundary, and the keyspaces of the commits up to it."""
-        return self.read(
-            lambda txn: (
-                self.boundary_in(txn) or 0,
-                [(name.decode(), prefix) for name, prefix in txn.cursor(self.keyspaces)],
-            )
-        )
+        return self.read(lambda txn: (self.boundary_in(txn) or 0, self._keyspaces_in(txn)))
+
+    def _keyspaces_in(self, txn: lmdb.Transaction[bytes]) -> list[tuple[str, bytes]]:
+        return decode_keyspaces(self.directory, txn.cursor(self.keyspaces))
 
     def put_keyspaces(self, txn: lmdb.Transaction[bytes], names: dict[str, bytes]) -> None:
         for name, prefix in names.items():
@@ -289,8 +294,8 @@ class Base:
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
             try:
                 result = change(txn)
-                txn.commit()
-                return result
+                txn.commit()  # point: base.commit
+                return result  # point: base.committed
             except lmdb.MapFullError:
                 self._abort(txn)
                 if not self._may_grow:
@@ -340,7 +345,19 @@ class Base:
         """Set the map's size, 0 for that of another process. The caller holds ``writing``: LMDB refuses it while this
         process writes."""
         with self.steady, self._growing:
+            ask_for_room(self.directory, size - self.map_size)
             self.env.set_mapsize(size)
+
+    def open_again(self, map_size: int) -> None:
+        """Open environment and tables anew, with readers kept out. The objects that stand for tables stay the same,
+        with new handles in them: a read that begins again may have a method of one in its hands."""
+        history, pins, consumers = self.history, self.pins, self.consumers
+        self.env.close()
+        self.env = open_largest(self.directory, map_size, False)
+        self.open_tables(False)
+        history.rows, history.index = self.history.rows, self.history.index
+        pins.table, consumers.table = self.pins.table, self.consumers.table
+        self.history, self.pins, self.consumers = history, pins, consumers
 
     @property
     def map_size(self) -> int:
@@ -378,18 +395,4 @@ class Base:
             return  # closing would free the parent's slots in the table of readers
         with self.steady:
             self.closed = True
-            self.env.close()
-
-
-_opened: weakref.WeakSet[Base] = weakref.WeakSet()
-
-
-def _abandon_after_fork() -> None:
-    for base in list(_opened):
-        if not base.closed:
-            inherit(base.env, base.directory)
-            base.abandon()
-    _opened.clear()
-
-
-os.register_at_fork(after_in_child=_abandon_after_fork)
+            self.env.close()  # point: close.base

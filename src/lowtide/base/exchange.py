@@ -6,11 +6,7 @@ from collections.abc import Callable
 
 import lmdb
 
-from lowtide.base.consumers import ConsumerTable
 from lowtide.base.environment import Base
-from lowtide.base.history import History
-from lowtide.base.mapping import open_largest
-from lowtide.base.pins import PinTable
 from lowtide.errors import DiskFull, Error
 
 COMPACTED = "data.mdb.tmp"
@@ -46,29 +42,14 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
 
 
 def _open_anew(base: Base, map_size: int) -> None:
-    tables = base.history, base.pins, base.consumers
     try:
-        _open_now(base, map_size, tables)
+        base.open_again(map_size)
     except BaseException:
         try:
-            _open_now(base, map_size, tables)  # it may have been an interrupt
+            base.open_again(map_size)  # it may have been an interrupt
         except BaseException:
             base.closed = True  # the files are whole; whoever opens the store next finds everything
         raise
-
-
-def _open_now(base: Base, map_size: int, tables: tuple[History, PinTable, ConsumerTable]) -> None:
-    """Open environment and tables. The objects that stand for tables stay the same, with new handles in them: a read
-    that begins again may have a method of one in its hands."""
-    base.env.close()
-    base.env = open_largest(base.directory, map_size, False)
-    base.open_tables(False)
-    history, pins, consumers = tables
-    object.__setattr__(history, "rows", base.history.rows)
-    object.__setattr__(history, "index", base.history.index)
-    object.__setattr__(pins, "table", base.pins.table)
-    object.__setattr__(consumers, "table", base.consumers.table)
-    base.history, base.pins, base.consumers = tables
 
 
 def last_change(base: Base) -> int:

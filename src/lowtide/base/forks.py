@@ -9,10 +9,12 @@ it ever closed, which would free the parent's slots in the table of readers.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import lmdb
 
@@ -22,6 +24,36 @@ _inherited: dict[tuple[int, int], lmdb.Environment] = {}
 """The environments that belong to the parent of this process, by device and inode of their data file."""
 
 _lifting = threading.Lock()
+
+
+class Opened(Protocol):
+    """Something that has an environment open."""
+
+    env: lmdb.Environment
+    directory: Path
+    closed: bool
+
+    def abandon(self) -> None:
+        """Never touch the environment again: it is the parent's."""
+
+
+_opened: weakref.WeakSet[Opened] = weakref.WeakSet()
+
+
+def note_opened(opened: Opened) -> None:
+    """Have ``opened`` abandoned in every child that is forked while it is open."""
+    _opened.add(opened)
+
+
+def _abandon_after_fork() -> None:
+    for each in list(_opened):
+        if not each.closed:
+            inherit(each.env, each.directory)
+            each.abandon()
+    _opened.clear()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
 def inherit(env: lmdb.Environment, directory: Path) -> None:

@@ -4,7 +4,10 @@ Two tables, always changed together. ``rows`` is ordered by when a version ended
 ``index`` finds the version of one key at one time:
 
     rows    end begin full_key -> value
-    index   full_key -> end begin      (sorted duplicates of 16 bytes)
+    index   full_key -> end begin      (sorted duplicates)
+
+The index is not ``dupfixed``, though its values all have 16 bytes: LMDB's compacting copy crashes on such a table once
+a key has more duplicates than fit a page.
 
 A key may have been absent between two of its versions, so a lookup must check both ends.
 """
@@ -42,11 +45,15 @@ class Interval:
         return encode_ts(self.end) + encode_ts(self.begin)
 
 
+def open_index(env: lmdb.Environment, txn: lmdb.Transaction[bytes], create: bool) -> lmdb._Database:
+    return env.open_db(b"history-index", txn=txn, create=create, dupsort=True)
+
+
 def decode_interval(row_key: bytes) -> Interval:
     return Interval(decode_ts(row_key[8:16]), decode_ts(row_key), row_key[16:])
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class History:
     """The two tables; every method works inside the caller's LMDB transaction."""
 
@@ -79,6 +86,13 @@ class History:
         """Let all versions go at once."""
         txn.drop(self.rows, delete=False)
         txn.drop(self.index, delete=False)
+
+    def rebuild_index(self, env: lmdb.Environment, txn: lmdb.Transaction[bytes]) -> None:
+        """Make the index anew, with the flags that it has now."""
+        entries = list(txn.cursor(self.index))
+        txn.drop(self.index)
+        self.index = open_index(env, txn, create=True)
+        txn.cursor(self.index).putmulti(entries, dupdata=True)
 
     def intervals(self, txn: lmdb.Transaction[bytes], after: bytes = b"") -> Iterator[Interval]:
         """The intervals in order of their end, from the row key ``after`` on."""

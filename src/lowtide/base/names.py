@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
-from lowtide.errors import UsageError
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.log.frame import is_prefix
 
 MAX_NAME = 200
 
@@ -36,3 +38,16 @@ def check_keyspaces(keyspaces: Iterable[str] | None, *, least: int = 1) -> tuple
     if len(names) < least:
         raise UsageError(f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}")
     return tuple(dict.fromkeys(names))
+
+
+def decode_keyspaces(directory: Path, rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, bytes]]:
+    """The rows of the base's table of keyspaces, as names and prefixes."""
+    found = []
+    for name, prefix in rows:
+        try:
+            found.append((name.decode(), prefix))
+        except UnicodeDecodeError as error:
+            raise CorruptionError(directory, f"the name of a keyspace cannot be understood: {error}") from error
+        if not is_prefix(prefix):
+            raise CorruptionError(directory, f"keyspace {name.decode()!r} has an impossible number: {prefix.hex()}")
+    return found

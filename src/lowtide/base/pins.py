@@ -16,9 +16,14 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+
+from lowtide.base.codec import MAX_TS
+from lowtide.errors import CorruptionError
+from lowtide.messages import UNDECODABLE
 
 if TYPE_CHECKING:
     import lmdb
@@ -54,15 +59,16 @@ def new_id() -> bytes:
     return secrets.token_bytes(8)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PinTable:
     """The table; every method works inside the caller's LMDB transaction."""
 
     table: lmdb._Database
+    directory: Path
 
     def get(self, txn: lmdb.Transaction[bytes], name: str) -> PinRow | None:
         row = txn.get(name.encode(), db=self.table)
-        return _decode(row) if row is not None else None
+        return self._decoded(name.encode(), row)[1] if row is not None else None
 
     def put(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:
         txn.put(name.encode(), _encode(row), db=self.table)
@@ -72,4 +78,16 @@ class PinTable:
 
     def all(self, txn: lmdb.Transaction[bytes]) -> list[tuple[str, PinRow]]:
         """The pins by name."""
-        return [(name.decode(), _decode(row)) for name, row in txn.cursor(self.table)]
+        return [self._decoded(name, row) for name, row in txn.cursor(self.table)]
+
+    def _decoded(self, name: bytes, data: bytes) -> tuple[str, PinRow]:
+        try:
+            row = _decode(data)
+            if 0 <= row.ts <= MAX_TS:
+                return name.decode(), row
+            reason = "its commit is impossible"
+        except UNDECODABLE as error:
+            reason = str(error)
+        raise CorruptionError(
+            self.directory, f"the pin {name.decode(errors='replace')!r} cannot be understood: {reason}"
+        )

@@ -63,14 +63,16 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
     """The changes of ``commits``, without the versions that no live snapshot sees. Pins are older than all of them."""
     changes = Changes({}, {})
     chains = changes.chains
+    alone = not horizon.live
     for commit in commits:
+        ts = commit.ts
         if commit.names is not None:
             changes.names.update(commit.names)
         for key, value in commit.writes.items():
-            older: Chain | None = chains.get(key)
-            if older is not None and not horizon.needs(older[0], commit.ts):
+            older: Chain | None = None if alone else chains.get(key)
+            if older is not None and not horizon.needs(older[0], ts):
                 older = older[2]
-            chains[key] = (commit.ts, value, older)
+            chains[key] = (ts, value, older)
     return changes
 
 

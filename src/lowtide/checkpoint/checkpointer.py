@@ -132,9 +132,9 @@ class Checkpointer:
             with self._exclusive():
                 self.due_at = self._log.appended + self._options.checkpoint_bytes
                 self._ends_at = self._log.place
-                layer = self._versions.freeze(self._published())
+                layer = self._versions.freeze(self._published())  # point: checkpoint.freeze
         upto = self._versions.frozen_upto
-        self._log.sync()
+        self._log.sync()  # point: checkpoint.sync
         live: tuple[int, ...] = ()
 
         def sample() -> tuple[Exact, int | None]:
@@ -148,7 +148,7 @@ class Checkpointer:
         self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
         self._starts_at = self._ends_at
-        self._applied(live)
+        self._applied(live)  # point: checkpoint.released
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
 

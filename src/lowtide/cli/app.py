@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import lowtide
-from lowtide.cli import changes, figures, inspect, pins, top, upkeep
+from lowtide.cli import audit, changes, figures, inspect, pins, top, upkeep
 from lowtide.cli.failures import guarded
 from lowtide.cli.reach import PATIENCE, settings
 
@@ -38,6 +38,7 @@ for command in (
     upkeep.compact,
     figures.metrics,
     top.top,
+    audit.audit,
 ):
     app.command()(guarded(command))
 app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
@@ -66,7 +67,7 @@ def everything(
 ) -> None:
     """Look after a Lowtide store: a directory, open in another process or in none.
 
-    Exit codes: 0 done, 1 failed or verify found problems, 2 wrong usage.
+    Exit codes: 0 done, 1 failed, or verify or audit found problems, 2 wrong usage.
     """
     settings.patience = timeout
 

@@ -4,7 +4,7 @@
 code  meaning
 ====  ==============================================================================================================
 0     it is done
-1     it failed, or ``verify`` found problems
+1     it failed, or ``verify`` or ``audit`` found problems
 2     the request is wrong: no store is there, an option is unknown, a name does not exist
 130   interrupted, by Ctrl-C
 141   whoever read the output went away

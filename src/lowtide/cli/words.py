@@ -125,4 +125,7 @@ def size(count: float) -> str:
 
 def moment(seconds: float) -> str:
     """A moment, from seconds since the epoch, in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%SZ", time.gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds:g} s after 1970"

@@ -92,8 +92,12 @@ class Collector:
         self._everywhere = True
         self._want(True)
 
+    def look_at_chains(self) -> None:
+        """Have the background look at the chains: one for which they keep something has ended."""
+        self._want(True)
+
     def dropped(self, ts: int) -> None:
-        """As ``released``, in a destructor: it takes no lock and leaves everything to the background."""
+        """As ``released``, in a destructor or a begin: it takes no lock and leaves everything to the background."""
         self._want(self._note(ts) or bool(self._versions.active.held))
 
     def _note(self, ts: int) -> bool:
@@ -116,13 +120,13 @@ class Collector:
             return 0
         dropped = 0
         with self._busy:
-            self.wanted = False
+            self.wanted = False  # point: collect.begun
             try:
                 dropped = self._collect_chains() + self._collect_history(thorough)
             except Error as error:
                 self.failures += 1
                 logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
-        if self.wanted:
+        if self.wanted:  # point: collect.ended
             self._wake()  # a wish that came meanwhile found this one running
         return dropped
 
@@ -148,7 +152,7 @@ class Collector:
         return with_pins(self._sample(), (row for _, row in rows)).everywhere.live
 
     def _collect_history(self, thorough: bool) -> int:
-        released = [self._released.popleft() for _ in range(len(self._released))]
+        released = [self._released.popleft() for _ in range(len(self._released))]  # point: collect.history
         everywhere, self._everywhere = self._everywhere or thorough, False
         self._rest = [EVERYTHING] if everywhere else self._rest + stretches(released, self._live_everywhere())
         swept = sweep_history(self._base, self._sample, self._rest, 1 << 62 if thorough else _HISTORY_BUDGET)
@@ -156,7 +160,7 @@ class Collector:
         if swept.rest:
             self._want(True)
         bound = self._sample().bound  # before the question: a writer that the answer misses draws no less
-        oldest = self._oldest_writer()
+        oldest = self._oldest_writer()  # point: sweep.writers
         sweep_tombstones(self._base, oldest if oldest is not None else bound, _HISTORY_BUDGET)
         self.swept += swept.dropped
         return swept.dropped

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Protocol
 
 _ZEROS = bytes(1 << 20)
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the disk refused for want of room, and not because it is broken."""
+    """Whether the system refused for want of room, on the disk or for a file's map, and not because it is broken."""
     return error.errno in _NO_ROOM
 
 
@@ -79,7 +79,11 @@ class RealDisk:
 
     def open(self, path: Path) -> LogFile:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        return RealLogFile(descriptor, os.fstat(descriptor).st_size)
+        try:
+            return RealLogFile(descriptor, os.fstat(descriptor).st_size)
+        except BaseException:
+            os.close(descriptor)
+            raise
 
     def rename(self, source: Path, target: Path) -> None:
         os.rename(source, target)

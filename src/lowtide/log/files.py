@@ -70,12 +70,18 @@ class SegmentFiles:
             yield
 
     def drop_spares(self) -> int:
-        """Remove the files that wait to become segments; returns their bytes."""
+        """Remove the files that wait to become segments; returns their bytes. One that cannot be removed stays until
+        the store is opened next."""
         with self._lock:
             spares, self._spares = self._spares, []
-        for path, _ in spares:
-            self._disk.remove(path)
-        return sum(size for _, size in spares)
+        removed = 0
+        for path, size in spares:
+            try:
+                self._disk.remove(path)
+                removed += size
+            except OSError as error:
+                logger.warning("a spare file of the log could not be removed: %s", error)
+        return removed
 
     def retire(self, segment: ClosedSegment) -> None:
         """Keep a full segment until it is released."""

@@ -10,20 +10,21 @@ disk when this frame was written: it tells a tail that a power loss tore (unsync
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from mmap import mmap
 from pathlib import Path
 from struct import Struct
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
 
 from lowtide.errors import CorruptionError
+from lowtide.messages import UNDECODABLE
 
 MAGIC = b"LtC1"
 _HEAD = Struct("<4sI")
 _BODY = Struct("<IIQQ")
+_WHOLE = Struct("<4sIIIQQ")
 FRAME_HEADER = _HEAD.size + _BODY.size
 _PREVIOUS = _HEAD.size + 4
 
@@ -37,9 +38,8 @@ Names = dict[str, bytes]
 """Keyspaces that a commit is the first to write to: name to prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """A frame whose own checksum is right."""
+class Frame(NamedTuple):
+    """A frame whose own checksum is right. A tuple, since recovery makes one for each commit of the log."""
 
     offset: int
     end: int
@@ -54,8 +54,7 @@ Before = list[bytes | None]
 """The values that the keys of a commit had before it, in the order of its writes; None where there was none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before;
     ``before`` those values, if the store keeps them. A log of format 1 has neither."""
 
@@ -75,6 +74,14 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True):
     before: Before | None = None
 
 
+_LAST_PREFIX = b"\xff\xff\xff\xfd"
+
+
+def is_prefix(prefix: bytes) -> bool:
+    """Whether this can be the prefix of a keyspace, and leaves room for another one's."""
+    return len(prefix) == len(_LAST_PREFIX) and prefix <= _LAST_PREFIX
+
+
 _ABSENT, _PRESENT = b"\x00", b"\x01"
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
@@ -90,16 +97,23 @@ def encode_payload(time: float, writes: Writes, names: Names | None, before: Bef
 
 
 def decode_payload(frame: Frame) -> Commit:
-    """The commit in ``frame``."""
+    """The commit in ``frame``; an error of UNDECODABLE if it is none."""
     payload = _decode(frame.payload)
-    return Commit(frame.ts, payload.time, payload.writes, payload.names, payload.existed, payload.before)
+    writes, names, existed, before = payload.writes, payload.names, payload.existed, payload.before
+    if existed is not None and len(existed) != len(writes):
+        raise msgspec.ValidationError(f"{len(writes)} keys, but whether {len(existed)} existed")
+    if before is not None and len(before) != len(writes):
+        raise msgspec.ValidationError(f"{len(writes)} keys, but what {len(before)} were before")
+    if names is not None and not all(map(is_prefix, names.values())):
+        raise msgspec.ValidationError("a keyspace has an impossible number")
+    return Commit(frame.ts, payload.time, writes, names, existed, before)
 
 
 def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
     """The commit in ``frame``, which was read from ``path``, at ``offset`` if the frame does not know."""
     try:
         return decode_payload(frame)
-    except msgspec.MsgspecError as error:
+    except UNDECODABLE as error:
         where = frame.offset if offset is None else offset
         raise CorruptionError(path, f"the commit at offset {where} cannot be decoded: {error}") from error
 
@@ -109,9 +123,6 @@ def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes
     body = _BODY.pack(len(payload), previous, ts, durable) + payload
     crc = crc32(body, salt)
     return _HEAD.pack(MAGIC, crc) + body, crc
-
-
-_WHOLE = Struct("<4sIIIQQ")
 
 
 def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
@@ -125,15 +136,17 @@ def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
     """The frame that starts at ``offset``, or None if there is none whose checksum is right."""
-    start = offset + _HEAD.size
-    if start + _BODY.size > len(data):
+    body = offset + FRAME_HEADER
+    if body > len(data):
         return None
-    magic, crc = _HEAD.unpack_from(data, offset)
-    length, previous, ts, durable = _BODY.unpack_from(data, start)
-    end = offset + FRAME_HEADER + length
-    if magic != MAGIC or end > len(data) or crc32(memoryview(data)[start:end], salt) != crc:
+    magic, crc, length, previous, ts, durable = _WHOLE.unpack_from(data, offset)
+    end = body + length
+    if magic != MAGIC or end > len(data):
         return None
-    return Frame(offset, end, crc, previous, ts, durable, data[start + _BODY.size : end])
+    payload = data[body:end]
+    if crc32(payload, crc32(data[offset + _HEAD.size : body], salt)) != crc:
+        return None
+    return Frame(offset, end, crc, previous, ts, durable, payload)
 
 
 def begins_frame(data: bytes, previous: int) -> bool:

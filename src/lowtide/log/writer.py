@@ -207,7 +207,9 @@ class LogWriter:
             if not isinstance(error, OSError):
                 raise
             if is_full(error):
-                raise DiskFull(f"no room for a log segment in {self._directory}; the commit changed nothing") from error
+                raise DiskFull(
+                    f"no room for a log segment in {self._directory}: {error}; the commit changed nothing"
+                ) from error
             self.failure = error
             raise failed(error) from error
         self._retire(old, closed)
@@ -268,7 +270,7 @@ class LogWriter:
     def close(self) -> None:
         """Give the file back; what should be on disk must have been synced before. Waits for whoever reads the files:
         the next owner may change them."""
-        with self._files.kept(), self._sync_lock:
+        with self._files.kept(), self._sync_lock:  # point: close.log
             file, self._file = self._file, None
             self._size = 0
             if file is not None:

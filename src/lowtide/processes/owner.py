@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from lowtide import errors
-from lowtide.messages import receive, send
+from lowtide.messages import UNDECODABLE, receive, send
 from lowtide.processes.service import Answer, Ask, is_trusted, socket_address
 
 _CONNECT = 2.0
@@ -47,7 +47,11 @@ class Owner:
             raise OwnerGone(f"the owner of {self._path} cannot be reached: {error}") from error
         if data is None:
             raise OwnerGone(f"the owner of {self._path} ended before it answered")
-        answer = msgspec.msgpack.decode(data, type=Answer)
+        try:
+            answer = msgspec.msgpack.decode(data, type=Answer)
+        except UNDECODABLE as error:
+            self.close()
+            raise OwnerGone(f"the owner of {self._path} answers what cannot be understood: {error}") from error
         if answer.error is not None:
             raise _error(*answer.error)
         return answer.value

@@ -26,7 +26,7 @@ from typing import Any
 import msgspec
 
 from lowtide.errors import Error
-from lowtide.messages import receive, send
+from lowtide.messages import UNDECODABLE, receive, send
 
 logger = logging.getLogger("lowtide")
 
@@ -125,7 +125,7 @@ class Service:
             if handler is None:
                 return Answer(error=("UsageError", f"the owner of the store does not know {ask.operation!r}"))
             return Answer(handler(**ask.arguments))
-        except (Error, msgspec.MsgspecError, TypeError, OSError) as error:
+        except (Error, *UNDECODABLE, TypeError, OSError) as error:
             return Answer(error=(type(error).__name__, str(error)))
         except Exception as error:
             logger.exception("a request of another process failed")

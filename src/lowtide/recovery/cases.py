@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lowtide.base.codec import MAX_TS
 from lowtide.errors import CorruptionError
 from lowtide.log.segment import FORMAT, Header, Scan, sequence_of
 
@@ -76,6 +77,8 @@ def _check_header(scan: Scan, store_id: bytes) -> Header:
         raise CorruptionError(scan.path, f"log format {header.format} is not known here, {FORMAT} is")
     if header.store_id != store_id:
         raise CorruptionError(scan.path, "this log segment belongs to another store")
+    if not 0 < header.first_ts <= MAX_TS:
+        raise CorruptionError(scan.path, f"a segment cannot begin with commit {header.first_ts}")
     if header.sequence != sequence_of(scan.path):
         raise CorruptionError(scan.path, f"this file is segment {header.sequence} under another name")
     return header

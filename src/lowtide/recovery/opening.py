@@ -18,6 +18,7 @@ from pathlib import Path
 import lmdb
 
 from lowtide.base.borrowing import borrow, give_back, loan_of
+from lowtide.base.codec import MAX_TS
 from lowtide.base.consumers import ConsumerRow
 from lowtide.base.environment import Base
 from lowtide.base.exchange import COMPACTED
@@ -46,7 +47,7 @@ from lowtide.recovery.cases import Verdict, judge
 logger = logging.getLogger("lowtide")
 
 FORMAT = 2
-"""Format 1 has no pins and no consumers; it is brought to this one when it is opened."""
+"""Format 1 has no pins, no consumers and another kind of index; it is brought to this one when it is opened."""
 
 MANIFEST = "store.json"
 LOCK = "lock"
@@ -69,6 +70,20 @@ class Opened:
     last_ts: int
     case: str
     replayed: int
+
+
+def path_of(path: object) -> Path:
+    """The absolute path that is meant."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+    try:
+        whole = Path(path).absolute()
+        os.stat(whole)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return whole
+    except (TypeError, ValueError, OSError) as error:
+        raise UsageError(f"{path!r} cannot be the path of a store: {error}") from error
+    return whole
 
 
 def check_directory(path: Path) -> None:
@@ -96,6 +111,8 @@ def open_files(path: Path, options: Options) -> Opened:
     base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
     loan = loan_of(base)
     try:
+        if written_by == 1:
+            base.write(lambda txn: base.history.rebuild_index(base.env, txn))
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)
@@ -188,7 +205,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
     try:
         manifest = json.loads(path.read_text())
         version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
         raise CorruptionError(path, f"cannot be understood: {error!r}") from error
     if version not in (1, FORMAT):
         age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
@@ -203,6 +220,8 @@ def _check_base(base: Base, store_id: bytes) -> int:
     boundary = base.read_boundary()
     if boundary is None:
         raise CorruptionError(base.directory, "the base has lost its boundary, so it is unknown what it holds")
+    if boundary > MAX_TS:
+        raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
     if base.store_id() != store_id:
         raise CorruptionError(base.directory, "this base belongs to another store")
     return boundary
@@ -241,14 +260,16 @@ def _header_of(path: Path) -> Header | None:
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
     """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
-    frames = [(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary]
-    if not frames:
+    replayed = sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
+    if not replayed:
         return 0
     upto = verdict.last_ts
+    base.history_below = max(base.history_below, upto)  # before the commit that makes it true, see there
     horizon = make_horizon("exact", (), upto)
-    changes = changes_of((decode(path, frame) for path, frame in frames), horizon)
+    commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
+    changes = changes_of(commits, horizon)
     apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))
-    return len(frames)
+    return replayed
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:

@@ -73,13 +73,13 @@ def describe_holder(text: bytes) -> str:
         holder = json.loads(text)
         where = "this process" if holder["pid"] == os.getpid() else f"process {holder['pid']}"
         return f"{where} on {holder['host']} ({holder['program']}), since {holder['since']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "a process that did not say who it is"
 
 
 def _patience_with(text: bytes) -> float:
     """How many seconds the holder that ``text`` names is waited for."""
-    with contextlib.suppress(ValueError, AttributeError):
+    with contextlib.suppress(ValueError, AttributeError, RecursionError):
         if json.loads(text).get("passing"):
             return _RECOVERING
     return _PATIENCE if not text or _is_dead(text) else 0.0
@@ -94,6 +94,6 @@ def _is_dead(text: bytes) -> bool:
         os.kill(holder["pid"], 0)
     except ProcessLookupError:
         return True
-    except (ValueError, KeyError, TypeError, OSError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError, OSError):
         return False
     return False

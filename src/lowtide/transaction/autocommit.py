@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator
 
 from lowtide.errors import UsageError
-from lowtide.log.frame import Before, encode_payload
+from lowtide.log.frame import encode_payload
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.request import Request
 from lowtide.transaction.transaction import scan_latest
@@ -29,16 +29,9 @@ class Autocommit:
         writes = {full_key: value}
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         seen = engine.registry.published  # before the look: if it is still the last one at the commit, so is the look
-        time, keep = engine.time(), engine.before_images
-
-        def encode(before: Before) -> bytes:
-            return encode_payload(time, writes, names, before, keep)
-
-        request = Request(writes, encode([self.read(full_key)]), engine.durable)
-        request.seen, request.encode = seen, encode
-        if names is not None:
-            request.names = names
-        engine.committer.submit(request)
+        time = engine.time()
+        payload = encode_payload(time, writes, names, [self.read(full_key)], engine.before_images)
+        engine.committer.submit(Request(writes, seen, time, payload, engine.durable, names))
 
     def _check_open(self) -> None:
         if self._engine.closed:

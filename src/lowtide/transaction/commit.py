@@ -28,7 +28,7 @@ from threading import get_ident
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
-from lowtide.log.frame import Names, Writes
+from lowtide.log.frame import Names, Writes, encode_payload
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
@@ -51,8 +51,10 @@ class Committer:
         validator: Validator,
         latest: Callable[[bytes], bytes | None],
         collector: str,
+        keep_before: bool,
         catalog: Catalog,
         after_commit: Callable[[], None],
+        collect_later: Callable[[], None],
     ) -> None:
         self._log = log
         self._versions = versions
@@ -60,8 +62,10 @@ class Committer:
         self._validator = validator
         self._latest = latest
         self._collector = collector
+        self._keep_before = keep_before
         self._catalog = catalog
         self._after_commit = after_commit
+        self._collect_later = collect_later
         self._lock = threading.Lock()
         self._leader = 0
         """The thread that holds the lock, written by it under the lock; 0 in between."""
@@ -77,43 +81,48 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if not self._queue and not self._lock.locked():
-                with self._lock:
+            if not self._queue and not self._lock.locked():  # point: commit.enter
+                with self._lock:  # point: commit.lock
                     self._leader = get_ident()
                     try:
                         self._commit_alone(request)
                     finally:
                         self._leader = 0
             else:
-                self._queue.append(request)
-            while not request.done:
-                if not self._lock.locked():
-                    with self._lock:
-                        self._leader = get_ident()
-                        try:
-                            self._lead()
-                        finally:
-                            self._leader = 0
-                elif self._leader == get_ident():
-                    raise UsageError(
-                        "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
-                    )
-                elif request.gate is None:
-                    gate = threading.Lock()
-                    gate.acquire()
-                    request.gate = gate
-                else:
-                    request.gate.acquire()
+                self._queue.append(request)  # point: commit.queue
+            if not request.done:
+                self._wait(request)
         except BaseException:
             self._withdraw(request)
             raise
-        if self._queue:
+        if self._queue:  # point: commit.pass
             self._pass_on()
         if self.callbacks.due:
             self.callbacks.run()
         if request.error is not None:
             raise request.error
         return request.ts
+
+    def _wait(self, request: Request) -> None:
+        """Until a request of the queue is done: lead, or wait for whoever leads."""
+        while not request.done:
+            if not self._lock.locked():
+                with self._lock:  # point: commit.lead
+                    self._leader = get_ident()
+                    try:
+                        self._lead()
+                    finally:
+                        self._leader = 0
+            elif self._leader == get_ident():
+                raise UsageError(
+                    "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
+                )
+            elif request.gate is None:
+                gate = threading.Lock()
+                gate.acquire()
+                request.gate = gate  # point: commit.gate
+            else:
+                request.gate.acquire()  # point: commit.wait
 
     def _withdraw(self, request: Request) -> None:
         """After an interrupt: a request that no leader has taken is taken back, and whoever waits for it to lead is
@@ -155,7 +164,7 @@ class Committer:
         try:
             while queue:
                 # Into the group before out of the queue: an interrupt in between must not lose it.
-                group.append(queue[0])
+                group.append(queue[0])  # point: commit.take
                 queue.popleft()
             self._commit(group)
         except BaseException:
@@ -180,9 +189,9 @@ class Committer:
                 self._log.append(request.ts, request.payload, request.durably)  # point: commit.log
                 self._publish(accepted)  # point: commit.publish
             elif accepted:
-                durably = any(request.durably for request in accepted)
+                durably = any(request.durably for request in accepted)  # point: commit.log
                 self._log.append_group(accepted[0].ts, [request.payload for request in accepted], durably)
-                self._publish(accepted)
+                self._publish(accepted)  # point: commit.publish
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
@@ -202,16 +211,15 @@ class Committer:
         try:
             if self.closed is not None:
                 raise self.closed
-            since = request.since
-            if since is not None:
-                clash = self._validator.write_clash(request.writes, since)  # point: commit.validate
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
                 if clash is None and request.reads is not None:
-                    clash = self._validator.read_clash(request.reads, since)
+                    clash = self._validator.read_clash(request.reads, request.seen)
                 if (expired := registry.release(request.token)) is not None:  # after validation, which leans on it
                     request.error = expired.error()
                     return
                 if clash is not None:
-                    request.error = self._conflict(request, since, clash)
+                    request.error = self._conflict(request, clash)
                     return
             elif request.seen != registry.published:
                 self._tell_again(request, [])
@@ -263,16 +271,15 @@ class Committer:
         for request in group:
             if request.done:
                 continue  # an interrupted leader left it in the queue
-            since = request.since
-            if since is not None:
-                clash = self._validator.write_clash(request.writes, since)
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)
                 if clash is None and (accepted or request.reads is not None):
-                    clash = self._clash(request, since, accepted)
+                    clash = self._clash(request, accepted)
                 if (expired := self._registry.release(request.token)) is not None:
                     request.error = expired.error()
                     continue
                 if clash is not None:
-                    request.error = self._conflict(request, since, clash)
+                    request.error = self._conflict(request, clash)
                     continue
             elif accepted or request.seen != ts:
                 self._tell_again(request, accepted)
@@ -289,19 +296,19 @@ class Committer:
                 earlier.update(each.writes)
         if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
             return
-        if request.encode is not None:
-            latest = self._latest
-            request.payload = request.encode([earlier[key] if key in earlier else latest(key) for key in writes])
+        latest = self._latest
+        before = [earlier[key] if key in earlier else latest(key) for key in writes]
+        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before)
 
-    def _conflict(self, request: Request, since: int, clash: Clash) -> ConflictError:
+    def _conflict(self, request: Request, clash: Clash) -> ConflictError:
         self.conflicts += 1
         keyspace, key = self._catalog.describe(clash[0])
-        return ConflictError(keyspace, key, since, clash[1], read=clash[0] not in request.writes)
+        return ConflictError(keyspace, key, request.seen, clash[1], read=clash[0] not in request.writes)
 
-    def _clash(self, request: Request, since: int, accepted: list[Request]) -> Clash | None:
+    def _clash(self, request: Request, accepted: list[Request]) -> Clash | None:
         """A clash of what was read with later commits, or of anything with an earlier member of the group."""
         writes, reads = request.writes, request.reads
-        if reads is not None and (clash := self._validator.read_clash(reads, since)) is not None:
+        if reads is not None and (clash := self._validator.read_clash(reads, request.seen)) is not None:
             return clash
         ranges = reads.compiled() if reads is not None else None
         for earlier in accepted:
@@ -353,9 +360,15 @@ class Committer:
         try:
             if self._registry.live:
                 horizon = self._horizon()
-                pruned = partial(prune, horizon=horizon)
+                pruned = partial(prune, horizon=horizon)  # point: collect.judge
                 unseen_after = horizon.unseen_after
+                held = self._versions.active.held
+                nothing_held = not held
                 self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
+                # A snapshot that ends looks at ``held`` after it has left ``live``; here it is the other way round. So
+                # one for which something was kept though it has ended is noticed by one of the two.
+                if nothing_held and held and not self._registry.has_all(horizon.live):
+                    self._collect_later()
             else:
                 self.collected += self._versions.keep_newest(keys)
         except Exception as error:
@@ -373,7 +386,7 @@ class Committer:
         horizon = self._horizon()
         held = self._versions.active.held
         keys = list(islice(reversed(held) if newest else held, budget))
-        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))
+        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))  # point: collect.prune
         self.collected += dropped
         return dropped
 

@@ -96,35 +96,32 @@ class Keyspace(ReadKeyspace):
     ...     tx.keyspace("fruit").put(b"cherry", b"dark red")
     """
 
-    __slots__ = ("_write",)
+    __slots__ = ()
 
-    def __init__(self, target: Target, name: str, prefix: bytes) -> None:
-        self.name = name
-        self._source = target
-        self._prefix = prefix
-        self._read = target.read
-        self._write = target.write
+    _source: Target
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set ``key`` to ``value``, whether it exists or not.
 
         >>> store.keyspace("fruit").put(b"lime", b"green")
         """
-        full_key = self._full(key)
-        self._write(full_key, value if type(value) is bytes and len(value) < 65536 else check_value(value))
+        try:
+            full_key = self._prefix + key
+        except TypeError:
+            raise bad_key(key) from None
+        if len(full_key) > 256 or type(value) is not bytes or len(value) > 65536:
+            check_key(full_key)
+            value = check_value(value)
+        self._source.write(full_key, value)
 
     def delete(self, key: bytes) -> None:
         """Remove ``key``; nothing happens if it does not exist.
 
         >>> store.keyspace("fruit").delete(b"lime")
         """
-        self._write(self._full(key), None)
-
-    def _full(self, key: bytes) -> bytes:
         try:
             full_key = self._prefix + key
         except TypeError:
             raise bad_key(key) from None
-        if len(full_key) > 256:
-            check_key(full_key)
-        return full_key
+        check_key(full_key)
+        self._source.write(full_key, None)

@@ -25,7 +25,7 @@ Nothing here keeps a transaction alive: the tables hold plain values, and a tran
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType
 
@@ -100,6 +100,8 @@ class Registry:
         """How many were expired in all; written by the one thread that expires."""
         self.published = published
         """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
+        self.abandoned: Callable[[int], None] = _tell_nobody
+        """Told of timestamps that were registered for an instant only; set by whoever collects. Never waits."""
         self._next_token: Callable[[], int] = itertools.count(1).__next__
 
     def last_published(self) -> int:
@@ -108,16 +110,28 @@ class Registry:
     def register(self, details: Details, tracks_reads: bool = False) -> tuple[int, int]:
         """Draw a timestamp and register it; returns the token and the timestamp."""
         token = self._next_token()
-        live = self.live
-        while True:
+        ts = self.published
+        if tracks_reads:
+            self.serializable[token] = ts
+        self.live[token] = ts  # point: begin.drawn
+        if self.published != ts:  # point: begin.registered
+            ts = self._draw_again(token, ts, tracks_reads)
+        self.details[token] = details
+        return token, ts
+
+    def _draw_again(self, token: int, ts: int, tracks_reads: bool) -> int:
+        """Draw anew until nothing was committed meanwhile; returns the timestamp. A collector may have met one of the
+        others and kept something for it, so it is told of them when they are no longer there."""
+        abandoned = []
+        while self.published != ts:
+            abandoned.append(ts)
             ts = self.published
             if tracks_reads:
                 self.serializable[token] = ts
-            live[token] = ts  # point: begin.drawn
-            if self.published == ts:
-                break
-        self.details[token] = details
-        return token, ts
+            self.live[token] = ts  # point: begin.drawn
+        for each in abandoned:
+            self.abandoned(each)
+        return ts
 
     def register_at(
         self, at: int, details: Details, pinned: Callable[[], bool] = bool, *, partial: bool = False
@@ -151,13 +165,12 @@ class Registry:
     def release(self, token: int) -> Expired | None:
         """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
         may run in a destructor."""
-        if self.serializable:
+        if self.serializable or self.partial:
             self.serializable.pop(token, None)
-        if self.partial:
             self.partial.discard(token)
         self.details.pop(token, None)
-        self.live.pop(token, None)
-        return self.expired.pop(token, None) if self.expired else None
+        # Only one that has left ``live`` already can have been expired.
+        return self.expired.pop(token, None) if self.live.pop(token, None) is None else None  # point: release.live
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:
         """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.
@@ -189,6 +202,10 @@ class Registry:
         """What the collector must keep. Read ``published`` first, see the module."""
         return [ts for _, ts in _items(self.live)]
 
+    def has_all(self, timestamps: Iterable[int]) -> bool:
+        """Whether a snapshot lives at each of these."""
+        return set(timestamps) <= {ts for _, ts in _items(self.live)}
+
     def oldest_writer(self) -> int | None:
         """The oldest snapshot that may still commit, for write-write conflicts. Read ``published`` first."""
         details = self.details
@@ -201,6 +218,10 @@ class Registry:
 
 
 _UNKNOWN = (True,)
+
+
+def _tell_nobody(ts: int) -> None:
+    """Where nothing is collected."""
 
 
 def _items(table: dict[int, int]) -> list[tuple[int, int]]:

@@ -28,28 +28,28 @@ class Savepoint:
     Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
     """
 
-    __slots__ = ("_callbacks", "_mark", "_outer", "_tx")
+    __slots__ = ("_callbacks", "_mark", "_outer", "_tx", "undo")
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._mark = -1
         self._callbacks: list[Callback] | None = None
         self._outer: Savepoint | None = None
+        self.undo: Undo = []
+        """What the transaction has overwritten since the outermost savepoint began."""
 
     def __enter__(self) -> Savepoint:
         tx = self._tx
-        if tx._undo is None:
-            tx._undo = []
-        self._mark = len(tx._undo)
+        self.undo = tx._savepoint.undo if tx._savepoint is not None else []
+        self._mark = len(self.undo)
         self._outer, tx._savepoint = tx._savepoint, self
         self._callbacks = tx._callbacks
         return self
 
     def rollback(self) -> None:
         """Undo what was written since the savepoint began, and go on inside it."""
-        tx = self._tx
-        undo = tx._undo
-        if undo is None or self._mark < 0:
+        tx, undo = self._tx, self.undo
+        if self._mark < 0:
             raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
         if tx._savepoint is not self:
             raise UsageError("a savepoint inside this one is still open; leave that one first")
@@ -68,5 +68,3 @@ class Savepoint:
             self.rollback()
         self._mark = -1
         self._tx._savepoint = self._outer
-        if self._outer is None:
-            self._tx._undo = None

@@ -22,7 +22,7 @@ from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Details
 from lowtide.transaction.request import Request
-from lowtide.transaction.savepoint import MISSING, Savepoint, Undo
+from lowtide.transaction.savepoint import MISSING, Savepoint
 from lowtide.versions.visibility import Range
 
 _OPEN: Final = ""
@@ -37,28 +37,41 @@ class Transaction:
     True
     """
 
-    # Defaults live on the class: a transaction that needs none of them sets none of them.
-    _state = _OPEN
-    _token = 0
-    _undo: Undo | None = None
-    _savepoint: Savepoint | None = None
-    _reads: ReadSet | None = None
-    _callbacks: list[Callback] | None = None
-    _wrote_at_once = False
+    __slots__ = (
+        "_callbacks",
+        "_engine",
+        "_policy",
+        "_reads",
+        "_savepoint",
+        "_state",
+        "_token",
+        "_writes",
+        "_wrote_at_once",
+        "read_only",
+        "ts",
+    )
 
     def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
+        self._token = 0
         if engine.closed:
             raise UsageError(engine.closed)
         self._engine = engine
         self._policy = policy
+        self._state = _OPEN
         self._writes: Writes = {}
-        self.read_only = read_only = read_only or engine.read_only
+        self._savepoint: Savepoint | None = None
+        self._reads: ReadSet | None = None
+        self._callbacks: list[Callback] | None = None
+        self._wrote_at_once = False
+        if engine.read_only:
+            read_only = True
+        self.read_only = read_only
+        registry = engine.registry
         if not policy.fixed:
-            self.ts = engine.registry.published
+            self.ts = registry.published
             """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
             return
-        tracks = policy.tracks_reads and not read_only
-        if tracks:
+        if policy.tracks_reads and not read_only:
             self._reads = ReadSet()
         details: Details
         if engine.origins:
@@ -66,7 +79,7 @@ class Transaction:
             details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
         else:
             details = (not read_only, engine.now(), None, 0)
-        self._token, self.ts = engine.registry.register(details, tracks)
+        self._token, self.ts = registry.register(details, self._reads is not None)
 
     @property
     def isolation(self) -> Isolation:
@@ -78,8 +91,11 @@ class Transaction:
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
         catalog = self._engine.catalog
-        prefix = catalog.prefixes.get(name) if type(name) is str else None
-        return Keyspace(self, name, prefix or catalog.prefix_of(name))
+        try:
+            prefix = catalog.prefixes[name]
+        except (KeyError, TypeError):
+            prefix = catalog.prefix_of(name)
+        return Keyspace(self, name, prefix)
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: own writes first, then what is committed."""
@@ -107,8 +123,8 @@ class Transaction:
             return
         if self._engine.expired:
             self._open_ts()
-        if self._undo is not None:
-            self._undo.append((full_key, self._writes.get(full_key, MISSING)))
+        if self._savepoint is not None:
+            self._savepoint.undo.append((full_key, self._writes.get(full_key, MISSING)))
         self._writes[full_key] = value
 
     def _write_at_once(self, full_key: bytes, value: bytes | None) -> None:
@@ -175,34 +191,24 @@ class Transaction:
         return self.ts
 
     def _submit(self, writes: Writes, durably: bool) -> int:
-        engine = self._engine
-        catalog = engine.catalog
-        names = catalog.names_to_log(writes) if catalog.unlogged else None
-        time, reader = engine.time(), engine.reader
-        seen = self.ts if self._token else engine.registry.published  # before the look, see Autocommit
-        before = [reader.get(key, seen) for key in writes] if len(writes) == 1 else reader.get_many(writes, seen)
-        payload = encode_payload(time, writes, names, before, engine.before_images)
+        engine, token = self._engine, self._token
+        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
+        time = engine.time()
+        seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
+        payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        request = Request(writes, payload, durably)
-        if names is not None:
-            request.names = names
-        if self._callbacks is not None and self._policy.buffered:
-            request.callbacks = self._callbacks
-        if not self._token:
-            keep = engine.before_images
-            request.seen = seen
-            request.encode = lambda before: encode_payload(time, writes, names, before, keep)
+        callbacks = self._callbacks if self._policy.buffered else None
+        request = Request(writes, seen, time, payload, durably, names, token, self._reads, callbacks)
+        if not token:
             return engine.committer.submit(request)
-        since = self.ts
-        request.token, request.since, request.reads = self._token, since, self._reads
         self._token = 0  # whatever comes of the commit, it gives the snapshot back
         ts = 0
         try:
             ts = engine.committer.submit(request)
         finally:
-            if ts != since + 1:  # others committed meanwhile, so it may have held something back
-                engine.released(since)
+            if ts != seen + 1:  # others committed meanwhile, so it may have held something back
+                engine.released(seen)
         return ts
 
     def rollback(self) -> None:
@@ -267,13 +273,15 @@ class Transaction:
     ) -> None:
         if self._state:
             return
-        if kind is None:
+        if kind is not None:
+            self.rollback()
+        elif self._writes or self._callbacks is not None or self._wrote_at_once:
             self.commit()
         else:
-            self.rollback()
+            self._end("committed")
 
     def __del__(self) -> None:
-        if self._token:
+        if getattr(self, "_token", 0):  # an interrupted begin may have set nothing
             self._engine.registry.release(self._token)
             self._engine.dropped(self.ts)
 

@@ -78,7 +78,7 @@ class Validator:
         """The first of the written keys that was committed after ``since``."""
         active, frozen, _ = self._versions.view
         chains = active.chains
-        below = since < self._versions.boundary
+        below = since < self._versions.boundary  # point: validate.boundary
         for key in writes:
             chain = chains.get(key)
             if chain is not None:

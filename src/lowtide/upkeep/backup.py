@@ -42,6 +42,7 @@ from lowtide.base.exchange import copy_base
 from lowtide.errors import CorruptionError, StoreFailed, UsageError
 from lowtide.log.files import ClosedSegment
 from lowtide.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
+from lowtide.recovery.opening import path_of
 from lowtide.upkeep.basis import Running
 from lowtide.upkeep.destination import Destination, Record, Step, Whole, destination_for
 
@@ -90,7 +91,7 @@ def back_up(
 ) -> BackupReport:
     """Copy an open store to the directory ``destination``; see the module."""
     step: Step = progress if progress is not None else lambda _: None
-    path = Path(destination).absolute()
+    path = path_of(destination)
     with destination_for(running.path, path, running.store_id, step) as target, running.log.kept():
         running.check_open()
         noted = _note(running)

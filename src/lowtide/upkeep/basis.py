@@ -123,7 +123,7 @@ def open_tables(base: Base) -> Iterator[Tables]:
 @contextmanager
 def read_tables(data: Path) -> Iterator[Tables]:
     """The tables in the file ``data`` of a base that nobody writes, which stays as it is: no lock file is made."""
-    if not data.exists() or not data.stat().st_size:
+    if not data.is_file() or not data.stat().st_size:
         raise CorruptionError(data, "the base is missing; what was committed before the last checkpoint is lost")
     try:
         env = lmdb.open(str(data), subdir=False, readonly=True, lock=False, create=False, max_dbs=16)
@@ -147,8 +147,8 @@ def read_tables(data: Path) -> Iterator[Tables]:
                 tombstones,
                 keyspaces,
                 meta,
-                PinTable(pins) if pins is not None else None,
-                ConsumerTable(consumers) if consumers is not None else None,
+                PinTable(pins, data.parent) if pins is not None else None,
+                ConsumerTable(consumers, data.parent) if consumers is not None else None,
             )
     finally:
         env.close()
@@ -157,6 +157,6 @@ def read_tables(data: Path) -> Iterator[Tables]:
 def _open_table(env: lmdb.Environment, name: str) -> Any:
     dupes = name == "history-index"
     try:
-        return env.open_db(name.encode(), create=False, dupsort=dupes, dupfixed=dupes)
+        return env.open_db(name.encode(), create=False, dupsort=dupes)
     except lmdb.NotFoundError:
         return None

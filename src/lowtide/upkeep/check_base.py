@@ -15,6 +15,7 @@ from lowtide.base.consumers import ConsumerRow
 from lowtide.base.history import Interval, decode_interval
 from lowtide.base.pins import PinRow
 from lowtide.garbage.living import Living
+from lowtide.messages import UNDECODABLE
 from lowtide.upkeep.basis import Tables
 from lowtide.upkeep.report import Examination
 
@@ -140,7 +141,7 @@ def check_pins(tables: Tables, names: dict[bytes, str], check: Examination) -> l
         where = f"pin {name.decode(errors='replace')!r}"
         try:
             row = msgspec.msgpack.decode(data, type=PinRow)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             check.problem(f"it cannot be decoded: {error}", where, "remove it with store.unpin")
             continue
         found.append(row)
@@ -159,7 +160,7 @@ def check_consumers(tables: Tables, last_commit: int, check: Examination) -> Non
         where = f"consumer {name.decode(errors='replace')!r}"
         try:
             row = msgspec.msgpack.decode(data, type=ConsumerRow)
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             check.problem(f"it cannot be decoded: {error}", where, "remove the consumer and make it anew")
             continue
         if not 0 <= row.position <= last_commit:

@@ -20,6 +20,7 @@ import msgspec
 
 from lowtide.base.sharing import READERS, sole_use
 from lowtide.errors import CorruptionError, UsageError
+from lowtide.messages import UNDECODABLE
 from lowtide.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
 from lowtide.recovery.ownership import Ownership
 from lowtide.upkeep.basis import read_tables
@@ -75,7 +76,7 @@ class Destination:
             return msgspec.json.decode(path.read_bytes(), type=Record)
         except FileNotFoundError:
             return None
-        except msgspec.MsgspecError as error:
+        except UNDECODABLE as error:
             raise CorruptionError(path, f"cannot be understood: {error}; choose another directory") from error
 
     def write_record(self, record: Record) -> None:

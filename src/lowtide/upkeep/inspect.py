@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from lowtide.base.codec import decode_ts, is_tombstone, row_ts, row_value
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.log.frame import decode_payload
+from lowtide.log.frame import decode
 from lowtide.log.segment import HEADER_SIZE, chained_frames, decode_header, scan_segment
 from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
 from lowtide.versions.chain import versions_of
@@ -153,12 +151,7 @@ def inspect_segment(path: str | os.PathLike[str]) -> SegmentReport:
         keys = size = 0
         at = 0.0
         if frame.payload:
-            try:
-                commit = decode_payload(frame)
-            except msgspec.MsgspecError as error:
-                raise CorruptionError(
-                    where, f"the commit at offset {frame.offset} cannot be decoded: {error}"
-                ) from error
+            commit = decode(where, frame)
             at, keys = commit.time, len(commit.writes)
             size = sum(len(value) for value in commit.writes.values() if value is not None)
         frames.append(

@@ -37,7 +37,7 @@ class Layer:
 
     def __init__(self) -> None:
         self.chains: Chains = {}
-        self.keys = OrderedKeys()
+        self.keys = OrderedKeys(self.chains)
         self.names: Names = {}
         """Keyspaces that these commits were the first to write to."""
         self.held: dict[bytes, None] = {}
@@ -73,6 +73,19 @@ class ClosedChains(Chains):
         raise UsageError(self._reason)
 
 
+class ClosedKeys(OrderedKeys):
+    """The keys of a store that is closed: a scan asks for them before it asks the base."""
+
+    __slots__ = ("_reason",)
+
+    def __init__(self, reason: str) -> None:
+        super().__init__({})
+        self._reason = reason
+
+    def between(self, low: bytes, high: bytes | None, limit: int, reverse: bool) -> NoReturn:
+        raise UsageError(self._reason)
+
+
 class VersionStore:
     """All versions in memory; see the module for who may do what."""
 
@@ -83,6 +96,7 @@ class VersionStore:
         self.boundary = boundary
         """The commit up to which the base holds everything."""
         self.view: View = (self.active, None, {})
+        self._closed = False
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until the
@@ -100,9 +114,7 @@ class VersionStore:
                     older = older[2]
                 grown.append(key)
             chains[key] = (ts, value, older)
-            size += len(key)
-            if value is not None:
-                size += len(value)
+            size += len(key) + len(value or b"")
         layer.versions += len(writes)
         layer.bytes += size
         return grown
@@ -177,7 +189,7 @@ class VersionStore:
             chains[key] = (ts, value, None)
             while older is not None:
                 dropped += 1
-                size += _size(key, older[1])
+                size += len(key) + len(older[1] or b"")
                 older = older[2]
             if held:
                 held.pop(key, None)
@@ -200,20 +212,23 @@ class VersionStore:
         # No call between these: an interrupt comes before all of them or after. One layer as both would be checkpointed
         # with what is committed to it later.
         self.frozen, self.frozen_upto = self.active, upto
-        self.active = fresh
-        self.view = (self.active, self.frozen, self.view[2])
+        self.active = fresh  # point: freeze.active
+        if not self._closed:
+            self.view = (self.active, self.frozen, self.view[2])  # point: freeze.view
         return self.frozen
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         self.boundary = self.frozen_upto
-        self.view = (self.active, None, {})
-        self.frozen = None
+        if not self._closed:
+            self.view = (self.active, None, {})  # point: drop.view
+        self.frozen = None  # point: drop.frozen
 
     def close(self, reason: str) -> None:
         """Let every further read fail with ``reason``, also one that would need neither LMDB nor a new snapshot."""
         closed = Layer()
-        closed.chains = ClosedChains(reason)
+        closed.chains, closed.keys = ClosedChains(reason), ClosedKeys(reason)
+        self._closed = True  # first: the last checkpoint, which is still to come, must not open the view again
         self.view = (closed, None, {})
 
     def changed_at(self, full_key: bytes) -> int | None:
@@ -231,4 +246,4 @@ class VersionStore:
 
 
 def _size(key: bytes, value: bytes | None) -> int:
-    return len(key) if value is None else len(key) + len(value)
+    return len(key) + len(value or b"")

@@ -78,7 +78,7 @@ class Reader:
     def get(self, full_key: bytes, ts: int) -> bytes | None:
         """The value at ``ts``, a registered snapshot."""
         active, frozen, cache = self._versions.view
-        chain = active.chains.get(full_key)
+        chain = active.chains.get(full_key)  # point: read.chains
         while chain is not None:
             if chain[0] <= ts:
                 return chain[1]
@@ -94,10 +94,12 @@ class Reader:
             row = self._row(full_key, cache)
         if row is not None and row[0] <= ts:
             return row[1]
-        return self._base.read_history(full_key, ts)
+        return self._base.read_history(full_key, ts)  # point: read.history
 
     def get_many(self, full_keys: Collection[bytes], ts: int) -> list[bytes | None]:
         """The values of many keys at ``ts``, with one look into the base for all that is not in memory."""
+        if len(full_keys) == 1:
+            return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
         found: dict[bytes, bytes | None] = {}
         missing: list[bytes] = []
@@ -113,7 +115,7 @@ class Reader:
                 missing.append(key)
         if missing:
             newer = horizon(ts)
-            rows = self._base.rows_of(missing)
+            rows = self._base.rows_of(missing)  # point: read.rows
             for key in missing:
                 at = rows.get(key)
                 found[key] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
@@ -139,14 +141,14 @@ class Reader:
 
     def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes] | None:
         """The base's row of a key, as timestamp and value; kept in ``cache``, which belongs to the caller's view."""
-        row = self._base.row(full_key)
+        row = self._base.row(full_key)  # point: read.row
         if row is None or row >= LATEST:
             return None
         found = (int.from_bytes(row[:8], "big"), row[8:])
         if len(row) <= _LARGEST_CACHED and self._cache_rows:
             if len(cache) >= self._cache_rows:
                 cache.clear()
-            cache[full_key] = found
+            cache[full_key] = found  # point: read.fill
         return found
 
     def scan(self, wanted: Range, ts: Callable[[], int], own: Writes | None) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -170,7 +172,7 @@ class Reader:
         low, high, reverse = wanted.low, wanted.high, wanted.reverse
         touched: list[tuple[Layer, list[bytes]]] = []
         for layer in self._versions.layers:
-            keys = layer.keys.between(low, high, size, reverse)
+            keys = layer.keys.between(low, high, size, reverse)  # point: scan.keys
             if len(keys) == size:
                 low, high = (keys[-1], high) if reverse else (low, keys[-1] + b"\x00")
             if keys:
@@ -183,7 +185,7 @@ class Reader:
         if not touched:
             return entries, last
         found = dict(entries)
-        for layer, keys in reversed(touched):
+        for layer, keys in reversed(touched):  # point: scan.chains
             for key in keys:
                 if key < low or (high is not None and key >= high):
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import hypothesis.strategies as st
@@ -12,11 +13,13 @@ import lowtide.checkpoint.apply as module
 from lowtide.base.codec import encode_row, encode_tombstone
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
+from lowtide.base.pins import PinRow, new_id
 from lowtide.checkpoint.apply import Applied, BoundaryMoved, Changes, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import make_horizon
 from lowtide.log.frame import Commit, Writes
 from lowtide.versions.chain import versions_of
+from tests.crash.stores import wait_until
 from tests.unit.base.bases import PREFIX, fill, kept_by, new_base, rows_of, tombstones_of
 
 A, B, C = (PREFIX + name for name in (b"a", b"b", b"c"))
@@ -51,6 +54,25 @@ def test_rows_history_tombstones_names_and_boundary_come_together(base: Base) ->
     assert tombstones_of(base) == [(3, B)]
     assert base.saved_keyspaces() == [("fruit", PREFIX)]
     assert base.read_boundary() == 4
+
+
+def test_all_of_it_is_one_transaction_of_lmdb(base: Base) -> None:
+    """A reader in another process finds rows and boundary of one checkpoint, never those of two."""
+    fill(base, {A: (1, b"a1")})
+    before = base.env.info()["last_txnid"]
+    apply_checkpoint(base, changes({A: b"a2"}, {B: b"b3"}, first_ts=2), target(3, 1, live=(1,)))
+    assert base.env.info()["last_txnid"] == before + 1
+
+
+def test_a_pin_that_comes_while_it_waits_for_its_transaction_counts(base: Base) -> None:
+    fill(base, {A: (1, b"a1")})
+    thread = threading.Thread(target=apply_checkpoint, args=(base, changes({A: b"a2"}, first_ts=2), target(2, 1)))
+    with base.env.begin(write=True) as txn:
+        thread.start()
+        wait_until(base.writing.locked)
+        base.pins.put(txn, "pin", PinRow(new_id(), 1, 0.0, 0.0, 60.0, None, None, "another process"))
+    thread.join(30)
+    assert kept_by(base) == {Interval(1, 2, A): b"a1"}
 
 
 def test_with_nobody_alive_only_rows_are_written(base: Base) -> None:

@@ -31,7 +31,7 @@ LEAVES = {name: command for name, command in COMMANDS.items() if not hasattr(com
 def test_the_commands_are_those_that_were_promised() -> None:
     assert set(LEAVES) == {
         *("stats", "snapshots", "pins", "pin", "unpin", "changes", "consumers", "verify", "checkpoint", "gc", "backup"),
-        *("compact", "metrics", "top", "inspect key", "inspect segment", "inspect base"),
+        *("compact", "metrics", "top", "audit", "inspect key", "inspect segment", "inspect base"),
     }
 
 

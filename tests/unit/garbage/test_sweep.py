@@ -11,8 +11,10 @@ from hypothesis import given
 from lowtide.base.codec import encode_row, encode_tombstone
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval, decode_interval
+from lowtide.base.pins import PinRow, new_id
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
+from tests.crash.stores import wait_until
 from tests.unit.base.bases import PREFIX, Kept, fill, kept_by, new_base, rows_of, tombstones_of
 from tests.unit.base.test_history import LAST, histories
 
@@ -121,6 +123,18 @@ def test_who_lives_is_asked_inside_the_write_transaction() -> None:
         sweep_history(base, sample, [EVERYTHING], 10)
         other.join(30)
         assert asked == [True]
+
+
+def test_a_pin_that_comes_while_a_sweep_waits_for_its_transaction_counts() -> None:
+    with new_base() as base:
+        fill(base, {}, [(Interval(2, 4, PREFIX), b"x")])
+        thread = threading.Thread(target=sweep, args=(base, set(), [EVERYTHING]))
+        with base.env.begin(write=True) as txn:
+            thread.start()
+            wait_until(base.writing.locked)
+            base.pins.put(txn, "pin", PinRow(new_id(), 3, 0.0, 0.0, 60.0, None, None, "another process"))
+        thread.join(30)
+        assert kept_by(base) == {Interval(2, 4, PREFIX): b"x"}
 
 
 def test_nothing_is_asked_and_nothing_written_where_there_is_nothing_to_sweep() -> None:

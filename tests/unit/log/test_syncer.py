@@ -19,7 +19,7 @@ def test_a_commit_is_synced_without_anyone_asking(tmp_path: Path) -> None:
     try:
         for round_ in range(1, 4):
             append(log, b"x")
-            syncer.dirty.set()
+            syncer.tell()
             disk.wait_for("sync", round_)
     finally:
         syncer.close()
@@ -31,7 +31,7 @@ def test_an_idle_log_is_not_synced(tmp_path: Path) -> None:
     log = start_log(tmp_path, disk)
     syncer = Syncer(log, interval=0.001)
     append(log, b"x")
-    syncer.dirty.set()
+    syncer.tell()
     disk.wait_for("sync", 1)
     syncer.close()
     assert disk.counts["sync"] == 1
@@ -43,7 +43,7 @@ def test_several_commits_within_an_interval_share_a_sync(tmp_path: Path) -> None
     for _ in range(50):
         append(log, b"x")
     syncer = Syncer(log, interval=0.001)
-    syncer.dirty.set()
+    syncer.tell()
     disk.wait_for("sync", 1)
     syncer.close()
     assert (disk.counts["sync"], log.durable_ts) == (1, 50)
@@ -53,7 +53,7 @@ def test_closing_ends_the_thread_even_in_the_middle_of_a_long_interval(tmp_path:
     log = start_log(tmp_path)
     syncer = Syncer(log, interval=3600)
     append(log, b"x")
-    syncer.dirty.set()
+    syncer.tell()
     syncer.close()
     assert not syncer._thread.is_alive()
 
@@ -65,7 +65,7 @@ def test_a_sync_that_fails_poisons_the_log_and_is_not_tried_again(tmp_path: Path
     syncer = Syncer(log, interval=0.001)
     append(log, b"x")
     disk.fail("sync")
-    syncer.dirty.set()
+    syncer.tell()
     syncer._thread.join(30)
     assert not syncer._thread.is_alive()
     assert (log.durable_ts, disk.counts["sync"]) == (0, 1)

@@ -32,12 +32,25 @@ def test_a_group_costs_one_durable_write(tmp_path: Path) -> None:
     assert disk.counts - before == {"write_durably": 1}
 
 
+def test_a_sync_that_fails_is_told_and_poisons_the_log(tmp_path: Path) -> None:
+    disk = FaultyDisk()
+    log = start_log(tmp_path, disk)
+    append(log, b"x")
+    disk.fail("sync")
+    with pytest.raises(lowtide.StoreFailed, match="Input/output error"):
+        log.sync()
+    assert log.durable_ts == 0
+    with pytest.raises(lowtide.StoreFailed):
+        append(log, b"refused")
+
+
 def test_a_relaxed_append_is_durable_when_it_was_synced(tmp_path: Path) -> None:
-    log = start_log(tmp_path)
+    disk = FaultyDisk()
+    log = start_log(tmp_path, disk)
     append(log, b"a", b"b")
-    assert (log.last_ts, log.durable_ts) == (2, 0)
+    assert (log.last_ts, log.durable_ts, disk.counts["sync"]) == (2, 0, 0)
     log.sync()
-    assert log.durable_ts == 2
+    assert (log.durable_ts, disk.counts["sync"]) == (2, 1)
 
 
 def test_a_durable_append_after_relaxed_ones_makes_all_of_them_durable(tmp_path: Path) -> None:

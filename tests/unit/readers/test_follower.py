@@ -15,6 +15,7 @@ from lowtide.readers.pinned import Renewer
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
+from tests.support.schedule import Schedule
 
 
 @pytest.fixture
@@ -69,6 +70,18 @@ def readers_of(store: lowtide.Store) -> int:
 
 
 # Levels and scans
+
+
+def test_a_commit_that_is_logged_but_not_published_is_not_shown(store: lowtide.Store, reader: lowtide.Store) -> None:
+    """It may yet fail, or be taken back by a power loss before anybody was told of it."""
+    assert get(reader) == b"1"
+    put(store, b"2")
+    with Schedule() as schedule:
+        schedule.start(lambda: put(store, b"3"), "commit.publish").arrive()
+        assert get(reader) == b"2"
+        with reader.snapshot() as snapshot:
+            assert get(snapshot) == b"2"
+    assert get(reader) == b"3"
 
 
 @pytest.mark.parametrize("level", ["none", "snapshot_read", "read_committed", "snapshot", "serializable"])

@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.commit import Committer
+from lowtide.transaction.request import Request
 from lowtide.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together, wait_until
@@ -100,6 +101,29 @@ def test_the_group_is_as_durable_as_its_most_careful_member(open_store: OpenStor
         commit_behind_a_leader(store, works, leader.resume)
         leader.finish()
     assert log.durable_ts == log.last_ts == 3
+
+
+def test_nobody_in_a_group_is_told_before_the_log_has_it(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups: list[list[Request]] = []
+    told: list[bool] = []
+    commit, write = Committer._commit, LogWriter._write
+
+    def committing(committer: Committer, group: list[Request]) -> None:
+        groups.append(group)
+        commit(committer, group)
+
+    def writing(log: LogWriter, data: bytes, crc: int, ts: int, durably: bool) -> None:
+        told.extend(request.done for group in groups for request in group)
+        write(log, data, crc, ts, durably)
+
+    monkeypatch.setattr(Committer, "_commit", committing)
+    monkeypatch.setattr(LogWriter, "_write", writing)
+    with Schedule() as schedule:
+        leader = schedule.start(lambda: put(store, b"leader"), "commit.log").arrive()
+        works = [functools.partial(put, store, key) for key in (b"a", b"b", b"c")]
+        commit_behind_a_leader(store, works, leader.resume)
+        leader.finish()
+    assert told == [False, False, False]
 
 
 def test_commits_wait_while_somebody_is_exclusive_and_all_go_on_after(store: lowtide.Store) -> None:

@@ -1,0 +1,80 @@
+"""SIGKILL at each named point, and at each line, of a life with everything in it.
+
+The points stand before and after each LMDB commit, each log write, each step of a checkpoint, a pin, a backup, a
+compaction. Whatever was acknowledged is there, a pin and a place that were certain are, and opening twice is the same.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.killing import Kills, kills
+from tests.crash.lives import Life, NotingDisk, certain_from, notes_in
+from tests.support.attack import FULL, some
+from tests.support.points import POINTS
+
+QUICK_LINES = 30
+VISITS = 2
+"""Of a point that is passed often, the first visit and the last are taken, unless all are."""
+
+EXPECTED = {"base.commit", "base.committed", "commit.log", "commit.publish", "checkpoint.applied", "compact.renamed"}
+
+CASES = [("full", "thread"), ("relaxed", "thread"), ("relaxed", "process")] + [("full", "process")] * FULL
+
+
+def options(durability: str, checkpointer: str) -> dict[str, Any]:
+    return {"durability": durability, "checkpointer": checkpointer}
+
+
+def model_of(tmp_path: Path) -> Life[NotingDisk]:
+    """The same life, lived to its end here: it knows what must be found."""
+    life = Life(tmp_path / "model", "relaxed", NotingDisk())
+    life.live()
+    return life
+
+
+def check(life: Life[NotingDisk], killed: Kills, how: str) -> None:
+    notes = notes_in(killed.notes)
+    life.path = killed.store
+    if notes or (killed.store / "store.json").exists():
+        life.check(killed.store, certain_from(notes), how)
+    shutil.rmtree(killed.store, ignore_errors=True)
+    shutil.rmtree(killed.store.with_name("store backup"), ignore_errors=True)
+    killed.notes.unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize(("durability", "checkpointer"), CASES)
+def test_a_kill_at_any_point_loses_nothing_that_was_acknowledged(
+    durability: str, checkpointer: str, tmp_path: Path
+) -> None:
+    life = model_of(tmp_path)
+    with kills(tmp_path) as killed:
+        assert not killed.live(options(durability, checkpointer))
+        visits = {place: count for place, count in killed.visits().items() if place in POINTS.values()}
+        assert visits.keys() >= EXPECTED
+        check(life, killed, "not at all")
+        for point, count in visits.items():
+            if checkpointer == "process" and not (FULL or point.startswith("checkpoint")):
+                continue  # each life starts a helper of its own, which takes its time
+            for nth in some(range(1, count + 1), VISITS):
+                if killed.live(options(durability, checkpointer), point, nth):
+                    check(life, killed, f"at visit {nth} of {count} to {point}")
+                else:  # a thread of the background came there once less this time
+                    check(life, killed, "not at all")
+
+
+@pytest.mark.parametrize("durability", ["full", "relaxed"])
+def test_a_kill_at_any_line_loses_nothing_that_was_acknowledged(durability: str, tmp_path: Path) -> None:
+    life = model_of(tmp_path)
+    with kills(tmp_path) as killed:
+        assert not killed.live(options(durability, "thread"))
+        lines = [place for place in killed.visits() if ":" in place]
+        assert len(lines) > 500
+        check(life, killed, "not at all")
+        for line in some(lines, QUICK_LINES):
+            killed.live(options(durability, "thread"), line, 1)
+            check(life, killed, f"at {line}")

@@ -1,0 +1,155 @@
+"""What is sent to an owner, and what an owner answers: neither end fails in another way than by an error of ours.
+
+After any bytes the owner still answers the next one who asks properly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lowtide
+from lowtide.errors import Error
+from lowtide.processes.owner import Owner, reach_owner
+from lowtide.processes.service import Answer, Ask, socket_address
+from tests.fuzz.guard import ours
+from tests.fuzz.mutation import mutated
+from tests.fuzz.profile import with_files
+from tests.fuzz.stores import QUIET, make
+from tests.unit.base.bases import temporary_directory
+
+PATIENCE = 20.0
+_values = st.recursive(
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-(1 << 63), (1 << 64) - 1),
+        st.floats(),
+        st.text(max_size=5),
+        st.binary(max_size=5),
+    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=5,
+)
+_seconds = st.sampled_from([0, -1, "1", [], -1e300])
+_nowhere = st.one_of(st.integers(), st.none(), st.just("\0"), st.just("n" * 5000))
+_asks = st.one_of(
+    st.builds(Ask, st.sampled_from(["hello", "stats", "metrics", "collect", "checkpoint", "pins_changed", "verify"])),
+    st.builds(Ask, st.text(max_size=8), st.dictionaries(st.text(max_size=5), _values, max_size=3)),
+    st.builds(Ask, st.just("inspect_key"), st.fixed_dictionaries({"keyspace": _values, "key": _values})),
+    st.builds(
+        Ask,
+        st.just("wait"),
+        st.fixed_dictionaries({"after": _values, "seconds": _seconds}),
+    ),
+    st.builds(
+        Ask,
+        st.just("backup"),
+        st.fixed_dictionaries({"dest": _nowhere}),
+    ),
+).map(msgspec.msgpack.encode)
+HELLO = msgspec.msgpack.encode(Ask("hello"))
+
+
+def framed(data: bytes) -> bytes:
+    return struct.pack("<I", len(data)) + data
+
+
+@pytest.fixture(scope="module")
+def owned() -> Iterator[Path]:
+    """A store that this process owns."""
+    with temporary_directory() as directory:
+        make(directory / "store")
+        with lowtide.open(directory / "store", **QUIET):
+            yield directory / "store"
+
+
+def says_hello(path: Path) -> bool:
+    owner = reach_owner(path)
+    assert owner is not None
+    with owner:
+        return bool(owner.ask("hello", timeout=PATIENCE) == os.getpid())
+
+
+def answers_to(path: Path, data: bytes) -> bytes:
+    """All that the owner sends to one who sends ``data`` and no more."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(PATIENCE)
+        connection.connect(socket_address(path))
+        found = b""
+        with contextlib.suppress(ConnectionError):  # it may hang up on one who is still sending
+            connection.sendall(data)
+            connection.shutdown(socket.SHUT_WR)
+        with contextlib.suppress(ConnectionError):
+            while piece := connection.recv(1 << 16):
+                found += piece
+        return found
+
+
+@with_files
+@given(messages=st.lists(st.one_of(_asks, mutated(HELLO), st.binary(max_size=40)), min_size=1, max_size=4))
+def test_every_message_of_any_content_is_answered_by_one_of_ours(owned: Path, messages: list[bytes]) -> None:
+    found = answers_to(owned, b"".join(map(framed, messages)))
+    for _ in messages:
+        (length,) = struct.unpack_from("<I", found)
+        answer = msgspec.msgpack.decode(found[4 : 4 + length], type=Answer)
+        assert answer.error is None or answer.value is None
+        assert answer.error is None or "failed at it" not in answer.error[1], "the owner did not expect this"
+        found = found[4 + length :]
+    assert found == b""
+    assert says_hello(owned)
+
+
+@with_files
+@given(
+    data=st.one_of(
+        mutated(framed(HELLO) * 2), st.binary(max_size=64), st.just(b"\xff" * 12), st.just(framed(b"\x91" * 5000))
+    )
+)
+def test_bytes_that_are_no_messages_leave_the_owner_as_it_was(owned: Path, data: bytes) -> None:
+    answers_to(owned, data)
+    assert says_hello(owned)
+
+
+_answers = st.one_of(
+    mutated(framed(msgspec.msgpack.encode(Answer(7)))),
+    mutated(framed(msgspec.msgpack.encode(Answer(None, ("UsageError", "words"))))),
+    st.builds(lambda value: framed(msgspec.msgpack.encode(value)), _values),
+    st.builds(
+        lambda *error: framed(msgspec.msgpack.encode(Answer(None, error))), st.text(max_size=9), st.text(max_size=9)
+    ),
+    st.just(b"\xff\xff\xff\xff" + b"x" * 100),
+    st.just(framed(b"\x91" * 5000)),
+)
+
+
+@with_files
+@given(data=_answers)
+def test_an_answer_of_any_bytes_is_a_value_or_an_error_of_ours(data: bytes) -> None:
+    here, there = socket.socketpair()
+
+    def answer() -> None:
+        with there:
+            there.recv(1 << 16)
+            with contextlib.suppress(OSError):
+                there.sendall(data)
+
+    thread = threading.Thread(target=answer)
+    thread.start()
+    try:
+        with Owner(Path("store"), here) as owner:
+            found: Any | Error = ours(len(data), lambda: owner.ask("hello", timeout=PATIENCE))
+    finally:
+        thread.join()
+    assert isinstance(found, Error) or len(data) > 4

@@ -1,0 +1,127 @@
+"""Faults of the checkpoint: the order of its steps, and what it must not leave out."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        "the frozen layer goes too early",
+        "The layer is dropped before the base has it: for a while its commits are nowhere.",
+        "checkpoint/checkpointer.py",
+        (
+            (
+                (
+                    "        self._apply(layer, target)  # point: checkpoint.apply\n"
+                    "        self._versions.drop_frozen()  # point: checkpoint.applied\n"
+                ),
+                (
+                    "        self._versions.drop_frozen()\n"
+                    "        self._apply(layer, target)  # point: checkpoint.apply\n"
+                    "        self._published()  # point: checkpoint.applied\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/race/test_checkpoint.py::"
+                "test_readers_of_every_age_read_their_instant_throughout[update-checkpoint.sampled]"
+            ),
+        ),
+    ),
+    Mutant(
+        "the boundary is outside the transaction",
+        "The boundary is written after the rows that it covers, in a transaction of its own.",
+        "checkpoint/apply.py",
+        (
+            (
+                "        base.put_boundary(txn, target.upto)  # point: checkpoint.boundary\n",
+                "        base.boundary_in(txn)  # point: checkpoint.boundary\n",
+            ),
+            (
+                "    return base.write(change)\n",
+                (
+                    "    applied = base.write(change)\n"
+                    "    base.write(lambda txn: base.put_boundary(txn, target.upto))\n"
+                    "    return applied\n"
+                ),
+            ),
+        ),
+        ("tests/unit/checkpoint/test_apply.py::test_all_of_it_is_one_transaction_of_lmdb",),
+    ),
+    Mutant(
+        "the log goes before the base is durable",
+        "Segments are released as soon as a checkpoint begins: if it fails, and the process with it, commits are lost.",
+        "checkpoint/checkpointer.py",
+        (
+            (
+                "                while self._versions.boundary < wanted:\n",
+                (
+                    "                self._log.release(self._retained_from(wanted))\n"
+                    "                while self._versions.boundary < wanted:\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/crash/test_failed_checkpoint.py::"
+                "test_a_failure_is_seen_and_harms_nobody_and_the_retry_works[checkpoint.sampled-DiskFull]"
+            ),
+        ),
+    ),
+    Mutant(
+        "nothing goes to the history",
+        "A checkpoint overwrites what live snapshots see.",
+        "checkpoint/apply.py",
+        (
+            (
+                "    if keep:\n        base.history.add(txn, keep)\n",
+                "",
+            ),
+        ),
+        ("tests/unit/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
+    ),
+    Mutant(
+        "the base's own version is not kept",
+        "A checkpoint keeps the versions of the chains for live snapshots, but not the one that it finds in the base.",
+        "checkpoint/plan.py",
+        (
+            (
+                (
+                    "        if horizon.needs(begin, end):\n"
+                    "            keep.append((Interval(begin, end, full_key), row_value(old_row)))\n"
+                ),
+                "        begin = begin + 0\n",
+            ),
+        ),
+        ("tests/unit/checkpoint/test_plan.py::test_what_a_live_snapshot_sees_moves_to_the_history[live0-kept0]",),
+    ),
+    Mutant(
+        "names stay behind",
+        "A checkpoint brings the rows of a new keyspace to the base, but not its name.",
+        "checkpoint/apply.py",
+        (
+            (
+                "        base.put_keyspaces(txn, changes.names)\n",
+                "",
+            ),
+        ),
+        ("tests/unit/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
+    ),
+    Mutant(
+        "a moved boundary is not noticed",
+        "A checkpoint does not look whether another process moved the boundary meanwhile, and moves it back.",
+        "checkpoint/apply.py",
+        (
+            (
+                (
+                    "        if found is not None and found >= target.upto:\n"
+                    "            return Applied(0, 0)\n"
+                    "        if found != target.boundary:\n"
+                ),
+                "        if False:\n",
+            ),
+        ),
+        ("tests/unit/checkpoint/test_apply.py::test_a_boundary_that_moved_is_no_ground_to_build_on[0]",),
+    ),
+]

@@ -1,0 +1,240 @@
+"""Faults of the commit: validation, the order of its steps, groups, savepoints, registration."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        "last committer wins",
+        "Two transactions that wrote the same key both commit, and the first one's write is lost.",
+        "transaction/validate.py",
+        (
+            (
+                (
+                    "            if chain is not None:\n"
+                    "                if chain[0] > since:\n"
+                    "                    return key, chain[0]\n"
+                ),
+                "            if chain is not None:\n",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_write_conflicts.py::"
+                "test_the_second_committer_fails_and_the_first_succeeds[chains-update-update-row-Isolation.SNAPSHOT]"
+            ),
+        ),
+    ),
+    Mutant(
+        "conflicts forgotten at a checkpoint",
+        "A key's last change is not known any more once it is in the base, so an older writer overwrites it.",
+        "transaction/validate.py",
+        (
+            (
+                "        below = since < self._versions.boundary\n",
+                "        below = False\n",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_late_conflicts.py::"
+                "test_a_key_that_was_only_in_the_base_conflicts_although_a_third_one_holds_a_write"
+                "[moving-Isolation.SNAPSHOT]"
+            ),
+        ),
+    ),
+    Mutant(
+        "no conflicts within a group",
+        "Members of one commit group are not validated against each other.",
+        "transaction/commit.py",
+        (
+            (
+                (
+                    "            if not keys.isdisjoint(writes):\n"
+                    "                return next(key for key in writes if key in keys), earlier.ts\n"
+                ),
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_hot_key.py::"
+                "test_losers_on_a_hot_key_never_fail_others_in_their_group[chains-Isolation.SNAPSHOT]"
+            ),
+        ),
+    ),
+    Mutant(
+        "no phantom check",
+        "SERIALIZABLE validates the keys that were read, but not the ranges: a key that was inserted "
+        "there goes unnoticed.",
+        "transaction/validate.py",
+        (
+            (
+                "            if (key := ranges.find(keys)) is not None:\n                return key, ts\n",
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_anomalies.py::"
+                "test_the_anomaly_is_stopped_or_happens_as_the_table_says[chains-write_skew_of_ranges_g2-serializable]"
+            ),
+        ),
+    ),
+    Mutant(
+        "missing keys are no reads",
+        "SERIALIZABLE does not note that a key was looked for and not found: write skew by insertion.",
+        "transaction/transaction.py",
+        (
+            (
+                (
+                    "            if self._reads is not None:\n"
+                    "                self._reads.keys.add(full_key)\n"
+                    "            value = engine.reader.get(full_key, self.ts)\n"
+                ),
+                (
+                    "            value = engine.reader.get(full_key, self.ts)\n"
+                    "            if self._reads is not None and value is not None:\n"
+                    "                self._reads.keys.add(full_key)\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_serializable_reads.py::"
+                "test_what_was_read_and_then_changed_is_a_conflict[chains-an absent key is inserted]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a savepoint takes reads back",
+        "What was read inside a savepoint that was rolled back no longer counts, though the caller has seen it.",
+        "transaction/savepoint.py",
+        (
+            (
+                "        tx._callbacks = self._callbacks\n",
+                (
+                    "        tx._callbacks = self._callbacks\n"
+                    "        if tx._reads is not None:\n"
+                    "            tx._reads.keys.clear()\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_serializable_reads.py::"
+                "test_reads_inside_a_savepoint_that_was_rolled_back_still_count[moving]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a savepoint keeps a write",
+        "Rolling back a savepoint leaves the first of its writes in the buffer.",
+        "transaction/savepoint.py",
+        (
+            (
+                "        while len(undo) > self._mark:\n",
+                "        while len(undo) > self._mark + 1:\n",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_savepoints.py::"
+                "test_an_error_undoes_what_was_written_inside_and_nothing_else[chains-Isolation.SNAPSHOT]"
+            ),
+        ),
+    ),
+    Mutant(
+        "visible before it is installed",
+        "The timestamp is published before the versions are on their chains: a reader sees a commit that "
+        "is not there yet.",
+        "transaction/commit.py",
+        (
+            (
+                "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n",
+                (
+                    "            registry.published = ts\n"
+                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/race/test_publication.py::"
+                "test_a_commit_is_seen_by_nobody_before_it_is_visible_and_by_everybody_after[False-commit.publish]"
+            ),
+        ),
+    ),
+    Mutant(
+        "installed before it is logged",
+        "Versions are put on their chains before the log has the commit: one that fails leaves a trace.",
+        "transaction/commit.py",
+        (
+            (
+                (
+                    "            log.append(ts, request.payload, request.durably)  # point: commit.log\n"
+                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
+                ),
+                (
+                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
+                    "            registry.published = ts\n"
+                    "            log.append(ts, request.payload, request.durably)  # point: commit.log\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/crash/test_io_errors.py::"
+                "test_a_commit_that_meets_an_error_is_nowhere_and_the_last_one[write_durably-full-0.0-once]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a group acknowledges early",
+        "The members of a group are told that they are committed before the log has them.",
+        "transaction/commit.py",
+        (
+            (
+                "            self._validate(group, accepted)\n            if len(accepted) == 1:\n",
+                (
+                    "            self._validate(group, accepted)\n"
+                    "            for request in accepted:\n"
+                    "                request.done = True\n"
+                    "                _open(request.gate)\n"
+                    "            if len(accepted) == 1:\n"
+                ),
+            ),
+        ),
+        ("tests/unit/transaction/test_commit.py::test_nobody_in_a_group_is_told_before_the_log_has_it",),
+    ),
+    Mutant(
+        "a group is as durable as its first member",
+        "A member that asked for full durability in a group whose first did not is acknowledged before it is on disk.",
+        "transaction/commit.py",
+        (
+            (
+                "                durably = any(request.durably for request in accepted)\n",
+                "                durably = accepted[0].durably\n",
+            ),
+        ),
+        ("tests/unit/transaction/test_commit.py::test_the_group_is_as_durable_as_its_most_careful_member",),
+    ),
+    Mutant(
+        "registration is not atomic",
+        "A snapshot is registered without a second look: a collector between draw and registration drops what it sees.",
+        "transaction/registry.py",
+        (
+            (
+                "            if self.published == ts:\n                break\n",
+                "            break\n",
+            ),
+        ),
+        (
+            (
+                "tests/race/test_registration.py::"
+                "test_a_collection_between_draw_and_registration_drops_nothing_that_is_needed"
+            ),
+        ),
+    ),
+]

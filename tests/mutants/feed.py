@@ -1,0 +1,104 @@
+"""Faults of the change feed: commits that it leaves out, places that are lost, kinds that are wrong."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        "the feed skips a commit at a border",
+        "The first commit of each further segment is passed over.",
+        "log/cursor.py",
+        (
+            (
+                "                self._open(self.position + 1)\n",
+                (
+                    "                self.position += self._map is not None\n"
+                    "                self._open(self.position + 1)\n"
+                ),
+            ),
+        ),
+        ("tests/unit/log/test_cursor.py::test_a_cursor_begins_anywhere_and_goes_over_from_segment_to_segment[57]",),
+    ),
+    Mutant(
+        "a place is moved before delivery",
+        "A consumer's place is stored when it asks for changes: what it had not come to is never shown again.",
+        "feed/consumers.py",
+        (
+            (
+                "        return self._consumers.feed.changes(self.position, until, keyspaces, before)\n",
+                (
+                    "        position = self.position\n"
+                    "        self.ack(self._consumers.feed.published())\n"
+                    "        return self._consumers.feed.changes(position, until, keyspaces, before)\n"
+                ),
+            ),
+        ),
+        ("tests/unit/feed/test_consumers.py::test_what_is_acknowledged_is_not_shown_again",),
+    ),
+    Mutant(
+        "a place goes back",
+        "An acknowledgement that comes late sets a consumer back to where it was.",
+        "feed/consumers.py",
+        (
+            (
+                "            if to > row.position or back:\n",
+                "            if to != row.position or back:\n",
+            ),
+        ),
+        ("tests/unit/feed/test_consumers.py::test_an_ack_never_goes_back",),
+    ),
+    Mutant(
+        "kinds are confused",
+        "A key that is inserted again after its deletion is shown as an update.",
+        "feed/change.py",
+        (
+            (
+                '"update" if there else "insert"',
+                '"insert" if there and index < 0 else "update"',
+            ),
+        ),
+        ("tests/unit/feed/test_change.py::test_the_kinds_follow_from_what_was_there",),
+    ),
+    Mutant(
+        "what was there before is looked for too early",
+        "A commit that is not validated says what was there when it looked, not when it was committed.",
+        "transaction/commit.py",
+        (
+            (
+                "            elif request.seen != registry.published:\n                self._tell_again(request, [])\n",
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/unit/transaction/test_kinds.py::"
+                "test_a_commit_between_the_look_and_the_lock_is_seen[put-False-False-autocommit]"
+            ),
+        ),
+    ),
+    Mutant(
+        "the log is not kept for consumers",
+        "Segments that a consumer has not read go with the checkpoint.",
+        "feed/retention.py",
+        (
+            (
+                "            unread = slowest is not None and slowest < segment.last_ts\n",
+                "            unread = False\n",
+            ),
+        ),
+        ("tests/unit/feed/test_retention.py::test_a_consumer_keeps_what_it_has_not_acknowledged_and_no_more",),
+    ),
+    Mutant(
+        "lost changes are not told of",
+        "Who asks for changes that are no longer kept gets those that are, without a word.",
+        "feed/feed.py",
+        (
+            (
+                "        if since + 1 < kept:\n",
+                "        if False:\n",
+            ),
+        ),
+        ("tests/unit/feed/test_feed.py::test_a_place_before_what_is_kept_is_refused_with_the_right_numbers",),
+    ),
+]

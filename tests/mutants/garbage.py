@@ -1,0 +1,133 @@
+"""Faults of the collector: what goes too early, and what never goes."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = [
+    Mutant(
+        "pruning without the time bound",
+        "A version goes although it ended after the live snapshots were read: one that began meanwhile loses it.",
+        "garbage/horizon.py",
+        (
+            (
+                "        if end > self.bound:\n            return True\n",
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/unit/garbage/test_horizon.py::"
+                "test_what_ended_after_the_bound_is_kept_for_readers_that_nobody_knows_yet"
+            ),
+        ),
+    ),
+    Mutant(
+        "the edge of an interval is garbage",
+        "The snapshot of the very commit that wrote a version does not keep it.",
+        "garbage/horizon.py",
+        (
+            (
+                "        index = bisect_left(self.live, begin)\n",
+                "        index = bisect_left(self.live, begin + 1)\n",
+            ),
+        ),
+        ("tests/unit/garbage/test_horizon.py::test_the_edges_of_the_interval_are_exact",),
+    ),
+    Mutant(
+        "the head is pruned early",
+        "The newest version of a chain goes while an older one stays for a snapshot: everybody reads the old one.",
+        "garbage/prune.py",
+        (
+            (
+                "    return (chain[0], chain[1], rest)\n",
+                "    return rest if rest is not None else (chain[0], chain[1], rest)\n",
+            ),
+        ),
+        (
+            (
+                "tests/unit/garbage/test_prune.py::"
+                "test_of_each_interval_a_version_is_left_iff_a_snapshot_lies_in_it[live2-left2]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a tombstone goes before the base knows",
+        "A deletion is dropped from memory while an older version lies in the base: the key comes back.",
+        "versions/layers.py",
+        (
+            (
+                "            chains[key] = (ts, value, None)\n            while older",
+                (
+                    "            if value is None:\n"
+                    "                del chains[key]\n"
+                    "            else:\n"
+                    "                chains[key] = (ts, value, None)\n"
+                    "            while older"
+                ),
+            ),
+        ),
+        ("tests/garbage/test_table.py::test_a_tombstone_of_a_key_that_was_written_since_stays_too_without_any_reader",),
+    ),
+    Mutant(
+        "deletions leave no tombstone",
+        "A checkpoint removes a deleted key's row although an older writer lives: it does not notice the deletion.",
+        "checkpoint/plan.py",
+        (
+            (
+                "    if oldest_writer is not None and oldest_writer < ts:\n",
+                "    if False:\n",
+            ),
+        ),
+        (
+            (
+                "tests/unit/checkpoint/test_plan.py::"
+                "test_a_deletion_leaves_a_tombstone_for_an_older_writer_to_conflict_with"
+            ),
+        ),
+    ),
+    Mutant(
+        "tombstones never go",
+        "The rows that deletions leave for older writers stay for ever.",
+        "garbage/sweep.py",
+        (
+            (
+                "        while dropped < budget and",
+                "        while dropped < 0 and",
+            ),
+        ),
+        ("tests/unit/garbage/test_sweep.py::test_tombstones_go_once_no_writer_is_older_than_they_are",),
+    ),
+    Mutant(
+        "a snapshot that ended is not looked after",
+        "The end of a snapshot makes nothing worth a look: the history keeps what it saw.",
+        "garbage/sweep.py",
+        (
+            (
+                "        if not found or found[-1][1] < upto:\n",
+                "        if found and found[-1][1] < upto:\n",
+            ),
+        ),
+        (
+            (
+                "tests/unit/garbage/test_sweep.py::"
+                "test_the_end_of_a_snapshot_makes_what_ended_up_to_the_next_one_worth_walking"
+            ),
+        ),
+    ),
+    Mutant(
+        "the end of a snapshot keeps its memory",
+        "A snapshot that was closed stays in the registry and holds back collection for ever.",
+        "transaction/registry.py",
+        (
+            (
+                " if self.live.pop(token, None) is None else None\n",
+                " if token not in self.live else None\n",
+            ),
+        ),
+        (
+            "tests/unit/transaction/test_registry.py::test_releasing_is_harmless_when_repeated_or_unknown",
+            "tests/garbage/test_nothing_stays.py::test_a_dropped_snapshot_and_one_of_a_dead_thread_hold_nothing",
+        ),
+    ),
+]

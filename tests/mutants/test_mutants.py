@@ -1,0 +1,45 @@
+"""Every deliberately broken engine is convicted by the tests that are named for it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.mutants.catalog import LAYERS, MUTANTS
+from tests.mutants.mutant import PROJECT, SOURCES, DoesNotFit, Mutant, patched, try_mutant
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_the_mutant_is_convicted(mutant: Mutant) -> None:
+    trial = try_mutant(mutant)
+    assert trial.acquits(mutant) == [], f"{mutant.breaks}\npassed: {trial.passed}\nfailed: {trial.failed}"
+
+
+def test_there_are_mutants_of_every_layer_and_no_two_have_one_name() -> None:
+    assert all(len(mutants) >= 5 for mutants in LAYERS.values())
+    assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
+
+
+def test_every_test_that_convicts_is_there_and_outside_this_folder() -> None:
+    for mutant in MUTANTS:
+        assert mutant.convicted_by
+        for node in mutant.convicted_by:
+            file, _, test = node.partition("::")
+            assert not file.startswith("tests/mutants/")
+            assert re.search(rf"^def {re.escape(test.partition('[')[0])}\(", (PROJECT / file).read_text(), re.M), node
+
+
+def test_a_patch_that_no_longer_fits_says_so() -> None:
+    mutant = Mutant("a fault", "Nothing.", "clock.py", (("what nobody wrote", ""),), ("tests",))
+    with pytest.raises(DoesNotFit, match=r"the patch a fault no longer fits: clock\.py has its text 0 times"):
+        patched((SOURCES / "lowtide" / mutant.file).read_text(), mutant)
+
+
+def test_an_engine_without_a_fault_is_acquitted() -> None:
+    """Else the runner itself would convict."""
+    sound = Mutant("no fault", "Nothing.", "clock.py", (), ("tests/unit/garbage/test_horizon.py",))
+    trial = try_mutant(sound)
+    assert trial.failed == {}
+    assert trial.acquits(sound) == list(sound.convicted_by)
+    assert len(trial.passed) > 5

@@ -1,0 +1,156 @@
+"""Engines that are broken on purpose, each at one seam, for the scheduler to convict.
+
+Each is what the engine would be without one of the orders that its modules argue for. The points in here are points
+like those of the engine: a schedule can stop there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.pinning import Pinning
+from lowtide.transaction.commit import Committer
+from lowtide.transaction.reads import RangeSet
+from lowtide.transaction.registry import Registry
+from lowtide.versions.chain import visible
+from lowtide.versions.layers import VersionStore
+from lowtide.versions.ordered import OrderedKeys
+from lowtide.versions.visibility import Reader
+from tests.support.points import POINTS, PointsOfCode, find_points
+
+WITH_BROKEN = PointsOfCode(POINTS | find_points([Path(__file__)]))
+"""The points of the engine, and of what is broken here."""
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+
+def draw_without_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A begin that does not look whether somebody committed between draw and registration."""
+
+    def register(self: Any, details: Any, tracks_reads: bool = False) -> tuple[int, int]:
+        token, ts = self._next_token(), self.published
+        if tracks_reads:
+            self.serializable[token] = ts
+        self.live[token] = ts  # point: begin.drawn
+        self.details[token] = details
+        return token, ts
+
+    monkeypatch.setattr(Registry, "register", register)
+
+
+def visible_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit whose timestamp is published before all of its versions are on their chains."""
+
+    def publish(self: Any, accepted: list[Any]) -> None:
+        self._registry.published = accepted[-1].ts
+        grown = []
+        for request in accepted:
+            for key, value in request.writes.items():
+                grown += self._versions.publish(request.ts, {key: value})  # point: commit.publish
+            if request.names is not None:
+                self._name(request.names)
+        self._collect_safely(grown)
+
+    monkeypatch.setattr(Committer, "_publish", publish)
+    monkeypatch.setattr(Committer, "_commit_alone", lambda self, request: self._commit([request]))
+
+
+def layer_dropped_before_the_base_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A checkpoint that drops the layer before LMDB has committed it."""
+    apply = Checkpointer._apply
+
+    def drop_and_apply(self: Any, layer: Any, target: Any) -> Any:
+        self._versions.view = (self._versions.active, None, {})
+        return apply(self, layer, target)  # point: checkpoint.apply
+
+    monkeypatch.setattr(Checkpointer, "_apply", drop_and_apply)
+
+
+def base_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that looks into the base first and into the chains after that."""
+
+    def get(self: Any, full_key: bytes, ts: int) -> Any:
+        row = self._base.row(full_key)
+        for layer in self._versions.layers:  # point: read.chains
+            chain = visible(layer.chains.get(full_key), ts)
+            if chain is not None:
+                return chain[1]
+        if row is not None and int.from_bytes(row[:8], "big") <= ts:
+            return row[8:]
+        return self._base.read_history(full_key, ts)
+
+    monkeypatch.setattr(Reader, "get", get)
+
+
+def cache_that_outlives_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of rows that is kept when a checkpoint drops the layer that hid what is out of date in it."""
+
+    def drop_frozen(self: Any) -> None:
+        self.boundary = self.frozen_upto
+        self.view = (self.active, None, self.view[2])
+        self.frozen = None
+
+    monkeypatch.setattr(VersionStore, "drop_frozen", drop_frozen)
+
+
+def cache_of_another_view(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A read that puts its row into the cache of the newest view, not of the view that it began with."""
+    row_of = Reader._row
+
+    def row(self: Any, full_key: bytes, cache: Any) -> Any:
+        found = row_of(self, full_key, {})
+        if found is not None:
+            self._versions.view[2][full_key] = found  # point: read.fill
+        return found
+
+    monkeypatch.setattr(Reader, "_row", row)
+
+
+def group_that_is_not_judged_within(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit group whose members are compared with what is committed, and not with each other."""
+    monkeypatch.setattr(Committer, "_clash", lambda self, *arguments: None)
+
+
+def no_phantoms_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A validation that forgets the ranges that were scanned."""
+    monkeypatch.setattr(RangeSet, "find", lambda self, keys: None)
+
+
+def nobody_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit lock that is given up without a word to those who wait for it."""
+    monkeypatch.setattr(Committer, "_pass_on", lambda self: None)
+
+
+def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pin whose instant is given up before its row is in the base."""
+
+    def pin(self: Any, name: str, ttl: float, keyspaces: Any, at: Any, depth: int) -> Any:
+        wanted, where = self._checked(name, ttl, keyspaces, depth)
+        with self.snapshot(at, depth + 1) as held:
+            self._checkpoint(held.ts)
+        row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
+        return self._handle(name, row)
+
+    monkeypatch.setattr(Pinning, "pin", pin)
+
+
+def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that takes new keys out of the one list before it has put them into the other, where another scan looks at
+    both without a lock."""
+
+    def between(self: Any, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
+        if not self._fresh and not self._sorted:
+            return []
+        with self._lock:
+            fresh = self._fresh[:]
+            del self._fresh[: len(fresh)]
+            self._sorted.update(fresh)  # point: scan.drain
+            return list(islice(self._sorted.irange(low, high, inclusive=(True, False), reverse=reverse), limit))
+
+    monkeypatch.setattr(OrderedKeys, "between", between)

@@ -1,0 +1,78 @@
+"""The store that schedules run on: with scheduled locks, without a background, and examined when all is over."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from pathlib import Path
+
+import lowtide
+from lowtide.log.frame import Commit
+from lowtide.log.reader import read_commits
+from lowtide.parts import Parts
+from lowtide.upkeep.verify import verify_store
+from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
+
+MAX_AGE = 1000.0
+
+
+class World:
+    """A store with scheduled locks, used for one schedule after the other."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.clock = ManualClock()
+        self.store = self._open()
+        self.uses = 0
+
+    def _open(self) -> lowtide.Store:
+        return lowtide.open(
+            self._path,
+            durability="relaxed",
+            checkpointer="thread",
+            collect_threshold=1,
+            max_snapshot_age=MAX_AGE,
+            map_size=1 << 24,
+            segment_bytes=16384,
+            clock=self.clock,
+        )
+
+    @property
+    def parts(self) -> Parts:
+        return parts_of(self.store)
+
+    def commits(self, after: int, upto: int) -> list[Commit]:
+        return list(read_commits(self._path / "log", self.parts.running.store_id, after, upto))
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.store = self._open()
+
+    def close(self) -> None:
+        with contextlib.suppress(Exception):
+            self.store.close()
+        shutil.rmtree(self._path, ignore_errors=True)
+
+
+def examine(parts: Parts) -> list[str]:
+    """What is wrong with a store that nobody uses any more: somebody is still registered, a collection leaves what
+    nobody sees, or the store's own examination complains."""
+    registry = parts.registry
+    tables = (registry.live, registry.details, registry.serializable, registry.partial, registry.expired)
+    problems = [f"the registry is not empty: {table}" for table in tables if table]
+    parts.collector.collect(thorough=True)
+    for layer in parts.versions.layers:
+        try:
+            layer.check()
+        except AssertionError as error:
+            problems.append(f"a layer has miscounted: {error}")
+    held = [key for layer in parts.versions.layers for key, chain in layer.chains.items() if chain[2] is not None]
+    if held:
+        problems.append(f"superseded versions of {held} stay after a collection")
+    if rows := parts.base.count_history():
+        problems.append(f"{rows} versions stay in the history after a collection")
+    report = verify_store(parts.running)
+    if not report.ok:
+        problems.append(f"verify: {report}")
+    return problems

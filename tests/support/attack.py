@@ -1,0 +1,22 @@
+"""How hard the attack is: a sample in every run of the tests; everything with ``make attack`` (LOWTIDE_ATTACK=full).
+
+A sample is drawn evenly over what there is, so it stays the same from run to run and grows with nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TypeVar
+
+FULL = os.environ.get("LOWTIDE_ATTACK") == "full"
+
+_Item = TypeVar("_Item")
+
+
+def some(items: Sequence[_Item], count: int) -> Sequence[_Item]:
+    """``count`` of the items, evenly spread, the first and the last among them; all of them in the full attack."""
+    if FULL or len(items) <= count:
+        return items
+    step = (len(items) - 1) / (count - 1)
+    return [items[round(index * step)] for index in range(count)]

@@ -1,0 +1,131 @@
+"""Who runs next: the choices of a schedule, by enumeration, by a seed, or as they were.
+
+A *preemption* is a choice that takes the turn from a worker that could have gone on. Most faults need very few of them,
+so an enumeration may be bounded by their number; a choice where the last worker has ended or waits for a lock is free.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+
+class Choices(Protocol):
+    """Asked for every step: ``enabled`` are the workers that can run, in a fixed order; ``current`` is the one that ran
+    last, None if it cannot go on."""
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str: ...
+
+
+class Diverged(Exception):
+    """The same choices led elsewhere: something beside the schedule decides, so nothing can be replayed."""
+
+
+class InTurn:
+    """No preemption at all: each worker runs until it ends or must wait."""
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        return current if current is not None else enabled[0]
+
+
+class DepthFirst:
+    """All schedules, one after the other, with at most ``bound`` preemptions each; None for no bound.
+
+    >>> for choices in DepthFirst(bound=2).all():
+    ...     run(choices)
+    """
+
+    def __init__(self, bound: int | None = None) -> None:
+        self._bound = bound
+        self._path: list[tuple[list[str], int]] = []
+        self._depth = 0
+        self._preemptions = 0
+        self.count = 0
+        """Schedules so far."""
+
+    def all(self) -> Iterator[DepthFirst]:
+        """Itself, once for each schedule. What was not chosen yet is chosen next."""
+        while True:
+            self._depth = self._preemptions = 0
+            self.count += 1
+            yield self
+            del self._path[self._depth :]
+            while self._path and self._path[-1][1] + 1 == len(self._path[-1][0]):
+                self._path.pop()
+            if not self._path:
+                return
+            options, index = self._path[-1]
+            self._path[-1] = options, index + 1
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        options = self._options(current, enabled)
+        if len(options) > 1:
+            if self._depth == len(self._path):
+                self._path.append((options, 0))
+            known, index = self._path[self._depth]
+            if known != options:
+                raise Diverged(f"{options} can run where {known} could before")
+            self._depth += 1
+            chosen = options[index]
+        else:
+            chosen = options[0]
+        self._preemptions += current is not None and chosen != current
+        return chosen
+
+    def _options(self, current: str | None, enabled: Sequence[str]) -> list[str]:
+        if current is None:
+            return list(enabled)
+        if self._bound is not None and self._preemptions >= self._bound:
+            return [current]
+        return [current, *(each for each in enabled if each != current)]
+
+
+class Seeded:
+    """Choices by a seed, which also decides how readily the turn is taken away: some faults need many switches, most of
+    them a few at the right places."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self._stay = self._random.choice((0.0, 0.5, 0.8, 0.9))
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        if len(enabled) == 1:
+            return enabled[0]
+        if current is not None and self._random.random() < self._stay:
+            return current
+        return self._random.choice(list(enabled))
+
+
+class Replay:
+    """The choices of a recorded schedule, step by step."""
+
+    def __init__(self, steps: Sequence[str]) -> None:
+        self._steps = list(steps)
+        self._next = 0
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        if self._next == len(self._steps):
+            raise Diverged(
+                f"the recorded schedule ends after {self._next} steps, this one goes on with {list(enabled)}"
+            )
+        chosen = self._steps[self._next]
+        self._next += 1
+        if chosen not in enabled:
+            raise Diverged(f"step {self._next} is of {chosen}, but only {list(enabled)} can run")
+        return chosen
+
+
+class Roughly:
+    """The choices of a recorded schedule as far as they can be made: for a program that has become smaller."""
+
+    def __init__(self, steps: Sequence[str]) -> None:
+        self._steps = deque(steps)
+
+    def pick(self, current: str | None, enabled: Sequence[str]) -> str:
+        while self._steps:
+            chosen = self._steps.popleft()
+            if chosen in enabled:
+                return chosen
+        return current if current is not None else enabled[0]

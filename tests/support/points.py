@@ -1,0 +1,61 @@
+"""The named points of the engine: lines of the source that end in a comment ``# point: name``.
+
+A point says that a thread may be stopped *before* the line is executed, so that others come in between. Points cost the
+product nothing: they are comments, and only threads that a test traces ever look at them. docs/schedules.md lists them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from types import CodeType
+
+import lowtide
+
+_POINT = re.compile(r"# point: ([\w.]+)\s*$")
+
+Points = dict[tuple[str, int], str]
+"""File and line to name; a name may stand on several lines that do the same."""
+
+
+def source_of_the_engine() -> Path:
+    assert lowtide.__file__ is not None
+    return Path(lowtide.__file__).parent
+
+
+def find_points(paths: Iterable[Path]) -> Points:
+    """The points in these files."""
+    found = {}
+    for path in paths:
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if match := _POINT.search(line):
+                found[str(path), number] = match[1]
+    return found
+
+
+POINTS = find_points(sorted(source_of_the_engine().rglob("*.py")))
+
+
+class PointsOfCode:
+    """Which lines of a code object are points: asked for every call in a traced thread, so it is remembered."""
+
+    def __init__(self, points: Points) -> None:
+        self._points = points
+        self._files = {path for path, _ in points}
+        self._known: dict[CodeType, dict[int, str]] = {}
+
+    def of(self, code: CodeType) -> dict[int, str]:
+        """Line to name; empty for code that has no point."""
+        lines = self._known.get(code)
+        if lines is None:
+            lines = self._known[code] = self._find(code)
+        return lines
+
+    def _find(self, code: CodeType) -> dict[int, str]:
+        if code.co_filename not in self._files:
+            return {}
+        numbers = {line for _, _, line in code.co_lines() if line is not None}
+        return {
+            line: self._points[code.co_filename, line] for line in numbers if (code.co_filename, line) in self._points
+        }
