@@ -34,6 +34,9 @@ _MAP_BYTES = 64 << 30
 _READS, _RANGES, _FEW = 2_000, 50, 3
 _WARM = 100_000
 
+REASONS = {"opening": "the log's last segment is read whole, and a small store has a small one"}
+"""Why an operation may be found to grow."""
+
 Step = Callable[[], float]
 """Do something a few times; the seconds that one of them took."""
 
@@ -367,6 +370,7 @@ class Growth:
                     f"{operation}, from {sizes[0]:,} to {sizes[-1]:,} keys: grows by at most {MOST_GROWTH:g}x{unless}",
                     f"{grown:.2f}x, allowed {most:.2f}x",
                     grown <= most,
+                    "" if grown <= most else REASONS.get(operation, ""),
                 )
             )
         return answers

@@ -56,7 +56,7 @@ class Scale:
 
 FULL = Scale(100_000, 10, {"synced": 1_500, "unsynced": 20_000}, {"synced": 500, "unsynced": 5_000}, tuple(BACKGROUNDS))
 QUICK = Scale(
-    20_000, 2, {"synced": 300, "unsynced": 6_000}, {"synced": 100, "unsynced": 2_000}, (QUIET, "thread", "process")
+    10_000, 2, {"synced": 200, "unsynced": 5_000}, {"synced": 100, "unsynced": 2_000}, (QUIET, "thread", "process")
 )
 
 

@@ -25,7 +25,7 @@ def test_every_log_is_replayed_whole_and_shown(tmp_path: Path) -> None:
 def samples(seconds: dict[float, float]) -> Data:
     found = [
         {"kind": "small", "size": size, "round": 0, "commits": 1, "log_bytes": size * recovery.MB, "seconds": taken}
-        | {"resident_bytes": 1}
+        | {"cpu_seconds": taken, "resident_bytes": 1}
         for size, taken in seconds.items()
     ]
     return {"keys": 1, "value_bytes": 1, "samples": found}
