@@ -93,7 +93,9 @@ def stepper(progress: Progress, task: TaskID, title: str) -> Callable[[str, floa
     return step
 
 
-def run(options: argparse.Namespace, place: Path, results: Path | None, console: Console) -> None:
+def run(options: argparse.Namespace, place: Path, results: Path | None, console: Console) -> list[str]:
+    """Run the sections one after the other; return the names of those that failed."""
+    failed: list[str] = []
     chosen = chosen_sections(options.only)
     # No refresh thread: it would take the GIL from what is being measured.
     progress = Progress(
@@ -122,18 +124,27 @@ def run(options: argparse.Namespace, place: Path, results: Path | None, console:
                 options.documents,
             )
             circumstances = machine.describe(directory)
-            data = section.run(plan)
-            progress.remove_task(task)
+            try:
+                data = section.run(plan)
+            except Exception:
+                # The other sections are worth having all the same.
+                console.print_exception()
+                failed.append(section.name)
+                continue
+            finally:
+                progress.remove_task(task)
         show(section, data, console)
         console.print(f"{section.name}: {perf_counter() - started:.0f} s", style="dim")
         if results is not None:
             write_document(results, section.name, circumstances, options.quick, data)
+    return failed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     console = make_console()
     results = options.results or (RESULTS if options.report or is_whole(options) else None)
+    failed: list[str] = []
     if not options.report:
         with tempfile.TemporaryDirectory(prefix="lowtide-bench-", dir=options.directory) as place:
             try:
@@ -142,11 +153,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 console.print(str(error), style="red")
                 return 2
             started = perf_counter()
-            run(options, Path(place), results, console)
+            failed = run(options, Path(place), results, console)
             console.print(f"{perf_counter() - started:.0f} s in all", style="dim")
     if results is not None:
         console.print(f"The report is {publish(results, SECTIONS)}.")
-    return 0
+    if failed:
+        console.print(f"Failed: {', '.join(failed)}.", style="red")
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ it needs, and a peer that is not installed is left out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from importlib import import_module, metadata, util
 from itertools import islice
@@ -83,12 +83,12 @@ def installed() -> tuple[str, ...]:
 
 
 def versions() -> dict[str, str]:
-    """The versions of the peers that are installed."""
-    return {
-        name: metadata.version(PEERS[name].distribution or "")
-        for name in installed()
-        if PEERS[name].distribution is not None
-    }
+    """The versions of the peers that are installed as packages."""
+    found = {}
+    for name in installed():
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(PEERS[name].distribution or name)
+    return found
 
 
 def open_loaded(name: str, directory: Path, durability: Durability, pairs: Iterable[Pair]) -> Peer:

@@ -48,7 +48,7 @@ def as_list(into: list[Pair]) -> Consumer:
 
 def test_the_peers_of_the_standard_installation_are_there() -> None:
     assert {"lowtide", "sqlite3", "py-lmdb"} <= set(installed()) <= set(PEERS)
-    assert versions().keys() >= {"lowtide", "py-lmdb"}
+    assert "py-lmdb" in versions()
 
 
 @EVERY_PEER
