@@ -172,7 +172,7 @@ def _random_worker(chance: random.Random) -> WorkerProgram:
         return Direct(tuple(_random_op(chance, nested=False) for _ in range(chance.randint(1, 2))))
     if kind < 0.7:
         return View(tuple(chance.choice((Get(chance.choice(KEYS)), Scan())) for _ in range(2)), chance.random() < 0.5)
-    return Job(chance.choices(JOBS, (5, 4, 4, 1, 0))[0])
+    return Job(chance.choices(JOBS, (5, 4, 4, 1, 1))[0])
 
 
 def _random_transaction(chance: random.Random) -> Tx:
