@@ -46,9 +46,7 @@ class LowtideSession:
 
     def put_all(self, pairs: Iterable[Pair]) -> None:
         with self._store.transaction() as transaction:
-            put = transaction.keyspace("documents").put
-            for key, value in pairs:
-                put(key, value)
+            transaction.keyspace("documents").put_many(pairs)
 
     def modify(self, key: bytes, change: Change) -> None:
         # The other stores let one writer in at a time; here two may meet on a key, and the second one tries again.

@@ -19,7 +19,7 @@ from tests.crash.stores import Durability
 from tests.support.attack import some
 from tests.support.disks import RecordingDisk
 
-QUICK = 40
+QUICK = 30
 
 
 def lived(path: Path, durability: Durability, checkpointer: str, segment: int = 4096) -> Life[RecordingDisk]:

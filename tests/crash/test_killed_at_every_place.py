@@ -7,6 +7,7 @@ compaction. Whatever was acknowledged is there, a pin and a place that were cert
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,9 @@ from tests.crash.lives import Life, NotingDisk, certain_from, notes_in
 from tests.support.attack import FULL, some
 from tests.support.points import POINTS
 
-QUICK_LINES = 30
-VISITS = 2
-"""Of a point that is passed often, the first visit and the last are taken, unless all are."""
+QUICK_LINES = 24
+MANY = 20
+"""Of a point that is passed often the full attack takes so many visits; otherwise the first and the last are taken."""
 
 EXPECTED = {"base.commit", "base.committed", "commit.log", "commit.publish", "checkpoint.applied", "compact.renamed"}
 
@@ -28,6 +29,12 @@ CASES = [("full", "thread"), ("relaxed", "thread"), ("relaxed", "process")] + [(
 
 def options(durability: str, checkpointer: str) -> dict[str, Any]:
     return {"durability": durability, "checkpointer": checkpointer}
+
+
+def visits_of(count: int) -> Sequence[int]:
+    """The visits to a point at which a life ends, by their number."""
+    visits = range(1, count + 1)
+    return visits[:: max(1, count // MANY)] if FULL else some(visits, 2)
 
 
 def model_of(tmp_path: Path) -> Life[NotingDisk]:
@@ -60,7 +67,7 @@ def test_a_kill_at_any_point_loses_nothing_that_was_acknowledged(
         for point, count in visits.items():
             if checkpointer == "process" and not (FULL or point.startswith("checkpoint")):
                 continue  # each life starts a helper of its own, which takes its time
-            for nth in some(range(1, count + 1), VISITS):
+            for nth in visits_of(count):
                 if killed.live(options(durability, checkpointer), point, nth):
                     check(life, killed, f"at visit {nth} of {count} to {point}")
                 else:  # a thread of the background came there once less this time

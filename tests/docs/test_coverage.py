@@ -22,7 +22,7 @@ CLASSES = (
     lowtide.Savepoint,
 )
 
-SEAM = frozenset(name for name in ("read", "write", "scan") if hasattr(Target, name))
+SEAM = frozenset(name for name in ("read", "write", "write_many", "scan") if hasattr(Target, name))
 """What a keyspace asks of the transaction or snapshot behind it, by full key: not for users."""
 
 

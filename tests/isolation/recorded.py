@@ -18,8 +18,6 @@ NONE, READ_COMMITTED, SNAPSHOT_READ, SNAPSHOT, SERIALIZABLE = Isolation
 REGISTERS = ("a", "b", "c", "d")
 LISTS = ("l1", "l2")
 THREADS = 3
-SCANNERS = 1
-"""How many of them scan."""
 ROUNDS = 25
 
 
@@ -39,7 +37,7 @@ def rolled_back(tx: Recorded) -> None:
         tx.rollback()
 
 
-def crowd(recorder: Recorder, store: lowtide.Store, level: Isolation, seed: int = 0, scanners: int = SCANNERS) -> int:
+def crowd(recorder: Recorder, store: lowtide.Store, level: Isolation, seed: int = 0) -> int:
     """Threads that read, write, append and scan. In each round all of them have begun and read before any commits, so
     that they are in each other's way whatever the machine does. Returns how many commits were accepted."""
     together = threading.Barrier(THREADS, timeout=PATIENCE)
@@ -52,9 +50,9 @@ def crowd(recorder: Recorder, store: lowtide.Store, level: Isolation, seed: int 
             for _ in range(ROUNDS):
                 tx = recorder.begin(store, level, session=f"{seed}/{number}")
                 together.wait()
-                read_some(tx, chance, scans=number < scanners)
+                read_some(tx, chance)
                 together.wait()
-                write_some(tx, chance, values, scans=number < scanners)
+                write_some(tx, chance, values)
                 if chance.random() < 0.1:
                     rolled_back(tx)
                 else:
@@ -67,21 +65,21 @@ def crowd(recorder: Recorder, store: lowtide.Store, level: Isolation, seed: int 
     return sum(accepted)
 
 
-def read_some(tx: Recorded, chance: random.Random, *, scans: bool) -> None:
+def read_some(tx: Recorded, chance: random.Random) -> None:
     for key in chance.sample(REGISTERS, 2):
         tx.get(key)
     if chance.random() < 0.3:
         tx.get(chance.choice(LISTS))
-    if scans and chance.random() < 0.5:
+    if chance.random() < 0.3:
         tx.scan("a", chance.choice(["c", "e"]))
 
 
-def write_some(tx: Recorded, chance: random.Random, values: Iterator[int], *, scans: bool) -> None:
+def write_some(tx: Recorded, chance: random.Random, values: Iterator[int]) -> None:
     for key in chance.sample(REGISTERS, chance.randint(0, 2)):
         tx.put(key, next(values))
     if chance.random() < 0.4:
         tx.append(chance.choice(LISTS), next(values))
-    if scans and chance.random() < 0.5:
+    if chance.random() < 0.3:
         tx.scan()
 
 

@@ -18,7 +18,7 @@ from lowtide.audit.levels import PROSCRIBED
 from tests.conftest import OpenStore
 from tests.crash.stores import child, lines_of
 from tests.isolation.crowd import run_beside, run_together
-from tests.isolation.recorded import SCANNERS, STORIES, Stage, crowd
+from tests.isolation.recorded import STORIES, Stage, crowd
 
 SMALL = {
     "checkpointer": "thread",
@@ -84,7 +84,7 @@ def test_levels_that_are_mixed_keep_what_the_weakest_promises(open_store: OpenSt
     levels = [Isolation.READ_COMMITTED, Isolation.SNAPSHOT, Isolation.SERIALIZABLE]
 
     def work(seed: int) -> Callable[[], None]:
-        return lambda: void(crowd(recorder, store, levels[seed], seed, scanners=0 if seed else SCANNERS))
+        return lambda: void(crowd(recorder, store, levels[seed], seed))
 
     run_together(*map(work, range(len(levels))))
     report = audit(recorder.history(), "read_committed")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import lowtide
 from lowtide.garbage.horizon import Exact
+from tests.conftest import OpenStore
+from tests.race.gates import stays_blocked
 from tests.support.parts import parts_of
 from tests.support.schedule import Schedule
 
@@ -170,3 +172,22 @@ def test_a_reader_that_is_being_drawn_while_a_commit_publishes_and_collects_read
         assert read(oldest) == b"0"
     beginning.close()
     oldest.close()
+
+
+def test_a_close_waits_for_a_sweep_in_another_thread(open_store: OpenStore) -> None:
+    """LMDB must not be closed under a write transaction: py-lmdb never returns from that."""
+    store = open_store(checkpointer="thread")
+    store.keyspace("k").put(b"a", b"0")
+    store.checkpoint()
+    snapshot = store.snapshot()
+    store.keyspace("k").put(b"a", b"1")
+    store.checkpoint()
+    with Schedule() as schedule:
+        sweep = schedule.start(store.collect_garbage, "sweep.sampled").arrive()
+        closing = schedule.start(store.close)
+        assert stays_blocked(closing)
+        sweep.finish()
+        closing.finish()
+    del snapshot
+    with lowtide.open(store.path) as again:
+        assert again.verify().ok

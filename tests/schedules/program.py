@@ -160,17 +160,8 @@ def random_program(chance: random.Random) -> Program:
     workers = [_random_worker(chance) for _ in range(count)]
     if not any(isinstance(worker, Tx | Direct) for worker in workers):
         workers[0] = _random_transaction(chance)
-    if any(isinstance(op, Scan) for worker in workers if not isinstance(worker, Job) for op in _all(worker.ops)):
-        workers = [worker for worker in workers if worker != Job("close")]
     present = frozenset(key for key in KEYS if chance.random() < 0.7)
     return Program(tuple(workers), present, chance.random() < 0.6, chance.random() < 0.3)
-
-
-def _all(ops: tuple[Op, ...]) -> Iterator[Op]:
-    for op in ops:
-        yield op
-        if isinstance(op, Savepoint):
-            yield from _all(op.inside)
 
 
 def _random_worker(chance: random.Random) -> WorkerProgram:

@@ -56,7 +56,7 @@ def test_other_transactions_beside_the_background_with_an_old_snapshot(worker: W
     "stops",
     [
         {"read.chains", "read.base", "read.row", "read.fill", "read.history", "checkpoint.apply", "drop.view"},
-        {"scan.keys", "scan.base", "scan.chains", "checkpoint.apply", "drop.view", "freeze.view"},
+        {"scan.keys", "scan.drain", "scan.base", "scan.chains", "checkpoint.apply", "drop.view", "freeze.view"},
         {"begin.drawn", "begin.registered", "collect.sampled", "checkpoint.sampled", "commit.visible"},
     ],
     ids=["reads", "scans", "begin"],
@@ -70,6 +70,16 @@ def test_a_reader_a_writer_and_a_checkpoint_at_the_points_of_one_argument(stops:
             assert (
                 explore(laboratory, replace(program, checkpointed=checkpointed), bound=2, stops=stops).check().complete
             )
+
+
+@pytest.mark.parametrize("level", [SNAPSHOT, Isolation.READ_COMMITTED])
+def test_scans_beside_each_other_and_a_close(level: Isolation) -> None:
+    """Each shows everything or is refused, also where one sorts the new keys while another looks."""
+    stops = {"scan.keys", "scan.drain", "scan.base", "close.versions", "freeze.view", "drop.view", "close.base"}
+    with Laboratory() as laboratory:
+        for second in (Job("close"), Direct((Scan(),))):
+            program = Program((Tx(level, (Scan(), Scan())), second, View((Scan(reverse=True),))), checkpointed=False)
+            explore(laboratory, program, bound=BOUND - 1, stops=stops).check()
 
 
 def test_a_sweep_beside_a_reader_that_ends_and_a_checkpoint() -> None:

@@ -56,12 +56,14 @@ class World:
 
 
 def examine(parts: Parts) -> list[str]:
-    """What is wrong with a store that nobody uses any more: somebody is still registered, a collection leaves what
-    nobody sees, or the store's own examination complains."""
+    """What is wrong with a store that nobody uses any more: somebody is still registered, something lies about that
+    nobody sees and nobody was told to collect, or the store's own examination complains."""
     registry = parts.registry
     tables = (registry.live, registry.details, registry.serializable, registry.partial, registry.expired)
     problems = [f"the registry is not empty: {table}" for table in tables if table]
-    parts.collector.collect(thorough=True)
+    for _ in range(3):
+        if parts.collector.wanted:
+            parts._maintain()
     for layer in parts.versions.layers:
         try:
             layer.check()
@@ -69,9 +71,9 @@ def examine(parts: Parts) -> list[str]:
             problems.append(f"a layer has miscounted: {error}")
     held = [key for layer in parts.versions.layers for key, chain in layer.chains.items() if chain[2] is not None]
     if held:
-        problems.append(f"superseded versions of {held} stay after a collection")
+        problems.append(f"superseded versions of {held} stay, and nobody was told to collect them")
     if rows := parts.base.count_history():
-        problems.append(f"{rows} versions stay in the history after a collection")
+        problems.append(f"{rows} versions stay in the history, and nobody was told to collect them")
     report = verify_store(parts.running)
     if not report.ok:
         problems.append(f"verify: {report}")

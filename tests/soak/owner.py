@@ -21,7 +21,7 @@ from tests.soak.faults import FAULTS
 from tests.soak.telling import Broken, repeat, tell, watch_for_the_end
 from tests.soak.world import LEVELS, Seen, change, look, make
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
 
 
 def open_when_free(path: Path, options: dict[str, Any]) -> lowtide.Store:

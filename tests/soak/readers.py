@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 
 import lowtide
@@ -19,7 +19,9 @@ from tests.soak.owner import same
 from tests.soak.telling import Broken, repeat, tell, watch_for_the_end
 from tests.soak.world import Seen, look
 
-_PATIENCE = 20.0
+_PATIENCE = 60.0
+_AT_ONCE = 300
+"""Commits that a consumer takes before it acknowledges them: while others commit, a feed has no end."""
 
 
 def follow(store: lowtide.Store, chance: random.Random, ending: threading.Event) -> Callable[[], None]:
@@ -77,7 +79,7 @@ def consume(store: lowtide.Store, name: str, chance: random.Random, ending: thre
             ending.wait(0.05)
         else:
             changes = consumer.watch(timeout=chance.uniform(0.05, 0.3))
-        last = tell_commits(name, changes)
+        last = tell_commits(name, changes, most=_AT_ONCE)
         if last and chance.random() < 0.8:
             consumer.ack(last)
             tell("acked", name, last)
@@ -93,10 +95,12 @@ def tell_commits(
     show: Callable[[str, int, dict[int, int], str], None] = lambda name, ts, numbers, digest: tell(
         "commit", name, ts, sorted(numbers.items()), digest
     ),
+    most: int | None = None,
 ) -> int:
-    """Show each commit with the numbers to which it brought the threads and a digest; returns the last one, or 0."""
+    """Show each commit with the numbers to which it brought the threads and a digest, but no more than ``most``;
+    returns the last one, or 0."""
     last = 0
-    for ts, of_commit in groupby(changes, lambda change: change.ts):
+    for ts, of_commit in islice(groupby(changes, lambda change: change.ts), most):
         numbers = {}
         digest = hashlib.sha256()
         for change in of_commit:

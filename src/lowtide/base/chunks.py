@@ -7,6 +7,7 @@ an older reader lives.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterator
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -14,12 +15,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import lmdb
 
+Entry = tuple[bytes, bytes]
+
+_LEAST_STEP = 64
 _key = itemgetter(0)
 
 
 def stretch(
     txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int, reverse: bool
-) -> tuple[list[tuple[bytes, bytes]], bool]:
+) -> tuple[list[Entry], bool]:
     """Up to ``limit`` entries with ``low <= key < high`` in scan order, and whether there may be more.
 
     ``high`` of None means to the end of the table.
@@ -28,20 +32,29 @@ def stretch(
     if not reverse:
         if not cursor.set_range(low):
             return [], False
-        entries = list(islice(cursor.iternext(), limit))
-        if high is not None and entries and entries[-1][0] >= high:
-            return entries[: bisect_left(entries, high, key=_key)], False
-        return entries, len(entries) == limit
-    found = cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()
-    if not found:
+        entries, more = _walk(cursor.iternext(), limit, None if high is None else lambda key: key >= high)
+        return (entries, more) if high is None or more else (entries[: bisect_left(entries, high, key=_key)], False)
+    if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):
         return [], False
-    entries = list(islice(cursor.iterprev(), limit))
-    if entries[-1][0] < low:
+    entries, more = _walk(cursor.iterprev(), limit, lambda key: key < low)
+    if not more:
         entries.reverse()
         entries = entries[bisect_left(entries, low, key=_key) :]
         entries.reverse()
-        return entries, False
-    return entries, len(entries) == limit
+    return entries, more
+
+
+def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | None) -> tuple[list[Entry], bool]:
+    """Up to ``limit`` entries and a few that lie ``beyond`` the range; whether there may be more. In steps: all that
+    is read past the range's end is read for nothing."""
+    entries: list[Entry] = []
+    step = limit if beyond is None else max(_LEAST_STEP, limit // 8)
+    while (count := len(entries)) < limit:
+        wanted = min(step, limit - count)
+        entries += islice(rest, wanted)
+        if len(entries) < count + wanted or (beyond is not None and beyond(entries[-1][0])):
+            return entries, False
+    return entries, True
 
 
 def distinct_keys(

@@ -57,7 +57,7 @@ class Base:
         self.env = open_largest(directory, map_size, create)
         try:
             self.open_tables(create)
-        except lmdb.NotFoundError as error:
+        except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
         self.closed = False
@@ -393,6 +393,6 @@ class Base:
     def close(self) -> None:
         if self.abandoned:
             return  # closing would free the parent's slots in the table of readers
-        with self.steady:
+        with self.writing, self.steady:  # LMDB must not be closed under a write: py-lmdb would never return
             self.closed = True
             self.env.close()  # point: close.base

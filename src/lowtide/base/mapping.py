@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 from pathlib import Path
 
 import lmdb
@@ -21,7 +22,7 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
         raise CorruptionError(directory, "the base is missing; what was committed before the last checkpoint is lost")
     while True:
         try:
-            return open_environment(
+            env = open_environment(
                 directory,
                 map_size=map_size,
                 max_dbs=16,
@@ -32,6 +33,8 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
                 sync=True,
                 readahead=True,
             )
+            _lengthen(data, missing_bytes(env, data))
+            return env
         except lmdb.MemoryError as error:
             if map_size <= _SMALLEST_MAP:
                 raise Error(f"no address space for a map of {directory}: {error}; raise the process's limit") from error
@@ -40,6 +43,24 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
             raise too_many_readers() from error
         except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
             raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+
+
+def missing_bytes(env: lmdb.Environment, data: Path) -> int:
+    """How far the file ends before the last page that LMDB knows of. Pages that were freed in the transaction that
+    took them are never written, so a sound file may lack some; one that was cut short lacks them, too."""
+    pages = int(env.info()["last_pgno"]) + 1
+    return max(0, pages * int(env.stat()["psize"]) - data.stat().st_size)
+
+
+def _lengthen(data: Path, missing: int) -> None:
+    """Give the file the length that LMDB expects: a look at a page that is mapped but beyond the end of the file would
+    kill the process. Zeros it finds to be no page. Never shortens, whoever else makes the file longer meanwhile."""
+    if missing:
+        descriptor = os.open(data, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.posix_fallocate(descriptor, os.fstat(descriptor).st_size + missing - 1, 1)
+        finally:
+            os.close(descriptor)
 
 
 def ask_for_room(directory: Path, size: int) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from mmap import mmap
 from pathlib import Path
 from struct import Struct
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -38,8 +38,8 @@ Names = dict[str, bytes]
 """Keyspaces that a commit is the first to write to: name to prefix."""
 
 
-class Frame(NamedTuple):
-    """A frame whose own checksum is right. A tuple, since recovery makes one for each commit of the log."""
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """A frame whose own checksum is right."""
 
     offset: int
     end: int
@@ -54,7 +54,7 @@ Before = list[bytes | None]
 """The values that the keys of a commit had before it, in the order of its writes; None where there was none."""
 
 
-class Commit(NamedTuple):
+class Commit(msgspec.Struct, frozen=True, gc=False):
     """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before;
     ``before`` those values, if the store keeps them. A log of format 1 has neither."""
 
@@ -66,7 +66,7 @@ class Commit(NamedTuple):
     before: Before | None = None
 
 
-class _Payload(msgspec.Struct, array_like=True, frozen=True):
+class _Payload(msgspec.Struct, array_like=True, frozen=True, gc=False):
     time: float
     writes: Writes
     names: Names | None = None

@@ -103,11 +103,15 @@ def scan_segment(path: Path, data: bytes) -> Scan:
         scan.dirty = scan.torn = any(data)
         return scan
     scan.crc, scan.last_ts = header.salt, header.first_ts - 1
+    frame, durable = None, scan.durable
     for frame in chained_frames(data, header):
-        scan.end, scan.crc, scan.last_ts = frame.end, frame.crc, frame.ts
-        scan.durable = max(scan.durable, frame.durable)
+        if frame.durable > durable:
+            durable = frame.durable
         if frame.payload:
             scan.frames.append(frame)
+    scan.durable = durable
+    if frame is not None:
+        scan.end, scan.crc, scan.last_ts = frame.end, frame.crc, frame.ts
     rest = data[scan.end :]
     scan.dirty = rest.count(0) != len(rest)
     scan.torn = begins_frame(rest, scan.crc)

@@ -29,6 +29,7 @@ from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
 from lowtide.log.cursor import Released
+from lowtide.log.frame import Writes
 from lowtide.log.segment import segment_paths
 from lowtide.options import Options
 from lowtide.pins.leases import Leases
@@ -349,6 +350,9 @@ class Newest:
         return scan_latest(engine, here, None, True, code, instruction, self._follower.check_open)
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
+        raise UsageError("the store was opened read-only")
+
+    def write_many(self, writes: Writes) -> None:
         raise UsageError("the store was opened read-only")
 
 

@@ -6,11 +6,13 @@ Recovery is a checkpoint of what the log holds above the boundary, made by the s
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
 import secrets
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -230,13 +232,26 @@ def _check_base(base: Base, store_id: bytes) -> int:
 def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
     """Judge the log and bring the base up to it; returns the verdict, the boundary it began from, and how many commits
     were replayed. Begins again if the helper of an owner that was killed moved the boundary meanwhile."""
-    while True:
-        boundary = _check_base(base, store_id)
-        verdict = _examine(log_directory, store_id, boundary)
-        try:
-            return verdict, boundary, _replay(base, verdict, boundary)
-        except BoundaryMoved:
-            continue
+    with _without_collector():
+        while True:
+            boundary = _check_base(base, store_id)
+            verdict = _examine(log_directory, store_id, boundary)
+            try:
+                return verdict, boundary, _replay(base, verdict, boundary)
+            except BoundaryMoved:
+                continue
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's cyclic collector would walk over all commits of the log again and again; they make no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:

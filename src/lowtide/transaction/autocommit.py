@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
+from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
-from lowtide.log.frame import encode_payload
+from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.request import Request
 from lowtide.transaction.transaction import scan_latest
@@ -23,14 +24,18 @@ class Autocommit:
         self.read = engine.reader.get_latest
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
+        self.write_many({full_key: value})
+
+    def write_many(self, writes: Writes) -> None:
         engine = self._engine
         if engine.closed or engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
-        writes = {full_key: value}
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         seen = engine.registry.published  # before the look: if it is still the last one at the commit, so is the look
         time = engine.time()
-        payload = encode_payload(time, writes, names, [self.read(full_key)], engine.before_images)
+        payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
+        if len(payload) > MAX_COMMIT:
+            raise commit_too_large(payload)
         engine.committer.submit(Request(writes, seen, time, payload, engine.durable, names))
 
     def _check_open(self) -> None:

@@ -119,7 +119,7 @@ class Transaction:
         if self._state or self.read_only:
             raise self._finished() if self._state else UsageError("this transaction is read-only")
         if not self._policy.buffered:
-            self._write_at_once(full_key, value)
+            self._write_at_once({full_key: value})
             return
         if self._engine.expired:
             self._open_ts()
@@ -127,9 +127,24 @@ class Transaction:
             self._savepoint.undo.append((full_key, self._writes.get(full_key, MISSING)))
         self._writes[full_key] = value
 
-    def _write_at_once(self, full_key: bytes, value: bytes | None) -> None:
+    def write_many(self, writes: Writes) -> None:
+        """Set or delete many full keys; the dict is the transaction's from now on."""
+        if self._writes or self._savepoint is not None:
+            for full_key, value in writes.items():
+                self.write(full_key, value)
+            return
+        if self._state or self.read_only:
+            raise self._finished() if self._state else UsageError("this transaction is read-only")
+        if not self._policy.buffered:
+            self._write_at_once(writes)
+            return
+        if self._engine.expired:
+            self._open_ts()
+        self._writes = writes
+
+    def _write_at_once(self, writes: Writes) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
-        self.ts = self._submit({full_key: value}, False)
+        self.ts = self._submit(writes, False)
         self._wrote_at_once = True
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:

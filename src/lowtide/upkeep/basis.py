@@ -14,6 +14,7 @@ from lowtide.base.codec import decode_ts
 from lowtide.base.consumers import ConsumerTable
 from lowtide.base.environment import Base
 from lowtide.base.history import History
+from lowtide.base.mapping import missing_bytes
 from lowtide.base.pins import PinTable
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.errors import CorruptionError, UsageError
@@ -132,6 +133,8 @@ def read_tables(data: Path) -> Iterator[Tables]:
             raise UsageError(f"{data} is open in this process; close it first") from error
         raise CorruptionError(data, f"this is not an LMDB file that can be opened: {error}") from error
     try:
+        if short := missing_bytes(env, data):
+            raise CorruptionError(data, f"the last {short} bytes are missing; if it was cut short, restore a backup")
         tables = {name: _open_table(env, name) for name in (*_TABLES, *_SINCE_FORMAT_2)}
         missing = [name for name in _TABLES if tables[name] is None]
         if missing:

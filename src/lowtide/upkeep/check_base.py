@@ -142,7 +142,7 @@ def check_pins(tables: Tables, names: dict[bytes, str], check: Examination) -> l
         try:
             row = msgspec.msgpack.decode(data, type=PinRow)
         except UNDECODABLE as error:
-            check.problem(f"it cannot be decoded: {error}", where, "remove it with store.unpin")
+            check.problem(f"it cannot be decoded: {error}", where)
             continue
         found.append(row)
         if not 0 <= row.ts <= tables.boundary:
@@ -161,7 +161,7 @@ def check_consumers(tables: Tables, last_commit: int, check: Examination) -> Non
         try:
             row = msgspec.msgpack.decode(data, type=ConsumerRow)
         except UNDECODABLE as error:
-            check.problem(f"it cannot be decoded: {error}", where, "remove the consumer and make it anew")
+            check.problem(f"it cannot be decoded: {error}", where)
             continue
         if not 0 <= row.position <= last_commit:
             check.problem(f"it has acknowledged commit {row.position}, but {last_commit} is the last one", where)

@@ -52,5 +52,5 @@ class OrderedKeys:
             self._sorted.update(fresh)
         else:
             self._sorted = SortedList({*known, *fresh})
-        del self._fresh[: len(fresh)]
+        del self._fresh[: len(fresh)]  # point: scan.drain
         self._draining = False

@@ -23,7 +23,7 @@ from lowtide.versions.layers import Layer, RowCache, VersionStore
 _LARGEST_CACHED = 512
 """Rows that are larger are not kept in the cache, so that its size is bounded by their number."""
 
-_FIRST_CHUNK = 100
+_FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
 
 
@@ -101,25 +101,29 @@ class Reader:
         if len(full_keys) == 1:
             return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
-        found: dict[bytes, bytes | None] = {}
-        missing: list[bytes] = []
+        chains = active.chains
+        values: list[bytes | None] = []
+        missing: dict[bytes, int] = {}
         for key in full_keys:
-            chain = visible(active.chains.get(key), ts)
+            chain = chains.get(key)
+            if chain is not None and chain[0] > ts:
+                chain = visible(chain[2], ts)
             if chain is None and frozen is not None:
                 chain = visible(frozen.chains.get(key), ts)
             if chain is not None:
-                found[key] = chain[1]
+                values.append(chain[1])
             elif (row := cache.get(key)) is not None and row[0] <= ts:
-                found[key] = row[1]
+                values.append(row[1])
             else:
-                missing.append(key)
+                missing[key] = len(values)
+                values.append(None)
         if missing:
             newer = horizon(ts)
-            rows = self._base.rows_of(missing)  # point: read.rows
-            for key in missing:
+            rows = self._base.rows_of(list(missing))  # point: read.rows
+            for key, place in missing.items():
                 at = rows.get(key)
-                found[key] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
-        return [found[key] for key in full_keys]
+                values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
+        return values
 
     def get_latest(self, full_key: bytes) -> bytes | None:
         """The newest published value. Needs no registered snapshot: the chain is taken before the published timestamp
