@@ -107,6 +107,8 @@ def run(options: argparse.Namespace, place: Path, results: Path | None, console:
         auto_refresh=False,
         transient=True,
     )
+    # Before anything is written: the first results would count as uncommitted changes.
+    circumstances = machine.describe(place)
     for section, only in chosen:
         started = perf_counter()
         directory = place / section.name
@@ -123,7 +125,6 @@ def run(options: argparse.Namespace, place: Path, results: Path | None, console:
                 options.seconds,
                 options.documents,
             )
-            circumstances = machine.describe(directory)
             try:
                 data = section.run(plan)
             except Exception:

@@ -19,8 +19,13 @@ UPDATE = "UPDATE documents SET v = ? WHERE k = ?"
 
 def is_conflict(error: turso.Error) -> bool:
     """Another transaction was first: roll back and try again, as the manual says."""
+    return "conflict" in str(error).lower()
+
+
+def is_busy(error: turso.Error) -> bool:
+    """Another connection is writing: nothing was done yet, and it is to wait."""
     words = str(error).lower()
-    return "conflict" in words or "locked" in words or "busy" in words
+    return "locked" in words or "busy" in words
 
 
 class TursoSession:
@@ -82,9 +87,10 @@ class TursoSession:
             except turso.Error as error:
                 if self._connection.in_transaction:
                     self._execute("ROLLBACK")
-                if not is_conflict(error):
+                if is_conflict(error):
+                    conflicts += 1
+                elif not is_busy(error):
                     raise
-                conflicts += 1
                 sleep(0)
 
     def close(self) -> None:

@@ -13,12 +13,25 @@ from pathlib import Path
 import pytest
 
 from bench.documents import Pair
-from bench.peers import PEERS, Adapter, Consumer, Durability, Need, Peer, adapter, installed, open_loaded, versions
+from bench.peers import (
+    PEERS,
+    Adapter,
+    Change,
+    Consumer,
+    Durability,
+    Need,
+    Peer,
+    adapter,
+    installed,
+    open_loaded,
+    versions,
+)
 
 KEYS = [b"key-%04d" % number for number in range(300)]
 PAIRS: list[Pair] = [(key, b"\x00\xff value of " + key) for key in KEYS]
 THREADS = 2
 ROUNDS = 25
+OTHERS_CHANCE = 0.2  # seconds; whoever is let in at all needs a few milliseconds
 
 EVERY_PEER = pytest.mark.parametrize("name", installed())
 
@@ -134,6 +147,38 @@ def test_no_update_of_any_thread_is_lost(name: str, durability: Durability, tmp_
         with closing(peer.session()) as session:
             done = threads * ROUNDS
             assert session.read_several(KEYS[:3]) == [b"%d" % (2 * done), b"%d" % done, b"%d" % done]
+
+
+@EVERY_PEER
+@pytest.mark.parametrize("several", [False, True], ids=["one key", "two keys"])
+def test_an_update_that_comes_between_reading_and_writing_is_not_lost(name: str, several: bool, tmp_path: Path) -> None:
+    """The other thread has its chance in the middle of the change. Stores that let one writer in make it wait."""
+    if not can(name, "threads"):
+        assert adapter(name).cannot["threads"]
+        return
+    with closing(loaded(name, tmp_path)) as peer:
+
+        def modify(change: Change) -> None:
+            with closing(peer.session()) as session:
+                if several:
+                    session.modify_several(KEYS[:2], lambda values: [change(value) for value in values])
+                else:
+                    session.modify(KEYS[0], change)
+
+        with closing(peer.session()) as session:
+            session.put_all([(KEYS[0], b"0"), (KEYS[1], b"0")])
+        other = threading.Thread(target=modify, args=(count_up,))
+
+        def change(value: bytes | None) -> bytes:
+            if not other.ident:
+                other.start()
+                other.join(OTHERS_CHANCE)
+            return count_up(value)
+
+        modify(change)
+        other.join()
+        with closing(peer.session()) as session:
+            assert session.read_several(KEYS[:2]) == [b"2", b"2" if several else b"0"]
 
 
 @EVERY_PEER
