@@ -28,7 +28,7 @@ MUTANTS = [
         "versions/layers.py",
         (
             (
-                "            self.view = (self.active, None, {})  # point: drop.view\n",
+                "            self.view = (self.active, None, cache)  # point: drop.view\n",
                 "            self.view = (self.active, None, self.view[2])  # point: drop.view\n",
             ),
         ),

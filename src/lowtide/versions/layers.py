@@ -10,9 +10,10 @@ its snapshot (skipped), versions of a commit that is being published (newer than
 layer that the base already has (the same versions, harmless). It looks into the base only after it took ``view``.
 
 The view's third part caches rows of the base, as (timestamp, value). Readers fill it with what they found in LMDB,
-and it is replaced by an empty one together with the drop of a layer. So a cache is filled and used only by readers
-whose view has, in its layers, whatever the base may have received since the cache was begun: a row that is out of
-date there is hidden by a layer, and one that is newer than a snapshot says so.
+and it is replaced by another one together with the drop of a layer: a copy, in which what the layer has brought to the
+base is brought up to date. So a cache is filled and used only by readers whose view has, in its layers, whatever the
+base may have received since the cache was begun: a row that is out of date there is hidden by a layer, and one that is
+newer than a snapshot says so. What a reader of the old view still adds to the old cache, nobody else sees.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ from lowtide.versions.ordered import OrderedKeys
 
 Chains: TypeAlias = dict[bytes, Chain]
 RowCache: TypeAlias = dict[bytes, tuple[int, bytes]]
+LARGEST_CACHED = 504
+"""Values that are larger are not cached, so that the size of a cache is bounded by its number of rows."""
+
 View: TypeAlias = "tuple[Layer, Layer | None, RowCache]"
 
 
@@ -219,9 +223,10 @@ class VersionStore:
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
+        cache = _brought_up_to_date(self.view[2], self.frozen.chains) if self.frozen is not None else {}
         self.boundary = self.frozen_upto
         if not self._closed:
-            self.view = (self.active, None, {})  # point: drop.view
+            self.view = (self.active, None, cache)  # point: drop.view
         self.frozen = None  # point: drop.frozen
 
     def close(self, reason: str) -> None:
@@ -243,6 +248,18 @@ class VersionStore:
     def layers(self) -> list[Layer]:
         """The layers, newest first."""
         return [layer for layer in self.view[:2] if layer is not None]
+
+
+def _brought_up_to_date(cache: RowCache, chains: Chains) -> RowCache:
+    """A copy of ``cache`` for a base that has received the newest versions of ``chains``."""
+    fresh = dict(cache)
+    for key in fresh.keys() & chains.keys():
+        ts, value, _ = chains[key]
+        if value is None or len(value) > LARGEST_CACHED:
+            del fresh[key]
+        else:
+            fresh[key] = (ts, value)
+    return fresh
 
 
 def _size(key: bytes, value: bytes | None) -> int:

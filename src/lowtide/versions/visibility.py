@@ -18,10 +18,7 @@ from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import Chain, visible
-from lowtide.versions.layers import Layer, RowCache, VersionStore
-
-_LARGEST_CACHED = 512
-"""Rows that are larger are not kept in the cache, so that its size is bounded by their number."""
+from lowtide.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
 
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
@@ -148,8 +145,9 @@ class Reader:
         row = self._base.row(full_key)  # point: read.row
         if row is None or row >= LATEST:
             return None
-        found = (int.from_bytes(row[:8], "big"), row[8:])
-        if len(row) <= _LARGEST_CACHED and self._cache_rows:
+        value = row[8:]
+        found = (int.from_bytes(row[:8], "big"), value)
+        if len(value) <= LARGEST_CACHED:
             if len(cache) >= self._cache_rows:
                 cache.clear()
             cache[full_key] = found  # point: read.fill

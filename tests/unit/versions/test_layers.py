@@ -14,7 +14,7 @@ from lowtide.garbage.horizon import make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import chain_of, versions_of
-from lowtide.versions.layers import ClosedChains, VersionStore
+from lowtide.versions.layers import LARGEST_CACHED, ClosedChains, VersionStore
 
 keys = st.sampled_from([b"a", b"b", b"c", b"dd"])
 writes = st.dictionaries(keys, st.none() | st.binary(max_size=3), min_size=1, max_size=4)
@@ -151,14 +151,16 @@ def test_a_reader_that_took_a_view_keeps_it_over_freeze_and_drop() -> None:
 
 
 def test_the_cache_of_rows_is_replaced_together_with_the_layer() -> None:
-    """Rows that were read before the base changed must not serve a reader who no longer has the layer."""
+    """Rows that were read before the base changed must not serve a reader who no longer has the layer; those that it
+    did not change may. A reader of the old view has the old cache in its hands."""
     store = VersionStore(0)
-    store.publish(1, {b"a": b"1"})
+    store.publish(1, {b"a": b"1", b"deleted": None, b"large": bytes(LARGEST_CACHED + 1), b"not read": b"1"})
     cache = store.view[2]
-    cache[b"a"] = (0, b"stale")
+    cache.update(dict.fromkeys((b"a", b"deleted", b"large"), (0, b"stale")))
+    cache[b"other"] = (0, b"right")
     store.freeze(1)
     store.drop_frozen()
-    assert store.view[2] == {}
+    assert store.view[2] == {b"a": (1, b"1"), b"other": (0, b"right")}
     assert store.view[2] is not cache
 
 
