@@ -32,7 +32,7 @@ class Options:
     ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps all that
     is younger than the oldest snapshot, as most stores do, and is here to be measured against.
 
-    ``cache_rows``: how many rows of the base, of up to 512 bytes each, are kept in memory for point reads.
+    ``cache_rows``: how many rows of the base, with values of up to 504 bytes, are kept in memory for point reads.
 
     ``before_images``: log the values that commits replace, for those who ask the change feed for them.
 

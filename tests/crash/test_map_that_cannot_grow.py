@@ -51,3 +51,21 @@ def test_a_map_that_cannot_grow_fails_the_checkpoint_with_an_error_of_ours_and_t
     assert read == ["read", "1", 10_002]
     assert written == ["written", "2", 2]
     assert checkpointed == ["checkpointed", True, 10_002]
+
+
+SMALL_SPACE = """
+import json, resource, sys, lowtide
+
+used = int(open("/proc/self/statm").read().split()[0]) * 4096
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 30), resource.RLIM_INFINITY))
+with lowtide.open(sys.argv[1], checkpointer="thread") as store:
+    store.keyspace("k").put(b"a", b"1")
+    store.checkpoint()
+    print(json.dumps([store.keyspace("k").get(b"a").decode()]), flush=True)
+"""
+
+
+def test_a_store_opens_with_a_smaller_map_where_there_is_no_room_for_the_usual_one(tmp_path: Path) -> None:
+    with child(SMALL_SPACE, tmp_path / "store") as process:
+        assert list(lines_of(process)) == [["1"]]
+        assert process.wait(30) == 0

@@ -71,7 +71,7 @@ def test_the_levels_of_the_log_are_those_that_are_used() -> None:
     ("pattern", "source"),
     [
         (r"Of up to ([\d,]+) keys it runs in the maintenance thread", "HELPER_FROM = {}"),
-        (r"`cache_rows` rows of at most (\d+) bytes", "_LARGEST_CACHED = {}"),
+        (r"`cache_rows` rows with values of at most (\d+) bytes", "LARGEST_CACHED = {}"),
         (r"while a SERIALIZABLE transaction is open \| ([\d,]+) keys", "_MOST_KEYS = {}"),
         (r"segments of (\d+) KiB at first", "_FIRST_SEGMENT = {} * 1024"),
         (r"up to (two) are kept as spares", "_SPARES = {}"),

@@ -33,16 +33,21 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
                 sync=True,
                 readahead=True,
             )
-            _lengthen(data, missing_bytes(env, data))
-            return env
         except lmdb.MemoryError as error:
             if map_size <= _SMALLEST_MAP:
                 raise Error(f"no address space for a map of {directory}: {error}; raise the process's limit") from error
             map_size //= 2
+            continue
         except lmdb.ReadersFullError as error:
             raise too_many_readers() from error
         except (lmdb.InvalidError, lmdb.CorruptedError, lmdb.VersionMismatchError) as error:
             raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+        try:
+            _lengthen(data, missing_bytes(env, data))
+            return env
+        except BaseException:
+            env.close()  # an interrupt's traceback would keep it open
+            raise
 
 
 def missing_bytes(env: lmdb.Environment, data: Path) -> int:
