@@ -3,8 +3,8 @@
 A committing thread puts its request into the queue and tries to take the commit lock. Whoever gets it leads: it takes
 all requests that are waiting, validates them one by one in queue order, writes the accepted ones to the log with one
 system call, and publishes them. The others wait on a private lock each, and one of those that came too late is woken
-to lead next. A thread that is alone finds the lock free and waits for nobody. The lock is only ever *tried*, so a
-running thread never stands in line for it while it holds the GIL's attention.
+to lead next. A thread that is alone finds the lock free and waits for nobody. A committing thread only ever *tries*
+the lock, see ``_try``.
 
 Who writes: the queue is appended to by anyone (``deque`` operations are atomic) and emptied by the leader. Everything
 that is shared (log, chains, ``published``) is changed by the leader only, in that order.
@@ -81,16 +81,8 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if not self._queue and not self._lock.locked():  # point: commit.enter
-                with self._lock:  # point: commit.lock
-                    self._leader = get_ident()
-                    try:
-                        self._commit_alone(request)
-                    finally:
-                        self._leader = 0
-            else:
+            if self._queue or not self._try(self._commit_alone, request):  # point: commit.enter
                 self._queue.append(request)  # point: commit.queue
-            if not request.done:
                 self._wait(request)
         except BaseException:
             self._withdraw(request)
@@ -103,21 +95,30 @@ class Committer:
             raise request.error
         return request.ts
 
+    def _try(self, work: Callable[[Request], None], request: Request) -> bool:
+        """Do ``work`` under the commit lock, unless somebody holds it. Never waits: a thread that was given the lock
+        while it waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
+        taken: list[bool] = []
+        try:
+            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
+            taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
+            if taken[0]:
+                self._leader = get_ident()
+                work(request)
+            return taken[0]
+        finally:
+            if True in taken:
+                self._leader = 0
+                self._lock.release()
+
     def _wait(self, request: Request) -> None:
         """Until a request of the queue is done: lead, or wait for whoever leads."""
         while not request.done:
-            if not self._lock.locked():
-                with self._lock:  # point: commit.lead
-                    self._leader = get_ident()
-                    try:
-                        self._lead()
-                    finally:
-                        self._leader = 0
-            elif self._leader == get_ident():
-                raise UsageError(
-                    "a commit inside a commit of the same thread: a signal handler or destructor must not commit"
-                )
-            elif request.gate is None:
+            if self._try(self._lead, request):  # point: commit.lead
+                continue
+            if self._leader == get_ident():
+                raise UsageError("a commit inside a commit: a signal handler or destructor must not commit")
+            if request.gate is None:
                 gate = threading.Lock()
                 gate.acquire()
                 request.gate = gate  # point: commit.gate
@@ -157,8 +158,8 @@ class Committer:
         with contextlib.suppress(IndexError):
             _open(self._queue[0].gate)
 
-    def _lead(self) -> None:
-        """Commit everything in the queue. The caller holds the lock."""
+    def _lead(self, request: Request) -> None:
+        """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
         queue = self._queue
         group: list[Request] = []
         try:
