@@ -316,3 +316,39 @@ def test_the_callbacks_of_a_commit_that_wrote_nothing_follow_those_of_commits_be
     go_on.set()
     writer.join()
     assert seen == ["slow", "read-only"]
+
+
+class Owed:
+    """A lock that is somebody's who has not come to run yet: ``locked`` does not know of it, as that of a real lock
+    does not while its new owner waits for the GIL."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self._lock = threading.Lock()
+
+    def locked(self) -> bool:
+        return self._lock.locked()
+
+    def acquire(self, blocking: bool = True) -> bool:
+        assert not blocking, "a commit stands in line for the lock"
+        self.tried += 1
+        return self.tried > 2 and self._lock.acquire(False)
+
+    def release(self) -> None:
+        self._lock.release()
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *arguments: object) -> None:
+        self.release()
+
+
+def test_a_commit_never_stands_in_line_for_the_lock(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever is given a lock that it waited for holds it until it has the GIL as well, and the others behind it."""
+    owed = Owed()
+    monkeypatch.setattr(parts_of(store).committer, "_lock", owed)
+    store.keyspace("k").put(b"a", b"1")
+    assert owed.tried == 3
+    assert store.keyspace("k").get(b"a") == b"1"
+    monkeypatch.undo()
