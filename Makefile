@@ -13,7 +13,7 @@ help:
 	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (half an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
-	@echo "make attack  set up, then every crash state, kill and error, not a sample of them; about half an hour"
+	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
 	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
@@ -50,7 +50,7 @@ soak: setup
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 attack: setup
-	@LOWTIDE_ATTACK=full $(BIN)/python -m pytest -n 2 --timeout 3600 tests/crash
+	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

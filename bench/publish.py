@@ -99,7 +99,8 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
             for name in PLOTS_OF_README
             for caption, file in plots.get(name, ())[:1]
         ),
-        f"Targets: {len(met)} met, {len(missed)} missed{': ' if missed else ''}{'; '.join(missed)}.",
+        f"Targets: {len(met)} met, {len(missed)} missed. The report lists each with what was measured, and why a peer "
+        "is ahead where it is.",
     ]
     if any(each["quick"] for each in documents.values()):
         parts.insert(0, "*These are of a rough run (`--quick`): a check that it works, not a measurement.*")
