@@ -147,7 +147,7 @@ class Reader:
             return None
         value = row[8:]
         found = (int.from_bytes(row[:8], "big"), value)
-        if len(value) <= LARGEST_CACHED:
+        if len(value) <= LARGEST_CACHED and self._cache_rows:
             if len(cache) >= self._cache_rows:
                 cache.clear()
             cache[full_key] = found  # point: read.fill
