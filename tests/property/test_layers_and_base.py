@@ -39,6 +39,7 @@ class Shelving(RuleBasedStateMachine):
         self.base = self._stack.enter_context(new_base())
         self.versions = VersionStore(0)
         self.published = 0
+        self.syncing = False
         self.reader = Reader(self.versions, self.base, self, 3)
         self.collector = "exact"
         self.log: list[Commit] = []

@@ -185,13 +185,11 @@ class Committer:
             if self.closed is not None:
                 raise self.closed
             self._validate(group, accepted)
-            if len(accepted) == 1:
-                request = accepted[0]
-                self._log.append(request.ts, request.payload, request.durably)  # point: commit.log
-                self._publish(accepted)  # point: commit.publish
-            elif accepted:
+            if accepted:
                 durably = any(request.durably for request in accepted)  # point: commit.log
+                self._registry.syncing = durably
                 self._log.append_group(accepted[0].ts, [request.payload for request in accepted], durably)
+                self._registry.syncing = False
                 self._publish(accepted)  # point: commit.publish
         except BaseException as error:
             self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
@@ -225,7 +223,9 @@ class Committer:
             elif request.seen != registry.published:
                 self._tell_again(request, [])
             request.ts = ts = registry.published + 1
+            registry.syncing = request.durably
             log.append(ts, request.payload, request.durably)  # point: commit.log
+            registry.syncing = False
             grown = versions.publish(ts, request.writes)  # point: commit.publish
             if request.names is not None:
                 self._name(request.names)
@@ -247,6 +247,7 @@ class Committer:
 
     def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
         """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
+        self._registry.syncing = False
         if logged:
             self._publish_again(logged)
         if not isinstance(error, Exception):

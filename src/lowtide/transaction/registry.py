@@ -100,6 +100,8 @@ class Registry:
         """How many were expired in all; written by the one thread that expires."""
         self.published = published
         """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
+        self.syncing = False
+        """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
         self.abandoned: Callable[[int], None] = _tell_nobody
         """Told of timestamps that were registered for an instant only; set by whoever collects. Never waits."""
         self._next_token: Callable[[], int] = itertools.count(1).__next__

@@ -36,6 +36,7 @@ class Shelves:
         self.base.initialise(b"s" * 16)
         self.versions = VersionStore(0)
         self.published = 0
+        self.syncing = False
         self.reader = Reader(self.versions, self.base, self, 4)
         self.states: list[State] = [{}]
         self.changes: list[frozenset[bytes]] = [frozenset()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import hypothesis.strategies as st
 import pytest
@@ -160,3 +161,18 @@ def test_a_version_that_is_not_yet_published_is_passed_over() -> None:
             assert list(scan(shelves, Range(KEYS[0], None), 1)) == [(b"a", b"old")]
             shelves.published = 2
             assert shelves.reader.get_latest(key) == b"new"
+
+
+@pytest.mark.parametrize("latest", [True, False])
+def test_reads_give_way_to_a_commit_that_waits_for_the_disk_and_to_nobody_else(
+    monkeypatch: pytest.MonkeyPatch, latest: bool
+) -> None:
+    given: list[float] = []
+    monkeypatch.setattr(visibility, "sleep", given.append)
+    with open_shelves() as shelves:
+        read = shelves.reader.get_latest if latest else partial(shelves.reader.get, ts=0)
+        for syncing, expected in ((False, 0), (True, 3), (False, 3)):
+            shelves.syncing = syncing
+            for _ in range(3 * visibility._READS_BETWEEN):
+                read(KEYS[0])
+            assert given == [0] * expected
