@@ -281,7 +281,7 @@ class Latency:
                 buckets = sorted(histogram)
                 beyond = [histogram.total() - seen for seen in accumulate(histogram[bucket] for bucket in buckets)]
                 micros = [upper_bound(bucket) * 1e6 for bucket in buckets[:-1]]
-                axes.step(micros, [left / histogram.total() for left in beyond[:-1]], where="post", label=background)
+                axes.plot(micros, [left / histogram.total() for left in beyond[:-1]], label=background)
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.axhline(0.01, color="grey", lw=0.8, ls=":")

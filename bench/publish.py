@@ -99,8 +99,10 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
             for name in PLOTS_OF_README
             for caption, file in plots.get(name, ())[:1]
         ),
-        f"Targets: {len(met)} met, {len(missed)} missed. The report lists each with what was measured, and why a peer "
-        "is ahead where it is.",
+        (
+            f"Targets: {len(met)} met, {len(missed)} missed. The report lists each with what was measured, and why a "
+            "peer is ahead where it is."
+        ),
     ]
     if any(each["quick"] for each in documents.values()):
         parts.insert(0, "*These are of a rough run (`--quick`): a check that it works, not a measurement.*")

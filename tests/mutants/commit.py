@@ -169,6 +169,7 @@ MUTANTS = [
             (
                 (
                     "            log.append(ts, request.payload, request.durably)  # point: commit.log\n"
+                    "            registry.syncing = False\n"
                     "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
                 ),
                 (
@@ -191,13 +192,13 @@ MUTANTS = [
         "transaction/commit.py",
         (
             (
-                "            self._validate(group, accepted)\n            if len(accepted) == 1:\n",
+                "            self._validate(group, accepted)\n            if accepted:\n",
                 (
                     "            self._validate(group, accepted)\n"
                     "            for request in accepted:\n"
                     "                request.done = True\n"
                     "                _open(request.gate)\n"
-                    "            if len(accepted) == 1:\n"
+                    "            if accepted:\n"
                 ),
             ),
         ),
