@@ -14,8 +14,8 @@ lives for one lookup or one stretch of a scan, never as long as a snapshot. Grow
 that happen to run: they begin again, see ``_again``. So does exchanging the file, see exchange.
 
 ``writing`` is held by whoever writes, over LMDB's own lock, so that nobody here writes to a file that is being
-exchanged. ``steady`` is held by whoever needs map and environment as they are for long, a copy or an examination, and
-taken first by whoever would change them; readers never wait for it.
+exchanged or closed. ``steady`` is held by whoever needs map and environment as they are for long, a copy or an
+examination, and taken first by whoever would change them; readers never wait for it.
 """
 
 from __future__ import annotations
