@@ -1,13 +1,14 @@
 """Every error that Lowtide raises, grouped by what the caller should do next.
 
 * try again: :class:`TransientError` (``store.run`` does it for you);
-* mend the call: :class:`UsageError`;
+* mend the call: :class:`UsageError`, and for documents :class:`InvalidDocument` and :class:`OperationFailure`;
 * mend the machine: :class:`StoreLocked`, :class:`StoreFailed`, :class:`DiskFull`, :class:`CorruptionError`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 
 class Error(Exception):
@@ -92,3 +93,54 @@ class CorruptionError(Error):
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
         super().__init__(f"{path}: {reason}")
+
+
+class InvalidDocument(UsageError):
+    """The document cannot be stored as it is. ``path`` says where in it the trouble lies; mend it and repeat."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"field {path!r}: {reason}" if path else f"document: {reason}")
+
+
+class OperationFailure(UsageError):
+    """A filter, an update, a pipeline or an index cannot be served: an unknown operator, an operand of the wrong kind.
+    The name is PyMongo's; correct the call."""
+
+
+class WriteError(OperationFailure):
+    """A write was refused because of the document that it meets, such as ``$inc`` of a string, and changed nothing."""
+
+
+class DuplicateKeyError(WriteError):
+    """Another document has this ``_id``, or this value of a unique index. Nothing was changed.
+
+    ``details`` names the ``index``, the ``keyValue`` that is there already, and the ``_id`` of the document that has it.
+    """
+
+    def __init__(self, collection: str, index: str, key_value: dict[str, Any], holder: object) -> None:
+        self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
+        super().__init__(
+            f"duplicate key in collection {collection!r}, index {index!r}: "
+            f"{key_value!r} is there already, in the document with _id {holder!r}"
+        )
+
+
+class DocumentRefused(WriteError):
+    """The document breaks the collection's JSON Schema. ``path`` says where, ``reason`` in which way."""
+
+    def __init__(self, collection: str, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        where = f"field {path!r}" if path else "the document"
+        super().__init__(f"collection {collection!r} refuses it by its schema: {where}: {reason}")
+
+
+class BulkWriteError(OperationFailure):
+    """Some operations of a ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+
+    def __init__(self, details: dict[str, Any]) -> None:
+        self.details = details
+        errors = details.get("writeErrors", [])
+        first = f"; the first, operation {errors[0]['index']}: {errors[0]['errmsg']}" if errors else ""
+        super().__init__(f"{len(errors)} operation{'s' if len(errors) != 1 else ''} of the bulk write failed{first}")

@@ -25,6 +25,7 @@ LAYERS = (
     ("recovery",),
     ("stats", "maintenance", "ages"),
     ("transaction",),
+    ("documents",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),
