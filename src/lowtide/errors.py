@@ -115,7 +115,7 @@ class WriteError(OperationFailure):
 class DuplicateKeyError(WriteError):
     """Another document has this ``_id``, or this value of a unique index. Nothing was changed.
 
-    ``details`` names the ``index``, the ``keyValue`` that is there already, and the ``_id`` of the document that has it.
+    ``details`` names the ``index``, the ``keyValue`` that is there already, and the ``_id`` of its document.
     """
 
     def __init__(self, collection: str, index: str, key_value: dict[str, Any], holder: object) -> None:
@@ -137,7 +137,7 @@ class DocumentRefused(WriteError):
 
 
 class BulkWriteError(OperationFailure):
-    """Some operations of a ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+    """Operations of a ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
 
     def __init__(self, details: dict[str, Any]) -> None:
         self.details = details
