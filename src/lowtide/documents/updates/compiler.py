@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from lowtide.documents.updates.arrays import adding, popping, pulling_all, pushing
+from lowtide.documents.updates.conditions import compile_array_filters, pulling
 from lowtide.documents.updates.fields import (
     dating,
     incrementing,
@@ -19,33 +19,12 @@ from lowtide.documents.updates.fields import (
     setting,
     unsetting,
 )
+from lowtide.documents.updates.flat import compile_flat
 from lowtide.documents.updates.routes import Planting, is_dynamic, parts_of
-from lowtide.documents.updates.tree import MISSING, Change, Fields, Leaf, Occasion, Refusal, described
-from lowtide.documents.values import Document, equal
-from lowtide.errors import OperationFailure, WriteError
-
-
-class Apply(Protocol):
-    """Answers with the new document, or with the very same object if nothing changes; the given one stays as it is.
-
-    ``inserting`` says that the document is the seed of an upsert, ``position`` which element ``$`` stands for. Raises
-    WriteError if the update does not fit the document.
-    """
-
-    def __call__(
-        self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
-    ) -> Document: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Update:
-    """A compiled update. ``fields`` are the top-level fields that it may change, None if it may be any; ``positional``
-    says whether ``apply`` needs the position that the filter found."""
-
-    apply: Apply
-    fields: frozenset[str] | None = None
-    positional: bool = False
-
+from lowtide.documents.updates.tree import Change, Fields, Leaf, Occasion, Refusal, described
+from lowtide.documents.updates.update import Apply, Update, keep_id, refused
+from lowtide.documents.values import Document
+from lowtide.errors import OperationFailure
 
 _OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
     "$set": setting,
@@ -61,6 +40,7 @@ _OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
     "$addToSet": adding,
     "$pop": popping,
     "$pullAll": pulling_all,
+    "$pull": pulling,
 }
 _NAMES: Final = ("$rename", *_OPERATORS)
 
@@ -71,8 +51,17 @@ def compile_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
     >>> compile_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
     {'_id': 7, 'n': 1}
     """
+    if not array_filters:
+        flat = compile_flat(update, compile_general)
+        if flat is not None:
+            return flat
+    return compile_general(update, array_filters)
+
+
+def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+    """Any update, as a tree of its paths."""
     _check_shape(update)
-    filters: dict[str, Callable[[Any], bool]] = {}
+    filters = compile_array_filters(array_filters)
     updating, inserting = Planting(filters), Planting(filters)
     for operator, operands in update.items():
         if operator not in _NAMES:
@@ -88,6 +77,8 @@ def compile_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
                 inserting.plant(path, parts, Leaf(change), operator)
                 if operator != "$setOnInsert":
                     updating.plant(path, parts, Leaf(change), operator)
+    for name in filters.keys() - inserting.used:
+        raise OperationFailure(f"the array filter {name!r} is not used: no path of the update has $[{name}] in it")
     positional = any("$" in path.split(".") for operands in update.values() for path in operands)
     return Update(_applying(updating.root, inserting.root), frozenset(inserting.root.children), positional)
 
@@ -136,29 +127,3 @@ def _applying(updating: Fields, inserting_too: Fields) -> Apply:
         return new
 
     return apply
-
-
-def refused(document: Document, path: str, reason: str) -> WriteError:
-    """The error for an update that does not fit ``document``."""
-    where = f"field {path!r}" if path else "the document"
-    which = f" (in the document with _id {document['_id']!r})" if "_id" in document else ""
-    return WriteError(f"{where}: {reason}{which}")
-
-
-def keep_id(document: Document, new: Document) -> Document:
-    """``new`` with the ``_id`` of ``document``, if it has one; an ``_id`` comes first. Raises WriteError if they
-    differ."""
-    old, now = document.get("_id", MISSING), new.get("_id", MISSING)
-    if old is MISSING:
-        return new if now is MISSING else {"_id": now, **new}
-    if old is now:
-        return new
-    if now is MISSING:
-        raise refused(document, "_id", "the _id of a document cannot be taken away; insert a copy and delete this one")
-    if not equal(old, now):
-        raise refused(
-            document, "_id", f"the _id of a document cannot change, here to {now!r}; insert a copy and delete this one"
-        )
-    kept = {**new, "_id": old}
-    unchanged = len(kept) == len(document) and all(kept.get(name, MISSING) is each for name, each in document.items())
-    return document if unchanged else kept

@@ -7,9 +7,9 @@ from datetime import datetime
 from typing import Any
 
 from lowtide.documents.codec import clean
-from lowtide.documents.updates.compiler import Update, keep_id
 from lowtide.documents.updates.sameness import copied, same
 from lowtide.documents.updates.tree import described
+from lowtide.documents.updates.update import Update, keep_id
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
 
