@@ -11,8 +11,6 @@ from lowtide.documents.updates import compile_update
 from lowtide.errors import OperationFailure, WriteError
 from tests.unit.documents.updates.updating import NOW, exact, updated
 
-BEFORE = {"a": [{"n": 3, "m": 1}, {"n": 1}, {"n": 2, "m": {"k": 5}}]}
-
 CASES: list[tuple[list[Any] | None, str, Any, list[Any] | None]] = [
     # $push
     (None, "$push", 1, [1]),
