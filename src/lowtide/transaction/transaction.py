@@ -99,12 +99,7 @@ class Transaction:
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
-        catalog = self._engine.catalog
-        try:
-            prefix = catalog.prefixes[name]
-        except (KeyError, TypeError):
-            prefix = catalog.prefix_of(name)
-        return Keyspace(self, name, prefix)
+        return Keyspace(self, name, self._engine.catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: own writes first, then what is committed."""
