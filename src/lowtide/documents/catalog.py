@@ -1,9 +1,9 @@
 """The collections by name: which keyspace holds the documents of each, its indexes and its schema.
 
 A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
-dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of a new
-collection may be inserted by several transactions at once. Rows change in transactions, like everything else; whoever
-writes a document relies on the collection's row, see ``transaction/guards.py``.
+dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
+a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
+whoever writes a document relies on the collection's row, see ``transaction/guards.py``.
 """
 
 from __future__ import annotations
