@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock", "messages"),
+    ("errors", "clock", "messages", "extras"),
     ("log",),
     ("options",),
     ("base",),
