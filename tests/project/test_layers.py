@@ -14,7 +14,8 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock", "messages", "extras"),
+    ("errors", "clock", "messages"),
+    ("extras",),
     ("log",),
     ("options",),
     ("base",),
