@@ -14,10 +14,7 @@ from typing import Any, Final
 from lowtide.documents.aggregation.arrays import merged
 from lowtide.documents.aggregation.context import (
     FAILURES,
-    MISSING,
-    BadOperand,
     Context,
-    Evaluate,
     Variables,
     described,
     hashable,
@@ -27,6 +24,7 @@ from lowtide.documents.aggregation.context import (
 from lowtide.documents.aggregation.expressions import flat_field, is_constant
 from lowtide.documents.aggregation.folding import Spread
 from lowtide.documents.aggregation.numerics import NUMBERS, add, checked, divide
+from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure

@@ -3,14 +3,26 @@ it, with numbers that count milliseconds."""
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from lowtide.documents.aggregation import numerics
-from lowtide.documents.aggregation.context import BadOperand, Build, described, several, unary, whole_number
+from lowtide.documents.aggregation.context import (
+    BadOperand,
+    Build,
+    Context,
+    Evaluate,
+    Variables,
+    described,
+    several,
+    unary,
+    whole_number,
+)
 from lowtide.documents.aggregation.numerics import Number, number
-from lowtide.documents.values import microseconds
+from lowtide.documents.values import Document, microseconds
 
 
 def shifted(moment: datetime, milliseconds: Any) -> datetime:
@@ -67,9 +79,37 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return checked
 
 
+def _of_two(quick: Callable[[Any, Any], Any], function: Callable[..., Any], least: int, most: int | None) -> Build:
+    """``function`` of any operands; ``quick`` for two that are int or float, which most are."""
+    general = several(function, least, most)
+
+    def build(operand: Any, context: Context) -> Evaluate:
+        rarely = general(operand, context)
+        if not isinstance(operand, list) or len(operand) != 2:
+            return rarely
+        first, second = context.operands(operand, 2, 2)
+
+        def evaluate(document: Document, variables: Variables) -> Any:
+            left, right = first(document, variables), second(document, variables)
+            if type(left) in _QUICK and type(right) in _QUICK:
+                try:
+                    result = quick(left, right)
+                except OverflowError:
+                    result = math.nan
+                if result == result:
+                    return result
+            return rarely(document, variables)
+
+        return evaluate
+
+    return build
+
+
+_QUICK: Final = frozenset((int, float))
+
 OPERATORS: Final[dict[str, Build]] = {
     "$abs": unary(_of_numbers(abs)),
-    "$add": several(_add, 0),
+    "$add": _of_two(operator.add, _add, 0, None),
     "$ceil": unary(_of_numbers(numerics.ceiled)),
     "$divide": several(_of_numbers(numerics.divide), 2, 2),
     "$exp": unary(_of_numbers(numerics.exponential)),
@@ -78,10 +118,10 @@ OPERATORS: Final[dict[str, Build]] = {
     "$log": several(_of_numbers(numerics.logarithm), 2, 2),
     "$log10": unary(_of_numbers(numerics.decimal_logarithm)),
     "$mod": several(_of_numbers(numerics.remainder), 2, 2),
-    "$multiply": several(_multiply, 0),
+    "$multiply": _of_two(operator.mul, _multiply, 0, None),
     "$pow": several(_of_numbers(numerics.power), 2, 2),
     "$round": several(_rounding(truncate=False), 1, 2),
     "$sqrt": unary(_of_numbers(numerics.root)),
-    "$subtract": several(_subtract, 2, 2),
+    "$subtract": _of_two(operator.sub, _subtract, 2, 2),
     "$trunc": several(_rounding(truncate=True), 1, 2),
 }

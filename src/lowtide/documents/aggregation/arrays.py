@@ -7,7 +7,6 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from lowtide.documents.aggregation.context import (
-    MISSING,
     BadOperand,
     Build,
     Context,
@@ -22,6 +21,7 @@ from lowtide.documents.aggregation.context import (
     unary,
     whole_number,
 )
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 
 MAX_RANGE: Final = 1 << 24

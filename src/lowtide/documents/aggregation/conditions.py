@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lowtide.documents.aggregation.context import (
-    MISSING,
     Build,
     Context,
     Evaluate,
@@ -16,6 +15,7 @@ from lowtide.documents.aggregation.context import (
     place_of,
     truth,
 )
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 
 _ORDERED: Final = frozenset((str, int, float))

@@ -15,7 +15,6 @@ from lowtide.documents.paths import MISSING
 from lowtide.documents.values import RANKS, Document, Place, place
 from lowtide.errors import OperationFailure
 
-
 Variables = Mapping[str, Any]
 Evaluate = Callable[[Document, Variables], Any]
 
@@ -135,9 +134,12 @@ def several(function: Callable[..., Any], least: int, most: int | None = None, *
         inner = context.operands(operand, least, most)
 
         def evaluate(document: Document, variables: Variables) -> Any:
-            values = [each(document, variables) for each in inner]
-            if strict and any(value is None or value is MISSING for value in values):
-                return None
+            values = []
+            for each in inner:
+                value = each(document, variables)
+                if strict and (value is None or value is MISSING):
+                    return None
+                values.append(value)
             try:
                 return function(*values)
             except FAILURES as error:

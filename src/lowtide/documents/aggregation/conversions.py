@@ -9,7 +9,6 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.aggregation.context import (
-    MISSING,
     BadOperand,
     Build,
     Context,
@@ -19,6 +18,7 @@ from lowtide.documents.aggregation.context import (
     unary,
 )
 from lowtide.documents.aggregation.numerics import NUMBERS, decimal
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document, microseconds
 from lowtide.errors import OperationFailure
 

@@ -12,7 +12,6 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from lowtide.documents.aggregation.context import (
-    MISSING,
     BadOperand,
     Build,
     Context,
@@ -22,6 +21,7 @@ from lowtide.documents.aggregation.context import (
     unary,
     whole_number,
 )
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import microseconds
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
@@ -65,7 +65,8 @@ def _local(moment: Any, zone: Any = MISSING) -> datetime:
         if zone is MISSING:
             return moment
         moment = moment.replace(tzinfo=UTC)
-    return moment.astimezone(_zone("UTC" if zone is MISSING else zone))
+    local: datetime = moment.astimezone(UTC if zone is MISSING else _zone(zone))
+    return local
 
 
 def _like(moment: datetime, pattern: datetime) -> datetime:

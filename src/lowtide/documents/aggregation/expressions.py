@@ -11,7 +11,8 @@ import re
 from typing import Any, Final
 
 from lowtide.documents.aggregation import arithmetic, arrays, conditions, conversions, dates, folding, strings
-from lowtide.documents.aggregation.context import MISSING, Build, Context, Evaluate, Variables, described
+from lowtide.documents.aggregation.context import Build, Context, Evaluate, Variables, described
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 
 _OF_DOCUMENT: Final = frozenset(("ROOT", "CURRENT"))

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from lowtide.documents.aggregation.context import (
     FAILURES,
-    MISSING,
     Build,
     Context,
     Evaluate,
@@ -20,6 +19,7 @@ from lowtide.documents.aggregation.context import (
     reason,
 )
 from lowtide.documents.aggregation.numerics import NUMBERS, add, checked, divide
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
 

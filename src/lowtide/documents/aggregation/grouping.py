@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final
 
 from lowtide.documents.aggregation.accumulators import Accumulator, Row, compile_accumulator
 from lowtide.documents.aggregation.context import (
-    MISSING,
     Context,
     Evaluate,
     Variables,
@@ -22,6 +22,7 @@ from lowtide.documents.aggregation.context import (
 )
 from lowtide.documents.aggregation.expressions import flat_field, is_constant
 from lowtide.documents.aggregation.stage import CHUNK, BuildStage, Run, Stage, chunks
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 
 Groups = dict[Any, Row]
@@ -61,10 +62,13 @@ class Grouping:
             self.fold(find(groups, chunk, variables), chunk, variables)
         return groups
 
-    def by(self, operand: Any, evaluate: Evaluate) -> FindRows:
+    def by(self, operand: Any, context: Context) -> FindRows:
         """Finds the rows by an expression, and begins those that are new."""
+        evaluate = context.compile(operand)
         if is_constant(operand):
             return self._by_constant(operand)
+        if isinstance(operand, dict) and next(iter(operand), "$")[:1] != "$":
+            return self._by_object({name: context.compile(each) for name, each in operand.items()})
         name = flat_field(operand)
         new = self.new
 
@@ -84,6 +88,24 @@ class Grouping:
 
         return find
 
+    def _by_object(self, fields: dict[str, Evaluate]) -> FindRows:
+        """As ``by``; the object itself is made for new rows only."""
+        names, inner, new = list(fields), list(fields.values()), self.new
+
+        def find(groups: Groups, documents: Sequence[Document], variables: Variables) -> list[Row]:
+            rows = []
+            for document in documents:
+                values = [each(document, variables) for each in inner]
+                held = tuple([each if type(each) is str else hashable(each) for each in values])
+                row = groups.get(held)
+                if row is None:
+                    pairs = zip(names, values, strict=True)
+                    row = groups[held] = new({name: each for name, each in pairs if each is not MISSING})
+                rows.append(row)
+            return rows
+
+        return find
+
     def _by_constant(self, key: Any) -> FindRows:
         def find(groups: Groups, documents: Sequence[Document], variables: Variables) -> list[Row]:
             row = groups.get(None)
@@ -97,9 +119,8 @@ class Grouping:
 def _group(operand: Any, context: Context) -> Stage:
     if not isinstance(operand, dict) or "_id" not in operand:
         context.fail(f"it takes an object with _id, the expression to group by, not {described(operand)}")
-    evaluate = context.at("field '_id'").compile(operand["_id"])
     grouping = Grouping({name: each for name, each in operand.items() if name != "_id"}, context)
-    find = grouping.by(operand["_id"], evaluate)
+    find = grouping.by(operand["_id"], context.at("field '_id'"))
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
         yield from map(grouping.finished, grouping.of(documents, find, run.variables).values())
@@ -146,7 +167,7 @@ def _bucket(operand: Any, context: Context) -> Stage:
     if not isinstance(boundaries, list) or len(boundaries) < 2:
         context.fail(f"boundaries is an array of at least two values, not {described(boundaries)}")
     places = [place_of(each) for each in boundaries]
-    if any(first >= second for first, second in zip(places, places[1:], strict=False)):
+    if any(first >= second for first, second in pairwise(places)):
         context.fail(f"boundaries ascend, and none is there twice: {boundaries!r}")
     if any(kind != places[0][0] for kind, _ in places):
         context.fail(f"boundaries are all of one type: {boundaries!r}")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
-from lowtide.documents.aggregation.context import MISSING, Context, Variables, described, hashable
+from lowtide.documents.aggregation.context import Context, Variables, described, hashable
 from lowtide.documents.aggregation.expressions import follow
 from lowtide.documents.aggregation.stage import CHUNK, BuildStage, Run, Stage
 from lowtide.documents.aggregation.stages import put
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.paths import values_at
+from lowtide.documents.paths import MISSING, values_at
 from lowtide.documents.values import Document
 
 

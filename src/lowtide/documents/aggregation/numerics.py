@@ -102,7 +102,7 @@ def rounded(value: Any, places: int, *, truncate: bool) -> Number:
     kind: Any = type(value)
     exact = decimal(value)
     if not exact.is_finite() or (kind is int and places >= 0):
-        return exact if kind is Decimal else kind(value)  # type: ignore[no-any-return]
+        return kind(value)  # type: ignore[no-any-return]
     digits = max(exact.adjusted() + places + 3, 1)
     quantized = exact.quantize(Decimal(1).scaleb(-places), rounding, Context(prec=digits))
     return kind(quantized)  # type: ignore[no-any-return]

@@ -20,7 +20,7 @@ from lowtide.documents.aggregation import grouping, joins, matching, shaping, st
 from lowtide.documents.aggregation.context import Context, Reads, described
 from lowtide.documents.aggregation.expressions import compile_expression
 from lowtide.documents.aggregation.matching import has_expression
-from lowtide.documents.aggregation.stage import BuildStage, Foreign, Run, Stage
+from lowtide.documents.aggregation.stage import BuildStage, Foreign, Run, Stage, own
 from lowtide.documents.codec import clean
 from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
@@ -50,7 +50,7 @@ class Pipeline:
         very objects. ``foreign`` finds the documents of other collections; ``$$NOW`` is ``now``."""
         moment = datetime.now(UTC) if now is None else now
         results = self.within(documents, Run(foreign or _no_foreign, {"NOW": moment}))
-        return map(_own, results) if any(stage.shares for stage in self.stages) else results
+        return map(own, results) if any(stage.shares for stage in self.stages) else results
 
     def within(self, documents: Iterable[Document], run: Run) -> Iterator[Document]:
         """As ``run``, inside another run; the results may share values."""
@@ -177,22 +177,6 @@ def _wanted(following: Sequence[Stage]) -> int | None:
         else:
             return None
     return None
-
-
-def _own(document: Document) -> Document:
-    """With its own copy of every object and array inside: stages share them."""
-    for value in document.values():
-        if type(value) is dict or type(value) is list:
-            return {name: _copied(each) for name, each in document.items()}
-    return document
-
-
-def _copied(value: Any) -> Any:
-    if type(value) is dict:
-        return {name: _copied(each) for name, each in value.items()}
-    if type(value) is list:
-        return [_copied(each) for each in value]
-    return value
 
 
 def _no_foreign(name: str, filter: Mapping[str, Any]) -> Iterable[Document]:

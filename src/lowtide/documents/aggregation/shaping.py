@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Final
 
-from lowtide.documents.aggregation.context import MISSING, Context, Evaluate, Variables, described
+from lowtide.documents.aggregation.context import Context, Evaluate, Variables, described
 from lowtide.documents.aggregation.numerics import NUMBERS
-from lowtide.documents.aggregation.stage import BuildStage, Run, Stage, Step
+from lowtide.documents.aggregation.stage import BuildStage, Run, Stage, Step, copied
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document
 
 
@@ -35,7 +36,7 @@ class Node:
         return bool(self.computed) or any(each.computes() for each in self.inner.values())
 
     def at(self, path: str, context: Context) -> tuple[Node, str]:
-        """The node in which the last part of the path stands, and that part. Refuses a path that contradicts another."""
+        """The node in which the last part of the path stands, and that part. Refuses what contradicts another."""
         node, parts = self, path.split(".")
         for name in parts:
             if not name or name[:1] == "$":
@@ -90,7 +91,7 @@ def _shape(node: Node, mode: Mode) -> Callable[[Any, Document, Variables], Any]:
         for name, evaluate in computed:
             new = evaluate(document, variables)
             if new is not MISSING:
-                made[name] = new
+                made[name] = copied(new)
             else:
                 made.pop(name, None)
         return made
@@ -131,7 +132,7 @@ def _flat_inclusion(node: Node) -> Step:
             for name, evaluate in computed:
                 new = evaluate(document, variables)
                 if new is not MISSING:
-                    made[name] = new
+                    made[name] = copied(new)
             yield made
 
     return step
@@ -166,7 +167,7 @@ def _project(operand: Any, context: Context) -> Stage:
             holder.names.add(name)
     for name in (*node.names, *node.inner):
         context.reads.fields.add(name)
-    return Stage("$project", operand, _step(node, Mode.INCLUDE), context.reads, replaces=True, shares=node.computes())
+    return Stage("$project", operand, _step(node, Mode.INCLUDE), context.reads, replaces=True, shares=False)
 
 
 def _exclusion(name: str, operand: Any, paths: list[str], context: Context) -> Stage:
@@ -183,7 +184,7 @@ def _add_fields(operand: Any, context: Context) -> Stage:
         holder, name = node.at(path, context)
         holder.computed[name] = context.at(f"field {path!r}").compile(each)
     context.reads.fields.update(node.inner)
-    return Stage("$addFields", operand, _step(node, Mode.ADD), context.reads)
+    return Stage("$addFields", operand, _step(node, Mode.ADD), context.reads, shares=False)
 
 
 def _unset(operand: Any, context: Context) -> Stage:

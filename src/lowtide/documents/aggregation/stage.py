@@ -45,6 +45,27 @@ class Stage:
 BuildStage = Callable[[Any, Context], Stage]
 
 
+def own(document: Document) -> Document:
+    """With its own copy of every object and array inside; itself if it has none."""
+    for value in document.values():
+        if type(value) is dict or type(value) is list:
+            return {name: copied(each) for name, each in document.items()}
+    return document
+
+
+def copied(value: Any) -> Any:
+    """A value that nobody else has."""
+    kind = type(value)
+    if kind is dict:
+        return {name: copied(each) if type(each) in _HOLDING else each for name, each in value.items()}
+    if kind is list:
+        return [copied(each) if type(each) in _HOLDING else each for each in value]
+    return value
+
+
+_HOLDING: Final = frozenset((dict, list))
+
+
 def chunks(documents: Iterator[Document], size: int = CHUNK) -> Iterator[list[Document]]:
     while chunk := list(islice(documents, size)):
         yield chunk

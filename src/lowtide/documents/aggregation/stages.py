@@ -8,8 +8,9 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
-from lowtide.documents.aggregation.context import MISSING, Context, described, whole_number
+from lowtide.documents.aggregation.context import Context, described, whole_number
 from lowtide.documents.aggregation.stage import BuildStage, Run, Stage
+from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
@@ -90,6 +91,8 @@ def _unwind(operand: Any, context: Context) -> Stage:
     if index is not None:
         context.reads.path(index)
 
+    flat = parts[0] if len(parts) == 1 else None
+
     def with_index(document: Document, position: int | None) -> Document:
         return put(document, index_parts, position) if index_parts else document
 
@@ -97,8 +100,12 @@ def _unwind(operand: Any, context: Context) -> Stage:
         for document in documents:
             value = _inside(document, parts)
             if type(value) is list:
-                for position, each in enumerate(value):
-                    yield with_index(put(document, parts, each), position)
+                if flat is not None and not index_parts:
+                    for each in value:
+                        yield {**document, flat: each}
+                else:
+                    for position, each in enumerate(value):
+                        yield with_index(put(document, parts, each), position)
                 if not value and preserve:
                     yield with_index(put(document, parts, MISSING), None)
             elif (value is not None and value is not MISSING) or preserve:

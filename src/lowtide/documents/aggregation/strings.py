@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 from lowtide.documents.aggregation.context import (
-    MISSING,
     BadOperand,
     Build,
     Context,
@@ -20,6 +19,7 @@ from lowtide.documents.aggregation.context import (
     whole_number,
 )
 from lowtide.documents.aggregation.conversions import to_text
+from lowtide.documents.paths import MISSING
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 
