@@ -62,7 +62,8 @@ def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[s
     """Any update, as a tree of its paths."""
     _check_shape(update)
     filters = compile_array_filters(array_filters)
-    updating, inserting = Planting(filters), Planting(filters)
+    inserting = Planting(filters)
+    updating = Planting(filters) if "$setOnInsert" in update else inserting
     for operator, operands in update.items():
         if operator not in _NAMES:
             raise OperationFailure(f"unknown operator {operator!r} in an update; there are {', '.join(sorted(_NAMES))}")
@@ -74,9 +75,10 @@ def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[s
             if not isinstance(path, str):
                 raise OperationFailure(f"{operator}: names of fields are strings, not {described(path)}")
             for parts, change in _changes(operator, path, operand):
-                inserting.plant(path, parts, Leaf(change), operator)
-                if operator != "$setOnInsert":
-                    updating.plant(path, parts, Leaf(change), operator)
+                leaf = Leaf(change)
+                inserting.plant(path, parts, leaf, operator)
+                if updating is not inserting and operator != "$setOnInsert":
+                    updating.plant(path, parts, leaf, operator)
     for name in filters.keys() - inserting.used:
         raise OperationFailure(f"the array filter {name!r} is not used: no path of the update has $[{name}] in it")
     positional = any("$" in path.split(".") for operands in update.values() for path in operands)
