@@ -81,7 +81,7 @@ def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[s
                     updating.plant(path, parts, leaf, operator)
     for name in filters.keys() - inserting.used:
         raise OperationFailure(f"the array filter {name!r} is not used: no path of the update has $[{name}] in it")
-    positional = any("$" in path.split(".") for operands in update.values() for path in operands)
+    positional = any("$" in path and "$" in path.split(".") for operands in update.values() for path in operands)
     return Update(_applying(updating.root, inserting.root), frozenset(inserting.root.children), positional)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,8 @@ from lowtide.errors import InvalidDocument, OperationFailure, WriteError
 from tests.unit.documents.updates.updating import NOW, exact, updated
 
 BIG = 10**30
+EAST = datetime(2030, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+"""The beginning of 2030 in UTC, in another time zone."""
 
 SET: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"a": 1}, {"a": 2}, {"a": 2}),
@@ -31,6 +33,7 @@ SET: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"a": [1, [2]]}, {"a": [1, [2]]}, {"a": [1, [2]]}),
     ({"a": [1, 2]}, {"a": (1, 3)}, {"a": [1, 3]}),
     ({"a": datetime(2030, 1, 1)}, {"a": datetime(2030, 1, 1, tzinfo=UTC)}, {"a": datetime(2030, 1, 1, tzinfo=UTC)}),
+    ({"a": datetime(2030, 1, 1, tzinfo=UTC)}, {"a": EAST}, {"a": EAST}),
     ({"a": UUID(int=1)}, {"a": UUID(int=1)}, {"a": UUID(int=1)}),
     ({"a": {"b": 1, "c": 2}}, {"a.b": 5}, {"a": {"b": 5, "c": 2}}),
     ({}, {"a.b.c": 5}, {"a": {"b": {"c": 5}}}),
@@ -112,6 +115,7 @@ CALCULATED: list[tuple[dict[str, Any], str, Any, dict[str, Any]]] = [
     ({}, "$min", 5, {"a": 5}),
     ({"a": 5}, "$max", 7, {"a": 7}),
     ({"a": 5}, "$max", 3, {"a": 5}),
+    ({"a": 5}, "$max", 5.0, {"a": 5}),
     ({"a": 5}, "$max", "x", {"a": "x"}),
     ({"a": None}, "$max", 5, {"a": 5}),
     ({"a": {"x": 1}}, "$max", [0], {"a": [0]}),
