@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from lowtide.documents.codec import decode_value
 from lowtide.documents.indexes.entries import Entries
 from lowtide.documents.indexes.spec import Index
+from lowtide.documents.schema import Validator, compile_schema
 from lowtide.errors import UsageError
 
 CATALOG: Final = "lowtide/collections"
@@ -39,6 +41,10 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def entries(self) -> tuple[Entries, ...]:
         """The compiled indexes."""
         return tuple(map(Entries, self.indexes))
+
+    @cached_property
+    def validator(self) -> Validator | None:
+        return compile_schema(decode_value(self.schema)) if self.schema is not None else None
 
     def index(self, name: str) -> Index | None:
         return next((each for each in self.indexes if each.name == name), None)

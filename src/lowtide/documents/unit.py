@@ -13,7 +13,6 @@ from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.look import Look
-from lowtide.documents.schema import validator_of
 from lowtide.documents.source import PrefixOf
 from lowtide.documents.values import Document
 from lowtide.errors import DuplicateKeyError, WriteError
@@ -59,8 +58,8 @@ class Unit:
         self.writes.update(changes)
 
     def _put(self, key: bytes, old: Document | None, new: Document, encoded: bytes) -> None:
-        if self.row.schema is not None:
-            validator_of(self.row.schema).check(self.look.name, new)
+        if (validator := self.row.validator) is not None:
+            validator.check(self.look.name, new)
         changes: Writes = {self.look.prefix + key: encoded}
         for entries, prefix in self._indexes():
             index = entries.index
