@@ -116,7 +116,7 @@ def test_a_name_in_brackets_stands_for_the_elements_that_its_filter_matches(
         ({"a": {"0": 1}}, {"$set": {"a.$[e]": 2}}, [{"e": 1}], None, "apply to an array, not to dict"),
         ({"a": [[1], 5]}, {"$set": {"a.$[].$[]": 2}}, None, None, "field 'a.1': .* not to int 5"),
         ({"a": [{"n": "x"}]}, {"$inc": {"a.$[].n": 2}}, None, None, r"field 'a.0.n': \$inc"),
-        ({"a": [1]}, {"$set": {"a.$[].n": 2}}, None, None, "field 'a.0': cannot create field 'n' in int 1"),
+        ({"a": [1]}, {"$set": {"a.$[].n": 2}}, None, None, "field 'a.0': cannot reach nor create field 'n' in int 1"),
         ({"a": [1, 2]}, {"$set": {"a.$": 2, "a.1": 3}}, None, 1, "field 'a.1': two parts"),
         ({"a": [1]}, {"$inc": {"a.$[]": 2, "a.$[e]": 3}}, [{"e": 1}], None, "field 'a.0': two parts"),
         (
