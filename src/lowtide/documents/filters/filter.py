@@ -9,7 +9,7 @@ from lowtide.documents.filters.nodes import And, Node, OnPath, Or, Predicate
 from lowtide.documents.values import Document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Filter:
     """A compiled filter."""
 

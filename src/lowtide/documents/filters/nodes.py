@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.documents.filters.conditions import Condition, joined
+from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.operators import Test
 from lowtide.documents.paths import MISSING, places_of, steps_of, values_of
 from lowtide.documents.values import Document
@@ -14,13 +14,13 @@ from lowtide.documents.values import Document
 Predicate = Callable[[Document], bool]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Check:
     """What one operator asks of a path: one of the values there passes the test."""
 
     test: Test
     conditions: tuple[Condition, ...] = ()
-    """What a planner may know of it, with paths that begin where the check stands."""
+    """What a planner may know of it."""
     exact: bool = False
     """Whether the conditions say all of it."""
     expand: bool = True
@@ -29,7 +29,7 @@ class Check:
     """Which element of an array passed, for a check of whole arrays."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Negation:
     """Not all of the checks hold."""
 
@@ -60,7 +60,7 @@ class OnPath(Node):
         super().__init__(_at_path(path, check))
         self.path = path
         self.check = check
-        self.conditions = joined(path, check.conditions)
+        self.conditions = check.conditions
         self.exact = check.exact
 
     def locate(self, document: Document) -> int | None:
