@@ -85,7 +85,7 @@ def _at(where: str) -> str:
 
 
 def _misplaced(name: str, where: str) -> str:
-    if name in _OPERATORS or name in ("$regex", "$options", "$not"):
+    if name in _OPERATORS or name in COMPARISONS or name in ("$regex", "$options"):
         return f'{name}{_at(where)}: it stands where a field is expected; write {{"field": {{"{name}": ...}}}}'
     return f"{name}{_at(where)}: it is not supported; between fields, there are $and, $or, $nor and $comment"
 
