@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import hypothesis.strategies as st
-from hypothesis import given, settings
+from hypothesis import given
 
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.paths import values_at
@@ -17,7 +17,6 @@ def _matches(filter: dict[str, Any], document: Document) -> bool:
     return compile_filter(filter).matches(document)
 
 
-@settings(max_examples=300)
 @given(paths, operators, documents)
 def test_not_is_the_negation(path: str, asked: dict[str, Any], document: Document) -> None:
     assert _matches({path: {"$not": asked}}, document) is not _matches({path: asked}, document)
@@ -61,7 +60,6 @@ def test_fields_are_joined_by_and(asked: dict[str, Any], document: Document) -> 
     assert _matches(asked, document) is all(_matches({path: each}, document) for path, each in asked.items())
 
 
-@settings(max_examples=300)
 @given(filters, documents)
 def test_a_position_is_told_of_documents_that_match_only(filter: dict[str, Any], document: Document) -> None:
     compiled = compile_filter(filter)
