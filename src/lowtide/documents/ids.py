@@ -31,9 +31,7 @@ def id_key(value: Any) -> bytes:
     except UnicodeEncodeError as error:
         raise InvalidDocument("_id", f"no Unicode text: {error}") from error
     if len(key) > MAX_ID:
-        raise InvalidDocument(
-            "_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {str(value)[:40]!r}..."
-        )
+        raise InvalidDocument("_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {value[:40]!r}...")
     return key
 
 

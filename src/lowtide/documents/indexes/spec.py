@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.codec import clean
+from lowtide.documents.codec import decode_value
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.errors import OperationFailure
 
@@ -26,7 +26,8 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """One index of a collection; a part of the collection's row.
 
     ``keyspace`` holds the entries. ``multikey`` is whether a document has, or had, several entries: an array lies on
-    one of the paths. ``building`` is true until all documents are in it: it is written, and not read.
+    one of the paths; ``long`` whether there is, or was, an entry whose values are cut. ``partial`` is an encoded
+    filter. ``building`` is true until all documents are in it: it is written, and not read.
     """
 
     name: str
@@ -34,8 +35,9 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     keyspace: str
     unique: bool = False
     sparse: bool = False
-    partial: dict[str, Any] | None = None
+    partial: bytes | None = None
     multikey: bool = False
+    long: bool = False
     building: bool = False
 
     @property
@@ -44,7 +46,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def partial_filter(self) -> Filter | None:
-        return compile_filter(self.partial) if self.partial is not None else None
+        return compile_filter(decode_value(self.partial)) if self.partial is not None else None
 
     def information(self) -> dict[str, Any]:
         """As ``index_information`` shows it."""
@@ -53,8 +55,11 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             if getattr(self, name):
                 found[name] = True
         if self.partial is not None:
-            found["partialFilterExpression"] = clean(self.partial)
+            found["partialFilterExpression"] = decode_value(self.partial)
         return found
+
+    def having(self, **changes: Any) -> Index:
+        return msgspec.structs.replace(self, **changes)
 
     def same_as(self, other: Index) -> bool:
         """Whether both ask for the same, whatever their state."""

@@ -70,9 +70,6 @@ class Spans:
         return Spans(tuple(span.turned() for span in reversed(self.spans)), self.exact)
 
 
-ALL = Spans((Span(before(b"\x02"), before(b"\xfe")),), True)
-
-
 def spans_of(condition: Condition) -> Spans | None:
     """Where an index entry of each matching document lies; None if anywhere."""
     operand = condition.operand

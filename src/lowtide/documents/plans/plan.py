@@ -27,12 +27,23 @@ class Plan:
     index: Index | None = None
     stretches: tuple[Stretch, ...] | None = None
     """In ascending order; None for everything."""
+    keys: tuple[bytes, ...] | None = None
+    """Where the very keys are known, in place of stretches: of documents, or of entries of a unique index."""
     reverse: bool = False
     ordered: bool = True
     exact: bool = False
     repeats: bool = False
     """Whether a document may come more than once."""
     branches: tuple[Plan, ...] = field(default=())
+
+    @property
+    def ranges(self) -> int:
+        """How many parts of the index are read."""
+        return len(self.keys if self.keys is not None else self.stretches if self.stretches is not None else ((),))
+
+    @property
+    def reads_everything(self) -> bool:
+        return self.index is None and self.stretches is None and self.keys is None and not self.branches
 
     def described(self) -> dict[str, Any]:
         """As ``explain`` shows it, in MongoDB's words."""
@@ -41,10 +52,9 @@ class Plan:
             return {"stage": "SUBPLAN", "inputStage": {"stage": "OR", "inputStages": stages}}
         direction = "backward" if self.reverse else "forward"
         if self.index is None:
-            if self.stretches is None:
+            if self.stretches is None and self.keys is None:
                 return {"stage": "COLLSCAN", "direction": direction}
-            ranges = len(self.stretches)
-            return {"stage": "IDSCAN", "indexName": PRIMARY, "direction": direction, "ranges": ranges}
+            return {"stage": "IDSCAN", "indexName": PRIMARY, "direction": direction, "ranges": self.ranges}
         scan = {
             "stage": "IXSCAN",
             "indexName": self.index.name,
@@ -52,6 +62,6 @@ class Plan:
             "isMultiKey": self.index.multikey,
             "isUnique": self.index.unique,
             "direction": direction,
-            "ranges": len(self.stretches) if self.stretches is not None else 1,
+            "ranges": self.ranges,
         }
         return {"stage": "FETCH", "inputStage": scan}

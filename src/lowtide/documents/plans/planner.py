@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 
-from lowtide.documents.filters import Filter
+from lowtide.documents.filters import Condition, Filter
 from lowtide.documents.indexes.entries import CUT, cut_bound
 from lowtide.documents.indexes.spec import PRIMARY, Index
 from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
@@ -21,8 +21,10 @@ from lowtide.errors import OperationFailure
 MOST_STRETCHES = 1000
 """Of one plan; beyond, the further parts of the index are left to the filter."""
 
+_AFTER_CUT = b"\xff" * 18
+"""After what follows the beginning of a key that is cut."""
+
 SortKeys = Sequence[tuple[str, int]]
-_EVERYTHING = Plan()
 
 
 def plan(
@@ -73,7 +75,7 @@ def _alternatives(filter: Filter, indexes: Sequence[Index]) -> tuple[Plan, ...] 
     found = []
     for branch in filter.alternatives:
         best = plan(branch, (), indexes)
-        if best.index is None and best.stretches is None and not best.branches:
+        if best.reads_everything:
             return None
         found.append(best)
     return tuple(found) or None
@@ -117,8 +119,9 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     if points is not None and len(points) <= 1:
         ordered = True
     exact = spans.exact and filter.complete and all(each.path == "_id" for each in filter.conjuncts)
-    stretches = tuple(Stretch(span.low.key, span.high.key) for span in spans.spans)
-    found = Plan(stretches=stretches, reverse=reverse, ordered=ordered, exact=exact)
+    stretches = tuple(Stretch(span.low.key, span.high.key) for span in spans.spans) if points is None else None
+    keys = tuple(points) if points is not None else None
+    found = Plan(stretches=stretches, keys=keys, reverse=reverse, ordered=ordered, exact=exact)
     return _Candidate(found, int(points is not None), points is None)
 
 
@@ -146,10 +149,13 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
         single = single and len(points) <= 1
         equal += 1
     reverse = _order(index.keys[equal:], {path for path, _ in index.keys[:equal]}, sort)
-    ordered = not sort or (reverse is not None and single and not index.multikey)
+    ordered = not sort or (reverse is not None and single and not index.multikey and not index.long)
     if not equal and not ranged and not hinted and not (sort and ordered):
         return None
-    if stretches is None and equal:
+    keys: tuple[bytes, ...] | None = None
+    if index.unique and equal == len(index.keys) and max(map(len, prefixes), default=0) <= CUT:
+        keys = tuple(prefixes)
+    elif stretches is None and equal:
         stretches = [(prefix, _end(prefix)) for prefix in prefixes]
     exact = exact and used.issuperset(each.path for each in filter.conjuncts)
     longest = max((max(map(len, pair)) for pair in stretches or ()), default=0)
@@ -158,6 +164,7 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
     found = Plan(
         index,
         tuple(Stretch(low, high) for low, high in stretches) if stretches is not None else None,
+        keys,
         reverse=bool(reverse) and ordered,
         ordered=ordered,
         exact=exact,
@@ -175,7 +182,7 @@ def _cut(stretches: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The stretches in which keys lie that may be cut: where they would run into each other, one of them."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in sorted(
-        (cut_bound(low), high if len(high) <= CUT else high[:CUT] + b"\xff") for low, high in stretches
+        (cut_bound(low), high if len(high) <= CUT else high[:CUT] + _AFTER_CUT) for low, high in stretches
     ):
         if found and low <= found[-1][1]:
             found[-1] = (found[-1][0], max(found[-1][1], high))
@@ -203,9 +210,7 @@ def _holds_all(filter: Filter, index: Index) -> bool:
     partial = index.partial_filter
     if partial is None:
         return True
-    return partial.complete and all(
-        _implies(filter, each.path, each.operator, spans_of(each)) for each in partial.conjuncts
-    )
+    return partial.complete and all(_implies(filter, each) for each in partial.conjuncts)
 
 
 def _demands(filter: Filter, path: str) -> bool:
@@ -222,11 +227,14 @@ def _demands(filter: Filter, path: str) -> bool:
     return False
 
 
-def _implies(filter: Filter, path: str, operator: str, wanted: Spans | None) -> bool:
-    if wanted is None:
-        return operator == "$exists" and _demands(filter, path)
-    for each in filter.conjuncts:
-        spans = spans_of(each) if each.path == path else None
-        if spans is not None and spans.spans is not None and within(spans, wanted):
-            return operator != "$exists" or each.operator == "$exists"
-    return False
+def _implies(filter: Filter, wanted: Condition) -> bool:
+    """Whether every document that matches satisfies ``wanted``."""
+    if wanted in filter.conjuncts:
+        return True
+    if wanted.operator == "$exists":
+        return bool(wanted.operand) and _demands(filter, wanted.path)
+    outer = spans_of(wanted)
+    if outer is None or not outer.exact:
+        return False
+    inner = [spans for each in filter.conjuncts if each.path == wanted.path and (spans := spans_of(each)) is not None]
+    return any(within(each, outer) for each in inner)
