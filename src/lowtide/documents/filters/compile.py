@@ -11,6 +11,7 @@ from typing import Any, Final
 from lowtide.documents.codec import MAX_DEPTH, clean
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.filter import Filter, filter_of
+from lowtide.documents.filters.flat import compare_field
 from lowtide.documents.filters.kinds import codes_of, of_types
 from lowtide.documents.filters.nodes import And, Check, Negation, Node, Nor, OnPath, Or, on_value
 from lowtide.documents.filters.operators import (
@@ -85,7 +86,7 @@ def _at(where: str) -> str:
 
 
 def _misplaced(name: str, where: str) -> str:
-    if name in _OPERATORS or name in ("$regex", "$options", "$not"):
+    if name in _OPERATORS or name in COMPARISONS or name in ("$regex", "$options"):
         return f'{name}{_at(where)}: it stands where a field is expected; write {{"field": {{"{name}": ...}}}}'
     return f"{name}{_at(where)}: it is not supported; between fields, there are $and, $or, $nor and $comment"
 
@@ -136,7 +137,8 @@ def _comparison(name: str, operand: Any, path: str) -> Check:
         raise OperationFailure(f"{name} at {path!r}: it compares values, not patterns; use $regex")
     operand = _cleaned(operand, path)
     told = "$eq" if operand is None and name in ("$gte", "$lte") else name
-    return Check(COMPARISONS[name](operand), (Condition(path, told, operand),), exact=True)
+    field = None if "." in path else compare_field(path, name, operand)
+    return Check(COMPARISONS[name](operand), (Condition(path, told, operand),), exact=True, field=field)
 
 
 def _cleaned(value: Any, path: str) -> Any:
