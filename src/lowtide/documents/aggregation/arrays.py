@@ -147,7 +147,10 @@ def positive(value: object) -> int:
 
 def unique(elements: list[Any]) -> list[Any]:
     """Without repetitions; the first of equal ones stays."""
-    return list({hashable(each): each for each in reversed(elements)}.values())[::-1]
+    found: dict[Any, Any] = {}
+    for each in elements:
+        found.setdefault(hashable(each), each)
+    return list(found.values())
 
 
 def _union(*values: Any) -> list[Any]:
@@ -212,11 +215,15 @@ def _merge(*values: Any) -> Document:
 
 
 def _get_field(operand: Any, context: Context) -> Evaluate:
-    """``{field, input}``, or the name alone; the name may have dots and dollars."""
-    given = {"field": operand} if isinstance(operand, str) else context.named(operand, ("field",), ("input",))
-    name, inner = given["field"], context.compile(given.get("input", "$$CURRENT"))
-    if not isinstance(name, str):
-        context.fail(f"field is the name of a field, not {described(name)}")
+    """``{field, input}``, or the name alone; the name may have dots, and dollars inside ``$literal``."""
+    alone = isinstance(operand, str) or (isinstance(operand, dict) and "$literal" in operand)
+    given = {"field": operand} if alone else context.named(operand, ("field",), ("input",))
+    said = given["field"]
+    literal = isinstance(said, dict) and said.keys() == {"$literal"}
+    name = said["$literal"] if literal else said
+    if not isinstance(name, str) or (name[:1] == "$" and not literal):
+        context.fail(f"field is the name of a field, inside $literal if it begins with $, not {described(said)}")
+    inner = context.compile(given.get("input", "$$CURRENT"))
 
     def evaluate(document: Document, variables: Variables) -> Any:
         value = inner(document, variables)
