@@ -167,7 +167,18 @@ def _project(operand: Any, context: Context) -> Stage:
             holder.names.add(name)
     for name in (*node.names, *node.inner):
         context.reads.fields.add(name)
-    return Stage("$project", operand, _step(node, Mode.INCLUDE), context.reads, replaces=True, shares=False)
+    step = _step(node, Mode.INCLUDE)
+    if "_id" in node.computed:
+        step = _id_first(step)
+    return Stage("$project", operand, step, context.reads, replaces=True, shares=False)
+
+
+def _id_first(step: Step) -> Step:
+    def ordered(documents: Iterator[Document], run: Run) -> Iterator[Document]:
+        for document in step(documents, run):
+            yield {"_id": document["_id"], **document} if "_id" in document else document
+
+    return ordered
 
 
 def _exclusion(name: str, operand: Any, paths: list[str], context: Context) -> Stage:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lowtide.documents.aggregation import compile_pipeline
 from lowtide.documents.aggregation.expressions import OPERATORS
 from lowtide.errors import InvalidDocument, OperationFailure
 from tests.unit.documents.aggregation.piping import NOTHING, NOW, run, same, value_of
@@ -97,8 +99,6 @@ def test_a_value_that_no_document_can_hold_is_refused_with_its_place() -> None:
 
 
 def test_what_the_user_gave_may_change_afterwards() -> None:
-    from lowtide.documents.aggregation import compile_pipeline
-
     literal = [1]
     pipeline = compile_pipeline([{"$addFields": {"x": {"$literal": literal}}}])
     literal.append(2)
@@ -108,7 +108,5 @@ def test_what_the_user_gave_may_change_afterwards() -> None:
 @pytest.mark.parametrize("name", OPERATORS)
 def test_every_operator_is_in_a_table(name: str) -> None:
     """The tables of this directory name each operator at least once."""
-    from pathlib import Path
-
     texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py"))
     assert f'"{name}":' in texts
