@@ -14,25 +14,24 @@ from tests.unit.documents.aggregation.piping import same, value_of
 
 ID = UUID(int=1)
 
+TYPES: list[tuple[Any, str]] = [
+    (None, "null"),
+    (True, "bool"),
+    (1, "int"),
+    (2**31, "long"),
+    (2**70, "long"),
+    (1.0, "double"),
+    (Decimal(1), "decimal"),
+    ("", "string"),
+    (b"", "binData"),
+    (ID, "binData"),
+    (datetime(2024, 1, 1), "date"),
+    ([], "array"),
+    ({}, "object"),
+]
+
 CASES: list[tuple[Any, Any]] = [
-    *[
-        ({"$type": {"$literal": value}}, name)
-        for value, name in [
-            (None, "null"),
-            (True, "bool"),
-            (1, "int"),
-            (2**31, "long"),
-            (2**70, "long"),
-            (1.0, "double"),
-            (Decimal(1), "decimal"),
-            ("", "string"),
-            (b"", "binData"),
-            (ID, "binData"),
-            (datetime(2024, 1, 1), "date"),
-            ([], "array"),
-            ({}, "object"),
-        ]
-    ],
+    *[({"$type": {"$literal": value}}, name) for value, name in TYPES],
     ({"$type": "$missing"}, "missing"),
     ({"$isNumber": Decimal(1)}, True),
     ({"$isNumber": True}, False),

@@ -91,7 +91,7 @@ def test_the_average_lies_between_the_extremes(values: list[Any]) -> None:
 
 
 def test_the_most_frequent_come_first() -> None:
-    documents = [{"k": "a"}, {"k": "b"}, {"k": "b"}, {}, {"k": "b"}, {"k": None}]
+    documents: list[dict[str, Any]] = [{"k": "a"}, {"k": "b"}, {"k": "b"}, {}, {"k": "b"}, {"k": None}]
     assert run([{"$sortByCount": "$k"}], documents) == [
         {"_id": "b", "count": 3},
         {"_id": None, "count": 2},

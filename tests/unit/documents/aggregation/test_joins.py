@@ -54,7 +54,9 @@ def test_a_lookup_finds_the_documents_with_the_same_value(document: dict[str, An
 
 def test_a_lookup_reads_both_paths_through_objects_and_arrays() -> None:
     lookup = {"from": "o", "localField": "items.id", "foreignField": "keys.k", "as": "x.y"}
-    others = {"o": [{"_id": 1, "keys": [{"k": 1}, {"k": 2.0}]}, {"_id": 2, "keys": {"k": 3}}, {"_id": 3}]}
+    others: dict[str, list[dict[str, Any]]] = {
+        "o": [{"_id": 1, "keys": [{"k": 1}, {"k": 2.0}]}, {"_id": 2, "keys": {"k": 3}}, {"_id": 3}]
+    }
     (joined,) = run([{"$lookup": lookup}], [{"items": [{"id": 2}, {"id": 9}], "x": {"z": 1}}], others)
     assert joined["x"] == {"z": 1, "y": [others["o"][0]]}
 

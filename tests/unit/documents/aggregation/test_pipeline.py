@@ -265,7 +265,7 @@ def test_a_pipeline_that_cannot_be_is_refused_before_it_runs(pipeline: Any, reas
 
 
 def test_an_error_while_it_runs_names_the_stage() -> None:
-    stages = [{"$match": {}}, {"$addFields": {"x": {"$divide": [1, "$n"]}}}]
+    stages: Stages = [{"$match": {}}, {"$addFields": {"x": {"$divide": [1, "$n"]}}}]
     with pytest.raises(
         OperationFailure, match=r"^stage 2 \(\$addFields\): field 'x': \$divide: it cannot divide by zero"
     ):

@@ -164,7 +164,7 @@ def test_unwind_makes_a_document_of_each_element(
 @given(lists=st.lists(st.lists(st.integers())))
 def test_unwinding_and_pushing_again_gives_the_arrays_back(lists: list[list[int]]) -> None:
     documents = [{"_id": number, "a": each} for number, each in enumerate(lists)]
-    stages = [{"$unwind": "$a"}, {"$group": {"_id": "$_id", "a": {"$push": "$a"}}}]
+    stages: list[dict[str, Any]] = [{"$unwind": "$a"}, {"$group": {"_id": "$_id", "a": {"$push": "$a"}}}]
     assert run(stages, documents) == [document for document in documents if document["a"]]
 
 
