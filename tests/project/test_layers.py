@@ -15,6 +15,7 @@ LONGEST = 400
 
 LAYERS = (
     ("errors", "clock", "messages"),
+    ("extras",),
     ("log",),
     ("options",),
     ("base",),
@@ -26,6 +27,7 @@ LAYERS = (
     ("stats", "maintenance", "ages"),
     ("transaction",),
     ("documents",),
+    ("views",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),

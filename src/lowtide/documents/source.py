@@ -9,6 +9,7 @@ from time import sleep
 from types import FrameType
 from typing import Protocol, TypeVar
 
+from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.errors import TransientError, UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
@@ -98,9 +99,8 @@ class OfTransaction:
                 statement.close()
 
     def hold(self) -> Held:
-        statement = statement_of(self._tx)
-        close = statement.close if isinstance(statement, Statement) else None
-        return _Held(statement, self._tx._engine.catalog.prefix_of, close)
+        statement = Statement(self._tx, steady=True)
+        return _Held(statement, self._tx._engine.catalog.prefix_of, statement.close)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         return work(self)
@@ -149,6 +149,14 @@ class OfStore:
     @property
     def engine(self) -> Engine:
         return self._parts.engine
+
+    def newest(self, name: str, key: bytes) -> bytes | None:
+        """The newest stored form of the document with this key, without a snapshot: the collection's row is read
+        first, then the document, which is in the keyspace that the row said, or gone."""
+        engine = self._parts.engine
+        prefix_of, read = engine.catalog.prefix_of, engine.reader.get_latest
+        row = row_of(name, read(prefix_of(CATALOG) + row_key(name)))
+        return read(prefix_of(row.keyspace) + key)
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine

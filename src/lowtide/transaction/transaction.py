@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import CodeType, TracebackType
-from typing import Final
+from typing import Final, Self
 
 from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
@@ -165,10 +165,17 @@ class Transaction:
         """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
         full keys in ``relied_on`` since the statement saw it."""
         self.write_many(writes)
+        for full_key in relied_on:
+            self._guarding().add(full_key, self.ts)
+
+    def rely_on(self, wanted: Range) -> None:
+        """Let the commit fail if somebody has changed anything in a range of full keys."""
+        self._guarding().add_range(wanted, self.ts)
+
+    def _guarding(self) -> Guards:
         if self._guards is None:
             self._guards = Guards()
-        for full_key in relied_on:
-            self._guards.add(full_key, self.ts)
+        return self._guards
 
     def _write_at_once(self, writes: Writes) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
@@ -182,7 +189,7 @@ class Transaction:
         own = self._own(wanted) if self._writes else None
         if self._policy.fixed:
             entries = self._scan_snapshot(wanted, own)
-            return entries if self._reads is None else _tracked(entries, wanted, self._reads)
+            return entries if self._reads is None else tracked(entries, wanted, self._reads)
         frame = sys._getframe(2)
         one_snapshot = self._policy.scan_snapshot
         return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
@@ -322,7 +329,7 @@ class Transaction:
             raise self._finished()
         self._callbacks = [*(self._callbacks or ()), callback]
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -346,7 +353,7 @@ class Transaction:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
 
 
-def _tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
+def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
     """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
     index = reads.begin_range()
     keyspace = wanted.low[:4]
