@@ -210,10 +210,6 @@ def merged(*values: Any) -> Document:
     return made
 
 
-def _merge(*values: Any) -> Document:
-    return merged(*(values[0] if len(values) == 1 and isinstance(values[0], list) else values))
-
-
 def _get_field(operand: Any, context: Context) -> Evaluate:
     """``{field, input}``, or the name alone; the name may have dots, and dollars inside ``$literal``."""
     alone = isinstance(operand, str) or (isinstance(operand, dict) and "$literal" in operand)
@@ -329,7 +325,7 @@ OPERATORS: Final[dict[str, Build]] = {
     "$lastN": by_name(_last_n, *_N),
     "$map": _map,
     "$maxN": by_name(_greatest_n, *_N),
-    "$mergeObjects": several(_merge, 1, strict=False),
+    "$mergeObjects": several(merged, 0, strict=False),
     "$minN": by_name(_least_n, *_N),
     "$objectToArray": unary(_to_pairs),
     "$range": several(_range, 2, 3, strict=False),

@@ -64,6 +64,18 @@ class Context:
     def compile(self, expression: Any) -> Evaluate:
         return self.compiler(expression, self)
 
+    def constant(self, expression: Any) -> Any:
+        """The value of an expression that no document and no variable changes."""
+        alone = replace(self, variables=frozenset(), reads=Reads())
+        evaluate = alone.compile(expression)
+        try:
+            value = MISSING if alone.reads.fields or alone.reads.whole else evaluate({}, {})
+        except KeyError:  # $$NOW
+            value = MISSING
+        if value is MISSING:
+            self.fail(f"it is a constant, not {described(expression)}")
+        return value
+
     def fail(self, reason: str) -> NoReturn:
         raise OperationFailure(f"{self.where}: {reason}")
 

@@ -116,6 +116,14 @@ BUCKET = {"groupBy": "$v", "boundaries": [0, 10, 20]}
         ({}, [15], [{"_id": 10, "count": 1}]),
         ({"default": "other"}, [20, -1, None, "x", 5], [{"_id": 0, "count": 1}, {"_id": "other", "count": 4}]),
         ({"default": -5}, [20, 5], [{"_id": -5, "count": 1}, {"_id": 0, "count": 1}]),
+        (
+            {"boundaries": [{"$add": [1, 1]}, {"$literal": 9}], "default": {"$literal": "$x"}},
+            [1, 2],
+            [
+                {"_id": 2, "count": 1},
+                {"_id": "$x", "count": 1},
+            ],
+        ),
         ({"output": {"s": {"$sum": "$v"}}}, [1, 2, 12], [{"_id": 0, "s": 3}, {"_id": 10, "s": 12}]),
     ],
     ids=repr,
@@ -177,6 +185,10 @@ def test_automatic_buckets_hold_every_document_once(values: list[int], buckets: 
         ({"$bucket": {"groupBy": "$v", "boundaries": [1]}}, "boundaries is an array of at least two"),
         ({"$bucket": {"groupBy": "$v", "boundaries": [1, 1]}}, "boundaries ascend"),
         ({"$bucket": {"groupBy": "$v", "boundaries": [1, "a"]}}, "boundaries are all of one type"),
+        ({"$bucket": {"groupBy": "$v", "boundaries": [1, "$v"]}}, "boundaries: it is a constant, not str"),
+        ({"$bucket": {**BUCKET, "default": "$$NOW"}}, "default: it is a constant"),
+        ({"$bucket": {**BUCKET, "default": "$$ROOT"}}, "default: it is a constant"),
+        ({"$bucket": {**BUCKET, "default": {"$nope": 1}}}, r"default: the operator \$nope is unknown"),
         ({"$bucket": {**BUCKET, "default": 5}}, "the default lies outside"),
         ({"$bucket": {**BUCKET, "output": 5}}, "output is an object"),
         (
