@@ -151,7 +151,7 @@ class ValueMisfit(OperationFailure):
 
 
 class BulkWriteError(OperationFailure):
-    """Operations of a ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+    """Operations of ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
 
     def __init__(self, details: dict[str, Any]) -> None:
         self.details = details
