@@ -86,7 +86,7 @@ class Columns:
         misfits: list[Misfit] = []
         stored = list(documents)
         try:
-            arrays = self._root.columns(self._root.rows(stored, misfits), misfits)
+            arrays = self._root.columns(self._root.rows(stored, misfits), misfits, whole=True)
         except ValidationError as error:
             raise Uncovered from error
         if misfits:

@@ -116,7 +116,11 @@ def list_of(annotation: Any) -> Any:
 
 def joined(values: list[Any]) -> bytes:
     """Stored values as one MessagePack array; None is null."""
-    return _header(0xDD, len(values)) + b"".join([NIL if each is None else each for each in values])
+    header = _header(0xDD, len(values))
+    try:
+        return b"".join([header, *values])
+    except TypeError:
+        return b"".join([header, *[NIL if each is None else each for each in values]])
 
 
 def is_nil(value: Any) -> bool:

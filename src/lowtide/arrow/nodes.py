@@ -93,7 +93,7 @@ class Object:
         if not self.nodes:  # from no columns Arrow could not tell how many rows there are
             return pa.array([None if each is None else {} for each in values], self.type)
         nulls = [each is None for each in values]
-        arrays = self.columns(values, misfits)
+        arrays = self.columns(values, misfits, whole=True not in nulls)
         mask = pa.array(nulls, pa.bool_()) if True in nulls else None
         return pa.StructArray.from_arrays(arrays, fields=self.declared, mask=mask)
 
@@ -121,10 +121,9 @@ class Object:
                     each.loose = True
         self._tighten()
 
-    def columns(self, rows: list[Any], misfits: list[Misfit]) -> list[pa.Array]:
-        """The columns of decoded objects; None has null in each."""
-        empty = self._empty
-        there = [empty if each is None else each for each in rows]
+    def columns(self, rows: list[Any], misfits: list[Misfit], *, whole: bool = False) -> list[pa.Array]:
+        """The columns of decoded objects; None has null in each, and if they are ``whole``, none is None."""
+        there = rows if whole else [self._empty if each is None else each for each in rows]
         arrays = []
         for name, each, field in zip(self._names, self.nodes, self.declared, strict=True):
             inner: list[Misfit] = []

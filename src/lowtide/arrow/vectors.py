@@ -35,7 +35,7 @@ class Stored:
     """Stored values side by side, with where each begins; None counts as null."""
 
     def __init__(self, values: Sequence[Any]) -> None:
-        parts = [NIL if each is None else each for each in values]
+        parts = [NIL if each is None else each for each in values] if None in values else values
         self.octets: Octets = np.frombuffer(b"".join(parts), np.uint8)
         self.lengths: Integers = np.fromiter(map(len, parts), np.int64, len(parts))
         self.starts: Integers = np.cumsum(self.lengths) - self.lengths
