@@ -28,6 +28,7 @@ LAYERS = (
     ("transaction",),
     ("documents",),
     ("arrow",),
+    ("sql",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),
