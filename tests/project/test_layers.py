@@ -29,6 +29,7 @@ LAYERS = (
     ("documents",),
     ("arrow",),
     ("sql",),
+    ("views",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),

@@ -210,8 +210,9 @@ def test_sql_cannot_reach_files_or_variables(tmp_path: Path) -> None:
     ):
         with pytest.raises(OperationFailure):
             query(sql, None, shop())
-    with pytest.raises(OperationFailure, match="variable does not exist"):
-        query("select * from variable", None, shop())
+    for external in (False, True):
+        with pytest.raises(OperationFailure, match="variable does not exist"):
+            query("select * from variable", None, shop(), external=external)
     assert query(f"select a from read_csv('{secret}')", None, shop(), external=True).fetchall() == [(42,)]
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.indexes.spec import Index
 from lowtide.documents.look import Look
 from lowtide.documents.source import PrefixOf
 from lowtide.documents.values import Document
@@ -45,9 +46,12 @@ class Unit:
         else:
             self._put(key, None, decode_document(encoded), encoded)
 
-    def replace(self, key: bytes, old: Document, new: Document, encoded: bytes) -> None:
-        """Put ``new`` in the place of ``old``, which is the document with this key now."""
-        self._put(key, old, new, encoded)
+    def replace(
+        self, key: bytes, old: Document, new: Document, encoded: bytes, fields: frozenset[str] | None = None
+    ) -> None:
+        """Put ``new`` in the place of ``old``, which is the document with this key now. They differ in ``fields`` only;
+        None for any."""
+        self._put(key, old, new, encoded, fields)
 
     def delete(self, key: bytes, old: Document) -> None:
         """Remove a document."""
@@ -57,11 +61,15 @@ class Unit:
                 changes[prefix + entry_key(entries.index, values, key)] = None
         self.writes.update(changes)
 
-    def _put(self, key: bytes, old: Document | None, new: Document, encoded: bytes) -> None:
+    def _put(
+        self, key: bytes, old: Document | None, new: Document, encoded: bytes, fields: frozenset[str] | None = None
+    ) -> None:
         if (validator := self.row.validator) is not None:
             validator.check(self.look.name, new)
         changes: Writes = {self.look.prefix + key: encoded}
         for entries, prefix in self._indexes():
+            if fields is not None and entries.fields.isdisjoint(fields):
+                continue
             index = entries.index
             before = _old_entries(entries, old) if old is not None else ()
             now, special = entries.of(new)
@@ -100,7 +108,7 @@ class Unit:
     def _duplicate(self, entries: Entries, new: Document, holder: bytes) -> DuplicateKeyError:
         stored = self._read(self.look.prefix + holder)
         found = decode_document(stored)["_id"] if stored is not None else None
-        return DuplicateKeyError(self.look.name, entries.index.name, _key_value(entries, new), found)
+        return DuplicateKeyError(self.look.name, entries.index.name, key_value(entries.index, new), found)
 
     def apply(self) -> None:
         """Give the writes to the transaction."""
@@ -119,10 +127,10 @@ def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:
         return ()
 
 
-def _key_value(entries: Entries, document: Document) -> dict[str, Any]:
+def key_value(index: Index, document: Document) -> dict[str, Any]:
     """The values of a document at the paths of an index, for a message."""
     found = {}
-    for path in entries.index.paths:
+    for path in index.paths:
         value: Any = document
         for part in path.split("."):
             value = value.get(part) if isinstance(value, dict) else value
