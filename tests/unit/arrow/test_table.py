@@ -108,6 +108,27 @@ def test_the_scale_is_that_of_all_decimals_as_they_are_written(monkeypatch: pyte
     assert to_table(lambda: batches).schema == pa.schema([("v", pa.decimal128(38, 3))])
 
 
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([{}, {"a": None}, {"a": 1}], pa.struct([("a", pa.int64())])),
+        ([[{}], [{"a": 1}]], pa.list_(pa.struct([("a", pa.int64())]))),
+        ([Decimal("1E-30"), 10**10, 0.5], pa.float64()),
+        ([{"a": {}}, {"a": {"b": "x"}}], pa.struct([("a", pa.struct([("b", pa.string())]))])),
+    ],
+)
+def test_what_seemed_to_need_text_does_not_if_later_values_say_so(
+    values: list[Any], found: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [{"v": each} for each in values]
+    for sample in range(len(values) + 1):
+        monkeypatch.setattr(module, "SAMPLE", sample)
+        batches = stored(documents, 1)
+        table = to_table(lambda batches=batches: batches)  # type: ignore[misc]
+        assert table.schema == pa.schema([("v", found)])
+        assert table.to_pylist() == expected(documents, table.schema)
+
+
 def test_batches_with_very_many_bytes_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_BYTES", 100)
     batches = stored([{"_id": each, "text": "x" * 40} for each in range(8)], 8)
