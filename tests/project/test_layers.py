@@ -27,6 +27,8 @@ LAYERS = (
     ("stats", "maintenance", "ages"),
     ("transaction",),
     ("documents",),
+    ("arrow",),
+    ("sql",),
     ("views",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),

@@ -28,7 +28,7 @@ from uuid import UUID
 import msgspec
 
 from lowtide.documents.values import Document
-from lowtide.errors import InvalidDocument
+from lowtide.errors import InvalidDocument, shown
 
 MAX_DOCUMENT: Final = 16 << 20
 """Bytes of one encoded document."""
@@ -74,7 +74,12 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
 def clean(value: Any, path: str = "") -> Any:
     """``value`` as it will come back from the store: tuples as lists, subclasses as the types themselves, its own copy
     of every object and array. Raises InvalidDocument as ``encode_document`` does."""
-    return _decode_any(_encode(_clean(value, path, 1)))
+    cleaned = _clean(value, path, 1)
+    try:
+        return _decode_any(_encode(cleaned))
+    except UnicodeEncodeError:
+        _find_surrogate(cleaned, path)
+        raise
 
 
 def _clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
@@ -188,8 +193,7 @@ def _clean_subclass(value: Any, path: str, depth: int) -> Any:
 
 
 def _described(value: object) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(value).__name__} {shown(value)}"
 
 
 def _find_surrogate(value: Any, path: str) -> None:
