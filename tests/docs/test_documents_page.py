@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.documents import catalog, codec, ids, management
+from lowtide.documents import building, catalog, codec, ids
 from lowtide.documents.aggregation import (
     accumulators,
     arithmetic,
@@ -128,7 +128,7 @@ def test_an_id_may_be_as_long_as_the_page_says() -> None:
 
 
 def test_the_size_of_a_step_is_that_of_the_source() -> None:
-    assert f"the documents are entered, {management.STEP:,} in a transaction" in section(PAGE, "Indexes")
+    assert f"the documents are entered, {building.STEP:,} in a transaction" in section(PAGE, "Indexes")
 
 
 def test_each_error_of_documents_is_named() -> None:
