@@ -26,6 +26,7 @@ LAYERS = (
     ("stats", "maintenance", "ages"),
     ("transaction",),
     ("documents",),
+    ("files",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),
