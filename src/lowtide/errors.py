@@ -137,7 +137,7 @@ class DocumentRefused(WriteError):
 
 
 class BulkWriteError(OperationFailure):
-    """Operations of a ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+    """Operations of ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
 
     def __init__(self, details: dict[str, Any]) -> None:
         self.details = details

@@ -10,7 +10,6 @@ import pytest
 from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
 from lowtide.transaction import transaction
-from lowtide.transaction.commit import Committer
 from lowtide.transaction.reads import RangeSet
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.validate import Validator
@@ -24,12 +23,12 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 def no_validation_of_reads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Validator, "read_clash", lambda *_: None)
-    patch.setattr(Committer, "_clash", lambda *_: None)
+    patch.setattr(Validator, "group_clash", lambda *_: None)
 
 
 def no_first_committer_wins(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Validator, "write_clash", lambda *_: None)
-    patch.setattr(Committer, "_clash", lambda *_: None)
+    patch.setattr(Validator, "group_clash", lambda *_: None)
 
 
 def no_phantom_check(patch: pytest.MonkeyPatch) -> None:

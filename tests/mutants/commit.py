@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant(
         "no conflicts within a group",
         "Members of one commit group are not validated against each other.",
-        "transaction/commit.py",
+        "transaction/validate.py",
         (
             (
                 (
@@ -197,7 +197,7 @@ MUTANTS = [
                     "            self._validate(group, accepted)\n"
                     "            for request in accepted:\n"
                     "                request.done = True\n"
-                    "                _open(request.gate)\n"
+                    "                open_gate(request.gate)\n"
                     "            if accepted:\n"
                 ),
             ),

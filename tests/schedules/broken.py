@@ -18,6 +18,7 @@ from lowtide.pinning import Pinning
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.reads import RangeSet
 from lowtide.transaction.registry import Registry
+from lowtide.transaction.validate import Validator
 from lowtide.versions.chain import visible
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.ordered import OrderedKeys
@@ -114,7 +115,7 @@ def cache_of_another_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def group_that_is_not_judged_within(monkeypatch: pytest.MonkeyPatch) -> None:
     """A commit group whose members are compared with what is committed, and not with each other."""
-    monkeypatch.setattr(Committer, "_clash", lambda self, *arguments: None)
+    monkeypatch.setattr(Validator, "group_clash", lambda self, *arguments: None)
 
 
 def no_phantoms_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,16 +73,14 @@ def _string(value: str) -> bytes:
 
 
 def _integer(value: int) -> bytes:
-    if -_EXACT <= value <= _EXACT:
-        return _float(float(value))
-    return _decimal(Decimal(value))
+    if 0 < value <= _EXACT:
+        return b"\x20" + _double(-value) + b"\x01"
+    return _float(float(value)) if -_EXACT <= value <= 0 else _decimal(Decimal(value))
 
 
 def _float(value: float) -> bytes:
-    if value >= 0:  # minus zero, too, which is zero
-        bits = bytearray(_double(value + 0.0))
-        bits[0] |= 0x80
-        return b"\x20" + bits + b"\x01"
+    if value >= 0:  # minus zero, too, which is zero. The sign only sets the highest bit.
+        return b"\x20" + _double(-(value + 0.0)) + b"\x01"
     return b"\x20" + _double(value).translate(_INVERSE) + b"\xfe"
 
 

@@ -33,7 +33,7 @@ from lowtide.log.writer import LogWriter
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Registry
-from lowtide.transaction.request import Request
+from lowtide.transaction.request import Request, open_gate
 from lowtide.transaction.validate import Clash, Validator
 from lowtide.versions.layers import VersionStore
 
@@ -156,7 +156,7 @@ class Committer:
     def _pass_on(self) -> None:
         """Wake one of those who wait for the lock, after it was given up."""
         with contextlib.suppress(IndexError):
-            _open(self._queue[0].gate)
+            open_gate(self._queue[0].gate)
 
     def _lead(self, request: Request) -> None:
         """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
@@ -174,7 +174,7 @@ class Committer:
                 if not request.done:
                     request.error = TransientError("the thread that led this commit was interrupted; begin anew")
                     request.done = True
-                _open(request.gate)
+                open_gate(request.gate)
             raise
 
     def _commit(self, group: list[Request]) -> None:
@@ -200,7 +200,7 @@ class Committer:
             for request in group:
                 request.done = True
                 if request.gate is not None:
-                    _open(request.gate)
+                    open_gate(request.gate)
         self._after_commit()
 
     def _commit_alone(self, request: Request) -> None:
@@ -210,6 +210,8 @@ class Committer:
         try:
             if self.closed is not None:
                 raise self.closed
+            if request.guards is not None:
+                request.error = self._unguarded(request, [])
             if request.token:
                 clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
                 if clash is None and request.reads is not None:
@@ -222,6 +224,8 @@ class Committer:
                     return
             elif request.seen != registry.published:
                 self._tell_again(request, [])
+            if request.error is not None:
+                return
             request.ts = ts = registry.published + 1
             registry.syncing = request.durably
             log.append(ts, request.payload, request.durably)  # point: commit.log
@@ -273,10 +277,12 @@ class Committer:
         for request in group:
             if request.done:
                 continue  # an interrupted leader left it in the queue
+            if request.guards is not None:
+                request.error = self._unguarded(request, accepted)
             if request.token:
                 clash = self._validator.write_clash(request.writes, request.seen)
                 if clash is None and (accepted or request.reads is not None):
-                    clash = self._clash(request, accepted)
+                    clash = self._validator.group_clash(request, accepted)
                 if (expired := self._registry.release(request.token)) is not None:
                     request.error = expired.error()
                     continue
@@ -285,6 +291,8 @@ class Committer:
                     continue
             elif accepted or request.seen != ts:
                 self._tell_again(request, accepted)
+            if request.error is not None:
+                continue
             ts += 1
             request.ts = ts
             accepted.append(request)
@@ -307,21 +315,10 @@ class Committer:
         keyspace, key = self._catalog.describe(clash[0])
         return ConflictError(keyspace, key, request.seen, clash[1], read=clash[0] not in request.writes)
 
-    def _clash(self, request: Request, accepted: list[Request]) -> Clash | None:
-        """A clash of what was read with later commits, or of anything with an earlier member of the group."""
-        writes, reads = request.writes, request.reads
-        if reads is not None and (clash := self._validator.read_clash(reads, request.seen)) is not None:
-            return clash
-        ranges = reads.compiled() if reads is not None else None
-        for earlier in accepted:
-            keys = earlier.writes.keys()
-            if not keys.isdisjoint(writes):
-                return next(key for key in writes if key in keys), earlier.ts
-            if reads is not None and not keys.isdisjoint(reads.keys):
-                return next(key for key in keys if key in reads.keys), earlier.ts
-            if ranges is not None and (key := ranges.find(keys)) is not None:
-                return key, earlier.ts
-        return None
+    def _unguarded(self, request: Request, accepted: list[Request]) -> ConflictError | None:
+        """The conflict of a request whose guards no longer hold."""
+        clash = self._validator.guard_clash(request.guards, accepted) if request.guards is not None else None
+        return None if clash is None else self._conflict(request, clash)
 
     def _publish(self, accepted: list[Request]) -> None:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
@@ -391,10 +388,3 @@ class Committer:
         dropped = self._versions.prune(keys, partial(prune, horizon=horizon))  # point: collect.prune
         self.collected += dropped
         return dropped
-
-
-def _open(gate: threading.Lock | None) -> None:
-    """Wake the thread behind ``gate``. It may have been woken already: then it will look for itself."""
-    if gate is not None:
-        with contextlib.suppress(RuntimeError):
-            gate.release()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 
 from lowtide.log.frame import Names, Writes
 from lowtide.transaction.callbacks import Callback
+from lowtide.transaction.guards import Guards
 from lowtide.transaction.reads import ReadSet
 
 
@@ -24,6 +26,7 @@ class Request:
         "durably",
         "error",
         "gate",
+        "guards",
         "names",
         "payload",
         "reads",
@@ -45,6 +48,7 @@ class Request:
         token: int = 0,
         reads: ReadSet | None = None,
         callbacks: list[Callback] | None = None,
+        guards: Guards | None = None,
     ) -> None:
         self.writes = writes
         self.seen = seen
@@ -55,7 +59,15 @@ class Request:
         self.token = token
         self.reads = reads
         self.callbacks = callbacks
+        self.guards = guards
         self.gate: threading.Lock | None = None
         self.done = False
         self.error: BaseException | None = None
         self.ts = 0
+
+
+def open_gate(gate: threading.Lock | None) -> None:
+    """Wake the thread behind ``gate``. It may have been woken already: then it will look for itself."""
+    if gate is not None:
+        with contextlib.suppress(RuntimeError):
+            gate.release()

@@ -80,6 +80,12 @@ class Snapshot:
             self._open_ts()
         return value
 
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys at ``ts``."""
+        values = self._engine.reader.get_many(full_keys, self.ts)
+        self._open_ts()
+        return values
+
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""
         for chunk in self._engine.reader.scan(wanted, self._open_ts, None):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from types import CodeType, TracebackType
 from typing import Final
 
@@ -17,6 +19,7 @@ from lowtide.errors import UsageError
 from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.callbacks import Callback
 from lowtide.transaction.engine import Engine
+from lowtide.transaction.guards import Guards
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
@@ -26,6 +29,8 @@ from lowtide.transaction.savepoint import MISSING, Savepoint
 from lowtide.versions.visibility import Range
 
 _OPEN: Final = ""
+_FEW: Final = 64
+"""So many new keys are put in their places one by one; for more, all are sorted."""
 
 
 class Transaction:
@@ -40,6 +45,8 @@ class Transaction:
     __slots__ = (
         "_callbacks",
         "_engine",
+        "_guards",
+        "_ordered",
         "_policy",
         "_reads",
         "_savepoint",
@@ -62,6 +69,8 @@ class Transaction:
         self._savepoint: Savepoint | None = None
         self._reads: ReadSet | None = None
         self._callbacks: list[Callback] | None = None
+        self._guards: Guards | None = None
+        self._ordered: list[bytes] | None = None
         self._wrote_at_once = False
         if engine.read_only:
             read_only = True
@@ -114,6 +123,19 @@ class Transaction:
             self._open_ts()
         return value
 
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys, each as ``read`` gives it, of a transaction that reads one instant."""
+        if self._state:
+            raise self._finished()
+        if self._reads is not None:
+            self._reads.keys.update(full_keys)
+        values = self._engine.reader.get_many(full_keys, self.ts)
+        self._open_ts()
+        writes = self._writes
+        if not writes:
+            return values
+        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
+
     def write(self, full_key: bytes, value: bytes | None) -> None:
         """Set or, with None, delete a full key."""
         if self._state or self.read_only:
@@ -129,10 +151,6 @@ class Transaction:
 
     def write_many(self, writes: Writes) -> None:
         """Set or delete many full keys; the dict is the transaction's from now on."""
-        if self._writes or self._savepoint is not None:
-            for full_key, value in writes.items():
-                self.write(full_key, value)
-            return
         if self._state or self.read_only:
             raise self._finished() if self._state else UsageError("this transaction is read-only")
         if not self._policy.buffered:
@@ -140,7 +158,22 @@ class Transaction:
             return
         if self._engine.expired:
             self._open_ts()
-        self._writes = writes
+        if self._savepoint is not None:
+            before = self._writes.get
+            self._savepoint.undo.extend([(full_key, before(full_key, MISSING)) for full_key in writes])
+        if self._writes:
+            self._writes.update(writes)
+        else:
+            self._writes = writes
+
+    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None:
+        """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
+        full keys in ``relied_on`` since the statement saw it."""
+        self.write_many(writes)
+        if self._guards is None:
+            self._guards = Guards()
+        for full_key in relied_on:
+            self._guards.add(full_key, self.ts)
 
     def _write_at_once(self, writes: Writes) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
@@ -151,13 +184,27 @@ class Transaction:
         """The entries of a range of full keys, with the user's keys."""
         if self._state:
             raise self._finished()
-        own = {key: value for key, value in self._writes.items() if _within(wanted, key)} if self._writes else None
+        own = self._own(wanted) if self._writes else None
         if self._policy.fixed:
             entries = self._scan_snapshot(wanted, own)
             return entries if self._reads is None else _tracked(entries, wanted, self._reads)
         frame = sys._getframe(2)
         one_snapshot = self._policy.scan_snapshot
         return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
+
+    def _own(self, wanted: Range) -> Writes | None:
+        """The own writes in a range. Their keys are kept in order from the first scan on, so that a scan in a large
+        transaction looks only at what it wants. Keys are only ever added, but for the end of a savepoint."""
+        writes = self._writes
+        ordered = self._ordered
+        if ordered is None or len(writes) - len(ordered) > _FEW:
+            ordered = self._ordered = sorted(writes)
+        elif len(ordered) != len(writes):
+            for key in islice(reversed(writes), len(writes) - len(ordered)):
+                insort(ordered, key)
+        first = bisect_left(ordered, wanted.low)
+        end = bisect_left(ordered, wanted.high) if wanted.high is not None else len(ordered)
+        return {key: writes[key] for key in ordered[first:end]} or None
 
     def _scan_snapshot(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
         for chunk in self._engine.reader.scan(wanted, self._open_ts, own):
@@ -214,7 +261,7 @@ class Transaction:
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
         callbacks = self._callbacks if self._policy.buffered else None
-        request = Request(writes, seen, time, payload, durably, names, token, self._reads, callbacks)
+        request = Request(writes, seen, time, payload, durably, names, token, self._reads, callbacks, self._guards)
         if not token:
             return engine.committer.submit(request)
         self._token = 0  # whatever comes of the commit, it gives the snapshot back
@@ -302,10 +349,6 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
-
-
-def _within(wanted: Range, key: bytes) -> bool:
-    return wanted.low <= key and (wanted.high is None or key < wanted.high)
 
 
 def _tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:

@@ -7,11 +7,13 @@ members of the group, whose keys are passed along.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from lowtide.base.environment import Base
 from lowtide.log.frame import Writes
+from lowtide.transaction.guards import Guards
 from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.request import Request
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Range, changed_since
 
@@ -90,6 +92,40 @@ class Validator:
                     return key, chain[0]
             elif below and (changed := self._base.changed_at(key)) > since:
                 return key, changed
+        return None
+
+    def group_clash(self, request: Request, accepted: Sequence[Request]) -> Clash | None:
+        """A clash of what was read with later commits, or of anything with an earlier member of the group."""
+        writes, reads = request.writes, request.reads
+        if reads is not None and (clash := self.read_clash(reads, request.seen)) is not None:
+            return clash
+        ranges = reads.compiled() if reads is not None else None
+        for earlier in accepted:
+            keys = earlier.writes.keys()
+            if not keys.isdisjoint(writes):
+                return next(key for key in writes if key in keys), earlier.ts
+            if reads is not None and not keys.isdisjoint(reads.keys):
+                return next(key for key in keys if key in reads.keys), earlier.ts
+            if ranges is not None and (key := ranges.find(keys)) is not None:
+                return key, earlier.ts
+        return None
+
+    def guard_clash(self, guards: Guards, earlier: Sequence[Request]) -> Clash | None:
+        """One of the guarded keys, or of the keys in the guarded ranges, that was committed after it was seen, or that
+        an ``earlier`` member of the group writes."""
+        for key, seen in guards.keys.items():
+            changed = self._versions.changed_at(key)
+            if changed is None and seen < self._versions.boundary:  # in this order, see ``visibility``
+                changed = self._base.changed_at(key)
+            if changed is not None and changed > seen:
+                return key, changed
+        for each, seen in guards.ranges:
+            if (clash := changed_since(self._versions, self._base, each, seen)) is not None:
+                return clash
+        for request in earlier:
+            for key in request.writes:
+                if guards.meet(key):
+                    return key, request.ts
         return None
 
     def _changed_at(self, key: bytes) -> int:

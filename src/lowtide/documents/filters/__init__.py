@@ -1,0 +1,7 @@
+"""Filters: what PyMongo's queries say of a document, compiled once to a closure."""
+
+from lowtide.documents.filters.compile import compile_filter
+from lowtide.documents.filters.conditions import Condition
+from lowtide.documents.filters.filter import Filter
+
+__all__ = ["Condition", "Filter", "compile_filter"]

@@ -1,0 +1,314 @@
+"""Filters as users write them, read once: every operator is known and has an operand of the right kind, or it is
+refused by name and place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from lowtide.documents.codec import MAX_DEPTH, clean
+from lowtide.documents.filters.conditions import Condition
+from lowtide.documents.filters.filter import Filter, filter_of
+from lowtide.documents.filters.kinds import codes_of, of_types
+from lowtide.documents.filters.nodes import And, Check, Negation, Node, Nor, OnPath, Or, on_value
+from lowtide.documents.filters.operators import (
+    COMPARISONS,
+    exists,
+    found_by,
+    never,
+    of_size,
+    one_of,
+    remainder,
+)
+from lowtide.documents.filters.patterns import pattern_of, prefix_of
+from lowtide.documents.paths import steps_of
+from lowtide.errors import InvalidDocument, OperationFailure
+
+_Checks = list[Check | Negation]
+_LOGICAL: Final = frozenset(("$and", "$or", "$nor"))
+_SPANS: Final = frozenset((*COMPARISONS, "$in", "$regex"))
+"""Operators whose values lie in ranges of an index."""
+_PLAIN: Final = frozenset((int, bool, type(None), bytes))
+"""Types of operands that are what ``clean`` would make of them."""
+
+
+def compile_filter(filter: Mapping[str, Any] | None) -> Filter:
+    """The filter, ready to be asked. None and an empty one match every document.
+
+    >>> adult = compile_filter({"age": {"$gte": 18}, "tags": "new"})
+    >>> adult.matches({"age": 20, "tags": ["new", "vip"]}), adult.matches({"age": "20", "tags": "new"})
+    (True, False)
+    >>> adult.conjuncts[0]
+    Condition(path='age', operator='$gte', operand=18)
+    """
+    if filter is None:
+        return _EVERYTHING
+    if not isinstance(filter, Mapping):
+        raise OperationFailure(f"a filter is a dict, not {filter!r}")
+    return filter_of(_object(filter, "", 1))
+
+
+def _object(filter: Mapping[str, Any], where: str, depth: int) -> Node:
+    """A filter, or a part of one that stands at ``where``: all of its fields and logical operators."""
+    if depth > MAX_DEPTH:
+        raise OperationFailure(f"the filter nests deeper than {MAX_DEPTH} levels; does it contain itself?")
+    children: list[Node] = []
+    for name, value in filter.items():
+        if not isinstance(name, str):
+            raise OperationFailure(f"names of fields are strings, not {name!r}{_at(where)}")
+        if not name.startswith("$"):
+            children += [OnPath(name, check) for check in _field(value, name, depth)]
+        elif name in _LOGICAL:
+            children += _logical(name, value, where, depth)
+        elif name != "$comment":
+            raise OperationFailure(_misplaced(name, where))
+    return children[0] if len(children) == 1 else And(children)
+
+
+def _logical(name: str, value: Any, where: str, depth: int) -> list[Node]:
+    if not isinstance(value, list | tuple) or not value:
+        raise OperationFailure(f"{name}{_at(where)}: it takes a list of one or more filters, not {value!r}")
+    nodes = []
+    for index, each in enumerate(value):
+        if not isinstance(each, Mapping):
+            raise OperationFailure(f"{name}{_at(where)}: element {index} is {each!r}; it must be a filter, a dict")
+        nodes.append(_object(each, f"{where}.{name}.{index}" if where else f"{name}.{index}", depth + 1))
+    if name == "$nor":
+        return [Nor(nodes)]
+    return nodes if name == "$and" or len(nodes) == 1 else [Or(nodes)]
+
+
+def _at(where: str) -> str:
+    return f" at {where!r}" if where else ""
+
+
+def _misplaced(name: str, where: str) -> str:
+    if name in _OPERATORS or name in ("$regex", "$options", "$not"):
+        return f'{name}{_at(where)}: it stands where a field is expected; write {{"field": {{"{name}": ...}}}}'
+    return f"{name}{_at(where)}: it is not supported; between fields, there are $and, $or, $nor and $comment"
+
+
+def _field(value: Any, path: str, depth: int) -> _Checks:
+    """What is asked of a field: operators, a pattern, or equality."""
+    if isinstance(value, Mapping) and is_operators(value, path):
+        return _operators(value, path, depth)
+    if isinstance(value, re.Pattern):
+        return [_regex(value, None, path)]
+    return [_comparison("$eq", value, path)]
+
+
+def is_operators(value: Mapping[str, Any], path: str) -> bool:
+    """Whether an object is one of operators, not a value. Refuses one that is both."""
+    marked = [name for name in value if isinstance(name, str) and name.startswith("$")]
+    if marked and len(marked) < len(value):
+        field = next(name for name in value if name not in marked)
+        raise OperationFailure(
+            f"{marked[0]} at {path!r}: the field {field!r} is beside it; an object has operators or fields, not both"
+        )
+    return bool(marked)
+
+
+def _operators(value: Mapping[str, Any], path: str, depth: int) -> _Checks:
+    if depth > MAX_DEPTH:
+        raise OperationFailure(f"the filter nests deeper than {MAX_DEPTH} levels; does it contain itself?")
+    checks: _Checks = []
+    for name, operand in value.items():
+        if name in COMPARISONS:
+            checks.append(_comparison(name, operand, path))
+        elif name == "$regex":
+            checks.append(_regex(operand, value.get("$options"), path))
+        elif name == "$options":
+            if "$regex" not in value:
+                raise OperationFailure(f"$options at {path!r}: it needs a $regex beside it")
+        elif name in _OPERATORS:
+            checks += _OPERATORS[name](operand, path, depth)
+        elif name != "$comment":
+            raise OperationFailure(f"{name} at {path!r}: there is no such operator")
+    return checks
+
+
+def _comparison(name: str, operand: Any, path: str) -> Check:
+    if isinstance(operand, re.Pattern):
+        raise OperationFailure(f"{name} at {path!r}: it compares values, not patterns; use $regex")
+    operand = _cleaned(operand, path)
+    told = "$eq" if operand is None and name in ("$gte", "$lte") else name
+    return Check(COMPARISONS[name](operand), (Condition("", told, operand),), exact=True)
+
+
+def _cleaned(value: Any, path: str) -> Any:
+    if type(value) in _PLAIN or (type(value) is str and value.isascii()):
+        return value
+    try:
+        return clean(value, path)
+    except UnicodeEncodeError as error:
+        raise InvalidDocument(path, f"no Unicode text: {error}") from error
+
+
+def _regex(given: Any, options: Any, path: str) -> Check:
+    pattern = pattern_of(given, options, path)
+    prefix, exact = prefix_of(pattern)
+    return Check(found_by(pattern), (Condition("", "$regex", prefix),) if prefix else (), exact=bool(prefix) and exact)
+
+
+def _not_equal(operand: Any, path: str, depth: int) -> _Checks:
+    if isinstance(operand, re.Pattern):
+        raise OperationFailure(f"$ne at {path!r}: it compares values, not patterns; use $not")
+    return [Negation((_comparison("$eq", operand, path),))]
+
+
+def _in(operand: Any, path: str, depth: int) -> _Checks:
+    return [_membership("$in", operand, path)]
+
+
+def _not_in(operand: Any, path: str, depth: int) -> _Checks:
+    return [Negation((_membership("$nin", operand, path),))]
+
+
+def _membership(name: str, operand: Any, path: str) -> Check:
+    if not isinstance(operand, list | tuple):
+        raise OperationFailure(f"{name} at {path!r}: it takes a list, not {operand!r}")
+    values, patterns = [], []
+    for each in operand:
+        if isinstance(each, re.Pattern):
+            patterns.append(pattern_of(each, None, path))
+        elif isinstance(each, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in each):
+            raise OperationFailure(f"{name} at {path!r}: {each!r} in its list is an operator; it takes values")
+        else:
+            values.append(_cleaned(each, path))
+    conditions = () if patterns else (Condition("", "$in", tuple(values)),)
+    return Check(one_of(values, patterns), conditions, exact=not patterns)
+
+
+def _exists(operand: Any, path: str, depth: int) -> _Checks:
+    there = Check(exists, (Condition("", "$exists", True),), exact=True)
+    if operand:
+        return [there]
+    return [Negation((there,), (Condition("", "$exists", False),), exact=True)]
+
+
+def _type(operand: Any, path: str, depth: int) -> _Checks:
+    return [Check(of_types(codes_of(operand, path)))]
+
+
+def _mod(operand: Any, path: str, depth: int) -> _Checks:
+    if not isinstance(operand, list | tuple) or len(operand) != 2:
+        raise OperationFailure(f"$mod at {path!r}: it takes [divisor, remainder], not {operand!r}")
+    divisor, rest = [_whole("$mod", each, path) for each in operand]
+    if divisor == 0:
+        raise OperationFailure(f"$mod at {path!r}: the divisor is 0")
+    return [Check(remainder(divisor, rest))]
+
+
+def _whole(name: str, value: Any, path: str) -> int:
+    if isinstance(value, int | float | Decimal) and not isinstance(value, bool):
+        try:
+            return int(value)
+        except (ValueError, OverflowError):
+            pass
+    raise OperationFailure(f"{name} at {path!r}: {value!r} is no finite number")
+
+
+def _size(operand: Any, path: str, depth: int) -> _Checks:
+    size = _whole("$size", operand, path)
+    if size != operand or size < 0:
+        raise OperationFailure(f"$size at {path!r}: it takes an integer of 0 or more, not {operand!r}")
+    return [Check(of_size(size), expand=False)]
+
+
+def _not(operand: Any, path: str, depth: int) -> _Checks:
+    if isinstance(operand, re.Pattern):
+        return [Negation((_regex(operand, None, path),))]
+    if not isinstance(operand, Mapping) or not operand or not is_operators(operand, path):
+        raise OperationFailure(f"$not at {path!r}: it takes an object of operators or a pattern, not {operand!r}")
+    return [Negation(tuple(_operators(operand, path, depth + 1)))]
+
+
+def _all(operand: Any, path: str, depth: int) -> _Checks:
+    if not isinstance(operand, list | tuple):
+        raise OperationFailure(f"$all at {path!r}: it takes a list, not {operand!r}")
+    if not operand:
+        return [Check(never, (Condition("", "$in", ()),), exact=True)]
+    checks: _Checks = []
+    nested = [isinstance(each, Mapping) and is_operators(each, path) for each in operand]
+    for each in operand:
+        if any(nested):
+            if not isinstance(each, Mapping) or list(each) != ["$elemMatch"]:
+                raise OperationFailure(f"$all at {path!r}: it takes values, or $elemMatch in each, not {each!r}")
+            checks += _elem_match(each["$elemMatch"], path, depth)
+        elif isinstance(each, re.Pattern):
+            checks.append(_regex(each, None, path))
+        else:
+            checks.append(_comparison("$eq", each, path))
+    return checks
+
+
+def _elem_match(operand: Any, path: str, depth: int) -> _Checks:
+    if not isinstance(operand, Mapping):
+        raise OperationFailure(f"$elemMatch at {path!r}: it takes an object, not {operand!r}")
+    first = next(iter(operand), None)
+    if isinstance(first, str) and first.startswith("$") and first not in _LOGICAL and is_operators(operand, path):
+        checks = _operators(operand, path, depth + 1)
+        return [_of_elements(on_value(checks), _of_values(checks, path))]
+    node = _object(operand, path, depth + 1)
+    matches = node.matches
+
+    def passes(value: Any) -> bool:
+        if type(value) is dict:
+            return matches(value)
+        return type(value) is list and matches({str(index): each for index, each in enumerate(value)})
+
+    return [_of_elements(passes, tuple([each for each in filter_of(node).conjuncts if _of_fields(each)]))]
+
+
+def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...]) -> Check:
+    def test(value: Any) -> bool:
+        if type(value) is list:
+            for each in value:
+                if passes(each):
+                    return True
+        return False
+
+    def element(array: Any) -> int:
+        return next(index for index, each in enumerate(array) if passes(each))
+
+    return Check(test, conditions, expand=False, element=element)
+
+
+def _of_values(checks: _Checks, path: str) -> tuple[Condition, ...]:
+    """The condition on one element, of what is asked of the element itself. An array that was reached by its index does
+    not stand for its elements, so nothing can be said of those."""
+    told = [each for check in checks for each in check.conditions if each.path == "" and each.operator in _SPANS]
+    indexed = any(index >= 0 for _, index in steps_of(path))
+    return (Condition("", "$elemMatch", tuple(told)),) if told and not indexed else ()
+
+
+def _of_fields(condition: Condition) -> bool:
+    """Whether a condition on an element holds for the path through the array as well: an element that is an array is
+    one with the fields "0", "1" and so on here, and is not looked into there, nor missed for what it lacks."""
+    if condition.path == "" or steps_of(condition.path)[0][1] >= 0:
+        return False
+    match condition.operator:
+        case "$exists":
+            return condition.operand is True
+        case "$in":
+            return None not in condition.operand
+        case "$eq":
+            return condition.operand is not None
+    return True
+
+
+_OPERATORS: Final[dict[str, Callable[[Any, str, int], _Checks]]] = {
+    "$ne": _not_equal,
+    "$in": _in,
+    "$nin": _not_in,
+    "$exists": _exists,
+    "$type": _type,
+    "$mod": _mod,
+    "$size": _size,
+    "$not": _not,
+    "$all": _all,
+    "$elemMatch": _elem_match,
+}
+_EVERYTHING: Final = filter_of(And(()))

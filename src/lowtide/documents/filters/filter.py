@@ -1,0 +1,52 @@
+"""A compiled filter: its closure, and what a planner may know of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lowtide.documents.filters.conditions import Condition
+from lowtide.documents.filters.nodes import And, Node, OnPath, Or, Predicate
+from lowtide.documents.values import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """A compiled filter."""
+
+    matches: Predicate
+    """Whether a document matches."""
+    conjuncts: tuple[Condition, ...]
+    """What every document that matches satisfies."""
+    alternatives: tuple[Filter, ...]
+    """The branches of a ``$or``, if it and the conjuncts are all there is. A document that matches, matches one."""
+    complete: bool
+    """Whether every document that satisfies the conjuncts matches."""
+    root: Node
+
+    def position(self, document: Document) -> int | None:
+        """The index of the first array element by which the document matches, for the positional ``$``: of the
+        outermost array on the path of the last condition that went through an array. None if it does not match, or
+        matches without an array."""
+        return self.root.locate(document) if self.matches(document) else None
+
+
+def filter_of(root: Node) -> Filter:
+    conjuncts: list[Condition] = []
+    choices: list[Or] = []
+    said = _conjoin(root, conjuncts, choices)
+    alternatives = tuple([filter_of(each) for each in choices[0].children]) if said and len(choices) == 1 else ()
+    return Filter(root.matches, tuple(conjuncts), alternatives, said and not choices, root)
+
+
+def _conjoin(node: Node, conjuncts: list[Condition], choices: list[Or]) -> bool:
+    """Collect what ``node`` asks for; whether conjuncts and choices say all of it."""
+    if isinstance(node, And):
+        said = [_conjoin(each, conjuncts, choices) for each in node.children]
+        return all(said)
+    if isinstance(node, OnPath):
+        conjuncts += node.conditions
+        return node.exact
+    if isinstance(node, Or):
+        choices.append(node)
+        return True
+    return False

@@ -1,0 +1,202 @@
+"""The parts that a filter is compiled to: checks of one value, and what joins them to a predicate on documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lowtide.documents.filters.conditions import Condition, joined
+from lowtide.documents.filters.operators import Test
+from lowtide.documents.paths import MISSING, places_of, steps_of, values_of
+from lowtide.documents.values import Document
+
+Predicate = Callable[[Document], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one operator asks of a path: one of the values there passes the test."""
+
+    test: Test
+    conditions: tuple[Condition, ...] = ()
+    """What a planner may know of it, with paths that begin where the check stands."""
+    exact: bool = False
+    """Whether the conditions say all of it."""
+    expand: bool = True
+    """Whether an array at the end of the path stands for its elements, too."""
+    element: Callable[[Any], int] | None = None
+    """Which element of an array passed, for a check of whole arrays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """Not all of the checks hold."""
+
+    checks: tuple[Check | Negation, ...]
+    conditions: tuple[Condition, ...] = ()
+    exact: bool = False
+
+
+class Node:
+    """A part of a filter that documents match or do not."""
+
+    __slots__ = ("matches",)
+
+    def __init__(self, matches: Predicate) -> None:
+        self.matches = matches
+
+    def locate(self, document: Document) -> int | None:
+        """By which array element a document matches that does match; None if by none."""
+        return None
+
+
+class OnPath(Node):
+    """A check at a path."""
+
+    __slots__ = ("check", "conditions", "exact", "path")
+
+    def __init__(self, path: str, check: Check | Negation) -> None:
+        super().__init__(_at_path(path, check))
+        self.path = path
+        self.check = check
+        self.conditions = joined(path, check.conditions)
+        self.exact = check.exact
+
+    def locate(self, document: Document) -> int | None:
+        check = self.check
+        if isinstance(check, Negation):
+            return None
+        for value, element in places_of(document, steps_of(self.path), check.expand):
+            if check.test(value):
+                return check.element(value) if element is None and check.element is not None else element
+        return None
+
+
+class And(Node):
+    """All of them match."""
+
+    __slots__ = ("children",)
+
+    def __init__(self, children: Sequence[Node]) -> None:
+        super().__init__(all_of([each.matches for each in children]))
+        self.children = children
+
+    def locate(self, document: Document) -> int | None:
+        for each in reversed(self.children):
+            found = each.locate(document)
+            if found is not None:
+                return found
+        return None
+
+
+class Or(Node):
+    """One of them matches."""
+
+    __slots__ = ("children",)
+
+    def __init__(self, children: Sequence[Node]) -> None:
+        super().__init__(_any_of([each.matches for each in children]))
+        self.children = children
+
+    def locate(self, document: Document) -> int | None:
+        return next(each.locate(document) for each in self.children if each.matches(document))
+
+
+class Nor(Node):
+    """None of them matches."""
+
+    __slots__ = ()
+
+    def __init__(self, children: Sequence[Node]) -> None:
+        matched = _any_of([each.matches for each in children])
+        super().__init__(lambda document: not matched(document))
+
+
+def on_value(checks: Sequence[Check | Negation]) -> Test:
+    """Whether one value, by itself, passes them all: an array does not stand for its elements."""
+    return all_of([_on_value(each) for each in checks])
+
+
+def _on_value(check: Check | Negation) -> Test:
+    if isinstance(check, Check):
+        return check.test
+    passed = on_value(check.checks)
+    return lambda value: not passed(value)
+
+
+def all_of(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
+    """Whether all of the tests pass."""
+    if not tests:
+        return lambda _: True
+    if len(tests) == 1:
+        return tests[0]
+    if len(tests) == 2:
+        first, second = tests
+        return lambda value: first(value) and second(value)
+
+    def test(value: Any) -> bool:
+        for each in tests:  # noqa: SIM110 -- a generator would take twice the time
+            if not each(value):
+                return False
+        return True
+
+    return test
+
+
+def _any_of(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
+    if len(tests) == 1:
+        return tests[0]
+
+    def test(value: Any) -> bool:
+        for each in tests:  # noqa: SIM110 -- as above
+            if each(value):
+                return True
+        return False
+
+    return test
+
+
+def _at_path(path: str, check: Check | Negation) -> Predicate:
+    if isinstance(check, Negation):
+        held = all_of([_at_path(path, each) for each in check.checks])
+        return lambda document: not held(document)
+    if "." in path:
+        return _at_dotted(path, check)
+    test = check.test
+    if not check.expand:
+        return lambda document: test(document.get(path, MISSING))
+
+    def matches(document: Document) -> bool:
+        value = document.get(path, MISSING)
+        if type(value) is list:
+            for each in value:
+                if test(each):
+                    return True
+        return test(value)
+
+    return matches
+
+
+def _at_dotted(path: str, check: Check) -> Predicate:
+    steps = steps_of(path)
+    names = [name for name, _ in steps]
+    test, expand = check.test, check.expand
+
+    def matches(document: Document) -> bool:
+        value: Any = document
+        for name in names:
+            if type(value) is dict:
+                value = value.get(name, MISSING)
+            elif type(value) is list:
+                break
+            else:
+                return test(MISSING)
+        if type(value) is not list:
+            return test(value)
+        for value in values_of(document, steps, expand):  # noqa: SIM110 -- a generator would take twice the time
+            if test(value):
+                return True
+        return False
+
+    return matches

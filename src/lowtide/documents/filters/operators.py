@@ -1,0 +1,148 @@
+"""What each operator asks of one value: functions from an operand to a test of a value, or of MISSING."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from re import Pattern
+from typing import Any, Final
+from uuid import UUID
+
+from lowtide.documents.paths import MISSING
+from lowtide.documents.values import RANKS, place
+
+Test = Callable[[Any], bool]
+
+NUMBERS: Final = frozenset((int, float, Decimal))
+_STRINGS: Final = frozenset((str,))
+_BOOLEANS: Final = frozenset((bool,))
+_ORDERED: Final[dict[type, frozenset[type]]] = {
+    int: NUMBERS,
+    float: NUMBERS,
+    Decimal: NUMBERS,
+    str: _STRINGS,
+    bool: _BOOLEANS,
+}
+"""By the operand's type, the types of the same kind, if Python compares them all as MongoDB does."""
+_EQUATED: Final[dict[type, frozenset[type]]] = {**_ORDERED, bytes: frozenset((bytes,)), UUID: frozenset((UUID,))}
+_HASHED: Final = NUMBERS | _STRINGS
+
+
+def never(_: Any) -> bool:
+    return False
+
+
+def is_null(value: Any) -> bool:
+    return value is None or value is MISSING
+
+
+def exists(value: Any) -> bool:
+    return value is not MISSING
+
+
+def equal_to(operand: Any) -> Test:
+    if operand is None:
+        return is_null
+    kinds = _EQUATED.get(type(operand))
+    if kinds is not None:
+        return lambda value: type(value) in kinds and value == operand
+    goal = place(operand)
+    kind = goal[0]
+    return lambda value: RANKS.get(type(value)) == kind and place(value) == goal
+
+
+def greater_than(operand: Any) -> Test:
+    if operand is None:
+        return never
+    kinds = _ORDERED.get(type(operand))
+    if kinds is not None:
+        return lambda value: type(value) in kinds and value > operand
+    goal = place(operand)
+    kind = goal[0]
+    return lambda value: RANKS.get(type(value)) == kind and place(value) > goal
+
+
+def at_least(operand: Any) -> Test:
+    if operand is None:
+        return is_null
+    kinds = _ORDERED.get(type(operand))
+    if kinds is not None:
+        return lambda value: type(value) in kinds and value >= operand
+    goal = place(operand)
+    kind = goal[0]
+    return lambda value: RANKS.get(type(value)) == kind and place(value) >= goal
+
+
+def less_than(operand: Any) -> Test:
+    if operand is None:
+        return never
+    kinds = _ORDERED.get(type(operand))
+    if kinds is not None:
+        return lambda value: type(value) in kinds and value < operand
+    goal = place(operand)
+    kind = goal[0]
+    return lambda value: RANKS.get(type(value)) == kind and place(value) < goal
+
+
+def at_most(operand: Any) -> Test:
+    if operand is None:
+        return is_null
+    kinds = _ORDERED.get(type(operand))
+    if kinds is not None:
+        return lambda value: type(value) in kinds and value <= operand
+    goal = place(operand)
+    kind = goal[0]
+    return lambda value: RANKS.get(type(value)) == kind and place(value) <= goal
+
+
+COMPARISONS: Final[dict[str, Callable[[Any], Test]]] = {
+    "$eq": equal_to,
+    "$gt": greater_than,
+    "$gte": at_least,
+    "$lt": less_than,
+    "$lte": at_most,
+}
+
+
+def one_of(operands: Sequence[Any], patterns: Sequence[Pattern[str]]) -> Test:
+    """The test of ``$in``: one of the values, or a string that one of the patterns finds."""
+    hashed = frozenset([each for each in operands if type(each) in _HASHED])
+    places = frozenset([place(each) for each in operands if type(each) not in _HASHED])
+    null = None in operands
+    searches = [pattern.search for pattern in patterns]
+
+    def test(value: Any) -> bool:
+        kind = type(value)
+        if kind in _HASHED:
+            if value in hashed:
+                return True
+            return bool(searches) and kind is str and any(search(value) for search in searches)
+        if value is MISSING:
+            return null
+        return bool(places) and place(value) in places
+
+    return test
+
+
+def found_by(pattern: Pattern[str]) -> Test:
+    search = pattern.search
+    return lambda value: type(value) is str and search(value) is not None
+
+
+def remainder(divisor: int, rest: int) -> Test:
+    """The test of ``$mod``: numbers are cut to integers, and the remainder has the sign of the number."""
+    size = abs(divisor)
+
+    def test(value: Any) -> bool:
+        if type(value) not in NUMBERS or not math.isfinite(value):
+            return False
+        whole = int(value)
+        left = abs(whole) % size
+        return (-left if whole < 0 else left) == rest
+
+    return test
+
+
+def of_size(size: int) -> Test:
+    return lambda value: type(value) is list and len(value) == size

@@ -1,0 +1,34 @@
+"""What a commit relies on besides what it writes: keys and ranges that nobody may have changed since they were seen.
+
+Documents need it at every isolation level: who writes a document relies on the collection's indexes, and below
+SNAPSHOT, where the last write wins, on the document that the new index entries were made from. Each key and range has
+an instant of its own, since a statement below SNAPSHOT has a snapshot of its own.
+
+Written by its transaction's thread, then read by the leader of the commit group, under the commit lock.
+"""
+
+from __future__ import annotations
+
+from lowtide.versions.visibility import Range
+
+
+class Guards:
+    """Keys, and ranges of keys, each with the commit as of which it was seen. A key keeps the oldest of these."""
+
+    __slots__ = ("keys", "ranges")
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, int] = {}
+        self.ranges: list[tuple[Range, int]] = []
+
+    def add(self, full_key: bytes, seen: int) -> None:
+        self.keys.setdefault(full_key, seen)
+
+    def add_range(self, wanted: Range, seen: int) -> None:
+        self.ranges.append((wanted, seen))
+
+    def meet(self, key: bytes) -> bool:
+        """Whether a key is among them."""
+        return key in self.keys or any(
+            each.low <= key and (each.high is None or key < each.high) for each, _ in self.ranges
+        )

@@ -1,0 +1,112 @@
+"""A statement: a part of a transaction that reads one instant, and writes at its end or not at all.
+
+A transaction at SNAPSHOT or above is at one instant anyway, and serves as the statement itself. Below, each statement
+takes a snapshot of its own, and what it writes is refused at the commit if somebody has changed it since: whoever makes
+several keys that belong together, a document and its index entries, must not lose a part of them to another's write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from lowtide.log.frame import Writes
+from lowtide.transaction.guards import Guards
+from lowtide.transaction.transaction import Transaction
+from lowtide.versions.visibility import Range
+
+
+class Reading(Protocol):
+    """What reads of one instant come from: a transaction, a snapshot or a statement; keys are full keys."""
+
+    @property
+    def ts(self) -> int: ...
+
+    def read(self, full_key: bytes) -> bytes | None: ...
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]: ...
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class Writing(Reading, Protocol):
+    """What a statement writes to, besides."""
+
+    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None: ...
+
+
+class Statement:
+    """One statement of a transaction below SNAPSHOT. Used by one thread; closed by whoever made it, or dropped."""
+
+    __slots__ = ("_token", "_tx", "ts")
+
+    def __init__(self, tx: Transaction) -> None:
+        self._token = 0
+        self._tx = tx
+        tx._open_ts()
+        engine = tx._engine
+        self._token, self.ts = engine.registry.register((False, engine.now(), None, 0))
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key: the transaction's own writes first, then what was committed."""
+        tx = self._tx
+        if full_key in tx._writes:
+            return tx._writes[full_key]
+        value = tx._engine.reader.get(full_key, self.ts)
+        self._open_ts()
+        return value
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys."""
+        tx = self._tx
+        values = tx._engine.reader.get_many(full_keys, self.ts)
+        self._open_ts()
+        writes = tx._writes
+        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)] if writes else values
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range of full keys, with the user's keys."""
+        tx = self._tx
+        own = tx._own(wanted) if tx._writes else None
+        for chunk in tx._engine.reader.scan(wanted, self._open_ts, own):
+            self._open_ts()
+            yield from chunk
+
+    def _open_ts(self) -> int:
+        tx = self._tx
+        tx._open_ts()
+        if (expired := tx._engine.expired.get(self._token)) is not None:
+            raise expired.error()
+        return self.ts
+
+    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None:
+        """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
+        tx = self._tx
+        tx._open_ts()
+        buffered = tx._policy.buffered
+        guards = tx._guards if buffered and tx._guards is not None else Guards()
+        for full_key in (*relied_on, *writes):
+            guards.add(full_key, self.ts)
+        tx._guards = guards
+        try:
+            tx.write_many(writes)
+        finally:
+            if not buffered:
+                tx._guards = None
+
+    def close(self) -> None:
+        """Let go of the snapshot. Harmless when repeated."""
+        token, self._token = self._token, 0
+        if token:
+            self._tx._engine.registry.release(token)
+            self._tx._engine.released(self.ts)
+
+    def __del__(self) -> None:
+        if getattr(self, "_token", 0):
+            self._tx._engine.registry.release(self._token)
+            self._tx._engine.dropped(self.ts)
+
+
+def statement_of(tx: Transaction) -> Transaction | Statement:
+    """What a statement of ``tx`` reads from and writes to."""
+    return tx if tx._policy.fixed else Statement(tx)
