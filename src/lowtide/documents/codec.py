@@ -243,6 +243,16 @@ def _decode_extension(code: int, data: memoryview) -> Any:
 _decode_any: Final = msgspec.msgpack.Decoder(ext_hook=_decode_extension).decode
 
 
+def encode_value(value: Any) -> bytes:
+    """The stored form of what is no document, such as a filter: names may begin with ``$``."""
+    return _encode(_clean(value, "", 1))
+
+
+def decode_value(encoded: bytes) -> Any:
+    """What ``encode_value`` was given; a new one each time."""
+    return _decode_any(encoded)
+
+
 def decode_document(encoded: bytes) -> Document:
     """The document of a stored form; a new one each time."""
     found: Document = _decode_any(encoded)

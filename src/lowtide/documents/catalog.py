@@ -1,0 +1,108 @@
+"""The collections by name: which keyspace holds the documents of each, its indexes and its schema.
+
+A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
+dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
+a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
+whoever writes a document relies on the collection's row, see ``transaction/guards.py``.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from lowtide.documents.codec import decode_value
+from lowtide.documents.indexes.entries import Entries
+from lowtide.documents.indexes.spec import Index
+from lowtide.documents.schema import Validator, compile_schema
+from lowtide.errors import UsageError
+
+CATALOG: Final = "lowtide/collections"
+DOCUMENTS: Final = "documents/"
+INDEXES: Final = "index/"
+MAX_NAME: Final = 100
+
+
+class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+    """What is known of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
+    to a collection that has another name now."""
+
+    keyspace: str
+    indexes: tuple[Index, ...] = ()
+    schema: bytes | None = None
+    """A JSON Schema, encoded."""
+    exists: bool = True
+    generation: int = 0
+    """How many keyspaces the name has had before."""
+
+    @cached_property
+    def entries(self) -> tuple[Entries, ...]:
+        """The compiled indexes."""
+        return tuple(map(Entries, self.indexes))
+
+    @cached_property
+    def validator(self) -> Validator | None:
+        return compile_schema(decode_value(self.schema)) if self.schema is not None else None
+
+    def index(self, name: str) -> Index | None:
+        return next((each for each in self.indexes if each.name == name), None)
+
+    def with_index(self, index: Index) -> Row:
+        """The row with this index, in place of one of its name."""
+        others = tuple(each for each in self.indexes if each.name != index.name)
+        return msgspec.structs.replace(self, indexes=(*others, index))
+
+    def without_index(self, name: str) -> Row:
+        return msgspec.structs.replace(self, indexes=tuple(each for each in self.indexes if each.name != name))
+
+    def having(self, **changes: Any) -> Row:
+        return msgspec.structs.replace(self, **changes)
+
+    def freed(self, name: str) -> Row:
+        """The row that is left to a name whose collection has gone elsewhere: it begins with a keyspace of its own."""
+        generation = self.generation + 1
+        return Row(keyspace=f"{DOCUMENTS}{name}~{generation}", exists=False, generation=generation)
+
+    def index_keyspace(self, name: str) -> str:
+        return f"{INDEXES}{self.keyspace.removeprefix(DOCUMENTS)}/{name}"
+
+    @property
+    def keyspaces(self) -> list[str]:
+        """Everything that a reader of the collection needs."""
+        return [CATALOG, self.keyspace, *(each.keyspace for each in self.indexes)]
+
+
+encode_row: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(Row).decode
+
+
+@lru_cache(maxsize=4096)
+def row_of(name: str, encoded: bytes | None) -> Row:
+    """The row of a collection, from its stored form. Compiled indexes stay with it."""
+    return _decode(encoded) if encoded is not None else Row(keyspace=DOCUMENTS + name)
+
+
+def row_key(name: str) -> bytes:
+    """The key of a collection's row."""
+    return name.encode()
+
+
+def check_collection_name(name: object) -> str:
+    """``name``, if it can be one.
+
+    >>> check_collection_name("users")
+    'users'
+    """
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a collection is named by a string that is not empty, not by {name!r}")
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"a collection's name must be encodable as UTF-8: {error}") from error
+    if length > MAX_NAME:
+        raise UsageError(f"a collection's name may be {MAX_NAME} bytes long at most: {name[:40]!r}...")
+    if any(each in name for each in "$\x00/~") or name.startswith(".") or name.endswith("."):
+        raise UsageError(f"a collection's name has no $, /, ~ or NUL, and no dot at its ends: {name!r}")
+    return name

@@ -1,0 +1,152 @@
+"""Which entries a document has in an index.
+
+An entry's key is the encoded values of the index's parts, each inverted if it descends. In a unique index its value is
+the key of the document; in any other the document's key follows the values, and the value is its length, one byte.
+
+An array gives an entry for each of its elements, so a document may have several; an empty one gives an entry of the
+empty array itself. A path that leads nowhere gives null. Only one field may be an array; parts that lead into the same
+array give an entry for each combination of their values.
+
+What takes more than ``MAX_VALUES`` bytes is cut, and ends in a hash of the whole. Such keys are equal if the values
+are, but do not sort among each other: an index that has one (``Index.long``) gives no order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from math import prod
+from typing import Any, Final
+
+from lowtide.documents.indexes.spec import Index
+from lowtide.documents.ordering import encode, inverted
+from lowtide.documents.values import Document
+from lowtide.errors import WriteError
+
+MAX_VALUES: Final = 290
+"""Bytes of an entry's values; with the key of a document they make up a keyspace's longest key."""
+MOST_ENTRIES: Final = 10_000
+"""Of one document in one index."""
+MULTIKEY: Final = 1
+LONG: Final = 2
+_HASH: Final = 16
+CUT: Final = MAX_VALUES - _HASH - 1
+
+_MISSING: Final = object()
+_NULL: Final = encode(None)
+
+Extract = Callable[[Document], tuple[list[Any], bool]]
+"""The values at a path, and whether an array was met on it."""
+
+
+def cut(values: bytes) -> bytes:
+    """The key for encoded values, cut if they are too long."""
+    if len(values) <= MAX_VALUES:
+        return values
+    return values[:CUT] + b"\xff" + blake2b(values, digest_size=_HASH).digest()
+
+
+def cut_bound(values: bytes) -> bytes:
+    """The beginning of encoded values that is left in every key that may stand for them."""
+    return values if len(values) <= CUT else values[:CUT]
+
+
+def entry_key(index: Index, values: bytes, document_key: bytes) -> bytes:
+    return values if index.unique else values + document_key
+
+
+def entry_value(index: Index, document_key: bytes) -> bytes:
+    return document_key if index.unique else bytes((len(document_key),))
+
+
+def document_key_of(index: Index, key: bytes, value: bytes) -> bytes:
+    """The key of the document that an entry is of."""
+    return value if index.unique else key[-value[0] :]
+
+
+def extract(path: str) -> Extract:
+    """What finds the values at ``path`` in a document."""
+    if "." not in path:
+
+        def flat(document: Document) -> tuple[list[Any], bool]:
+            value = document.get(path, _MISSING)
+            if type(value) is list:
+                return value or [[]], True
+            return ([] if value is _MISSING else [value]), False
+
+        return flat
+    parts = path.split(".")
+
+    def deep(document: Document) -> tuple[list[Any], bool]:
+        found: list[Any] = []
+        through = _walk(document, parts, 0, found)
+        return found, through
+
+    return deep
+
+
+def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
+    """Collect the values at the rest of a path; whether an array was met."""
+    if at == len(parts):
+        if type(value) is list:
+            found.extend(value or [[]])
+            return True
+        found.append(value)
+        return False
+    part = parts[at]
+    if type(value) is dict:
+        if part in value:
+            return _walk(value[part], parts, at + 1, found)
+        return False
+    if type(value) is list:
+        if part.isdecimal() and int(part) < len(value):
+            _walk(value[int(part)], parts, at + 1, found)
+        for each in value:
+            if type(each) is dict:
+                if part in each:
+                    _walk(each[part], parts, at + 1, found)
+                else:
+                    found.append(None)
+        return True
+    return False
+
+
+class Entries:
+    """The entries of one index, compiled."""
+
+    __slots__ = ("_descending", "_extracts", "_flat", "index")
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._extracts = [extract(path) for path, _ in index.keys]
+        self._descending = [direction < 0 for _, direction in index.keys]
+        single = len(index.keys) == 1 and "." not in index.keys[0][0] and not self._descending[0]
+        self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
+
+    def of(self, document: Document) -> tuple[list[bytes], int]:
+        """The encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
+        if self._flat is not None:
+            value = document.get(self._flat)
+            if type(value) is not list:
+                encoded = encode(value)
+                return ([encoded], 0) if len(encoded) <= MAX_VALUES else ([cut(encoded)], LONG)
+        partial = self.index.partial_filter
+        if partial is not None and not partial.matches(document):
+            return [], 0
+        found = [each(document) for each in self._extracts]
+        if self.index.sparse and not any(values for values, _ in found):
+            return [], 0
+        arrays = [path for path, (_, through) in zip(self.index.paths, found, strict=True) if through]
+        if len({path.split(".")[0] for path in arrays}) > 1 or prod(len(values) for values, _ in found) > MOST_ENTRIES:
+            raise WriteError(
+                f"index {self.index.name!r} cannot hold the document with _id {document.get('_id')!r}: there are "
+                f"arrays at {' and '.join(map(repr, arrays))}; at most one may be, of {MOST_ENTRIES:,} elements at most"
+            )
+        keys = [b""]
+        for (values, _), descending in zip(found, self._descending, strict=True):
+            parts = [encode(each) for each in values] or [_NULL]
+            if descending:
+                parts = [inverted(each) for each in parts]
+            keys = [key + part for key in keys for part in parts]
+        special = (MULTIKEY if arrays else 0) | (LONG if max(map(len, keys)) > MAX_VALUES else 0)
+        return list(dict.fromkeys(map(cut, keys) if special & LONG else keys)), special

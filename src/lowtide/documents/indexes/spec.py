@@ -1,0 +1,107 @@
+"""What an index is: its name, its parts, and what it demands of documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Final
+
+import msgspec
+
+from lowtide.documents.codec import decode_value
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.errors import OperationFailure
+
+ASCENDING: Final = 1
+DESCENDING: Final = -1
+PRIMARY: Final = "_id_"
+"""The name of the order of the documents themselves, which needs no index."""
+MAX_PARTS: Final = 32
+MAX_NAME: Final = 60
+
+Keys = str | Sequence[Any] | Mapping[str, Any]
+
+
+class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+    """One index of a collection; a part of the collection's row.
+
+    ``keyspace`` holds the entries. ``multikey`` is whether a document has, or had, several entries: an array lies on
+    one of the paths; ``long`` whether there is, or was, an entry whose values are cut. ``partial`` is an encoded
+    filter. ``building`` is true until all documents are in it: it is written, and not read.
+    """
+
+    name: str
+    keys: tuple[tuple[str, int], ...]
+    keyspace: str
+    unique: bool = False
+    sparse: bool = False
+    partial: bytes | None = None
+    multikey: bool = False
+    long: bool = False
+    building: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return tuple(path for path, _ in self.keys)
+
+    @cached_property
+    def partial_filter(self) -> Filter | None:
+        return compile_filter(decode_value(self.partial)) if self.partial is not None else None
+
+    def information(self) -> dict[str, Any]:
+        """As ``index_information`` shows it."""
+        found: dict[str, Any] = {"key": list(self.keys)}
+        for name in ("unique", "sparse", "multikey", "building"):
+            if getattr(self, name):
+                found[name] = True
+        if self.partial is not None:
+            found["partialFilterExpression"] = decode_value(self.partial)
+        return found
+
+    def having(self, **changes: Any) -> Index:
+        return msgspec.structs.replace(self, **changes)
+
+    def same_as(self, other: Index) -> bool:
+        """Whether both ask for the same, whatever their state."""
+        return (self.keys, self.unique, self.sparse, self.partial) == (
+            other.keys,
+            other.unique,
+            other.sparse,
+            other.partial,
+        )
+
+
+def parse_keys(keys: Keys) -> tuple[tuple[str, int], ...]:
+    """The parts of an index, from any of PyMongo's forms.
+
+    >>> parse_keys("city"), parse_keys([("city", 1), ("age", -1)])
+    ((('city', 1),), (('city', 1), ('age', -1)))
+    """
+    pairs: list[tuple[Any, Any]] = []
+    if isinstance(keys, str):
+        pairs = [(keys, ASCENDING)]
+    elif isinstance(keys, Mapping):
+        pairs = list(keys.items())
+    elif isinstance(keys, Sequence) and not isinstance(keys, bytes):
+        for each in keys:
+            if isinstance(each, str):
+                pairs.append((each, ASCENDING))
+            elif isinstance(each, tuple | list) and len(each) == 2:
+                pairs.append((each[0], each[1]))
+            else:
+                raise OperationFailure(f"a part of an index is a path, or a pair of path and direction, not {each!r}")
+    if not pairs or len(pairs) > MAX_PARTS:
+        raise OperationFailure(f"an index has 1 to {MAX_PARTS} parts, such as [('city', 1), ('age', -1)], not {keys!r}")
+    for path, direction in pairs:
+        if not isinstance(path, str) or not path or any(not part or part.startswith("$") for part in path.split(".")):
+            raise OperationFailure(f"{path!r} is no path of a field, such as 'city' or 'address.city'")
+        if isinstance(direction, bool) or direction not in (1, -1):
+            raise OperationFailure(f"the direction of {path!r} is 1 or -1, not {direction!r}; there are no other kinds")
+    if len({path for path, _ in pairs}) < len(pairs):
+        raise OperationFailure(f"a path may occur once in an index, not twice: {keys!r}")
+    return tuple((path, int(direction)) for path, direction in pairs)
+
+
+def name_of(keys: tuple[tuple[str, int], ...]) -> str:
+    """The name that an index has if none is given: MongoDB's."""
+    return "_".join(f"{path}_{direction}" for path, direction in keys)

@@ -1,0 +1,1 @@
+"""Plans: which part of which index answers a query."""

@@ -1,0 +1,67 @@
+"""A plan: what is read to answer a query, and in which order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from lowtide.documents.indexes.spec import PRIMARY, Index
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The keys of an index from ``low`` on, before ``high``; without the keyspace."""
+
+    low: bytes
+    high: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is read. ``index`` is None where the documents themselves are read, in the order of their ``_id``.
+
+    ``ordered`` is whether they come in the order that was asked for; ``exact`` whether each of them surely matches, so
+    that entries can be counted without a look at the documents. ``branches``, of an ``$or``, replace all the rest.
+    """
+
+    index: Index | None = None
+    stretches: tuple[Stretch, ...] | None = None
+    """In ascending order; None for everything."""
+    keys: tuple[bytes, ...] | None = None
+    """Where the very keys are known, in place of stretches: of documents, or of entries of a unique index."""
+    reverse: bool = False
+    ordered: bool = True
+    exact: bool = False
+    repeats: bool = False
+    """Whether a document may come more than once."""
+    branches: tuple[Plan, ...] = field(default=())
+
+    @property
+    def ranges(self) -> int:
+        """How many parts of the index are read."""
+        return len(self.keys if self.keys is not None else self.stretches if self.stretches is not None else ((),))
+
+    @property
+    def reads_everything(self) -> bool:
+        return self.index is None and self.stretches is None and self.keys is None and not self.branches
+
+    def described(self) -> dict[str, Any]:
+        """As ``explain`` shows it, in MongoDB's words."""
+        if self.branches:
+            stages = [each.described() for each in self.branches]
+            return {"stage": "SUBPLAN", "inputStage": {"stage": "OR", "inputStages": stages}}
+        direction = "backward" if self.reverse else "forward"
+        if self.index is None:
+            if self.stretches is None and self.keys is None:
+                return {"stage": "COLLSCAN", "direction": direction}
+            return {"stage": "IDSCAN", "indexName": PRIMARY, "direction": direction, "ranges": self.ranges}
+        scan = {
+            "stage": "IXSCAN",
+            "indexName": self.index.name,
+            "keyPattern": dict(self.index.keys),
+            "isMultiKey": self.index.multikey,
+            "isUnique": self.index.unique,
+            "direction": direction,
+            "ranges": self.ranges,
+        }
+        return {"stage": "FETCH", "inputStage": scan}

@@ -1,0 +1,240 @@
+"""The planner: which index answers a query, by equality, range, sort order and prefix. Pure functions.
+
+An index can serve if the filter asks for values of its first part, or if its order is the one that is asked for. Of
+those that can, the one wins that has the most parts with one value each; then one with a range; then one whose order
+is the right one; then the one with fewer parts. There are no statistics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+from lowtide.documents.filters import Condition, Filter
+from lowtide.documents.indexes.entries import CUT, cut_bound
+from lowtide.documents.indexes.spec import PRIMARY, Index
+from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
+from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.errors import OperationFailure
+
+MOST_STRETCHES = 1000
+"""Of one plan; beyond, the further parts of the index are left to the filter."""
+
+_AFTER_CUT = b"\xff" * 18
+"""After what follows the beginning of a key that is cut."""
+
+SortKeys = Sequence[tuple[str, int]]
+
+
+def plan(
+    filter: Filter,
+    sort: SortKeys,
+    indexes: Sequence[Index],
+    hint: str | SortKeys | None = None,
+    *,
+    limited: bool = False,
+) -> Plan:
+    """What to read for ``filter``, wanted in the order of ``sort``. With ``hint``, by that index.
+
+    Indexes that are still being built are not read. ``limited`` is whether only the first of the results are wanted.
+    """
+    ready = [each for each in indexes if not each.building]
+    if hint is not None:
+        return _hinted(filter, sort, ready, hint)
+    candidates = [_with_primary(filter, sort)]
+    candidates += [found for each in ready if (found := _with_index(filter, sort, each)) is not None]
+    best = max(candidates, key=_merit)
+    if best.narrowing == (0, 0):
+        branches = _alternatives(filter, ready)
+        if branches is not None and not (best.plan.ordered and sort and limited):
+            return Plan(branches=branches, ordered=not sort, repeats=True)
+    return best.plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    plan: Plan
+    equal: int
+    ranged: bool
+
+    @property
+    def narrowing(self) -> tuple[int, int]:
+        return self.equal, int(self.ranged)
+
+
+def _merit(candidate: _Candidate) -> tuple[int, int, bool, bool, int]:
+    index = candidate.plan.index
+    whole = index is None or (index.unique and candidate.equal == len(index.keys))
+    parts = len(index.keys) if index is not None else 0
+    return (candidate.equal, int(candidate.ranged), candidate.plan.ordered, whole, -parts)
+
+
+def _alternatives(filter: Filter, indexes: Sequence[Index]) -> tuple[Plan, ...] | None:
+    """A plan for each branch of an ``$or``; None if one of them has to read everything."""
+    found = []
+    for branch in filter.alternatives:
+        best = plan(branch, (), indexes)
+        if best.reads_everything:
+            return None
+        found.append(best)
+    return tuple(found) or None
+
+
+def _hinted(filter: Filter, sort: SortKeys, indexes: Sequence[Index], hint: str | SortKeys) -> Plan:
+    if hint in (PRIMARY, (("_id", 1),)):
+        return _with_primary(filter, sort).plan
+    if hint in ("$natural", (("$natural", 1),), (("$natural", -1),)):
+        return Plan(reverse=hint == (("$natural", -1),), ordered=not sort)
+    for index in indexes:
+        if hint in (index.name, index.keys):
+            found = _with_index(filter, sort, index, hinted=True)
+            if found is None:
+                raise OperationFailure(f"index {index.name!r} does not hold all documents that the filter asks for")
+            return found.plan
+    known = ", ".join(repr(each.name) for each in indexes) or "none"
+    raise OperationFailure(f"hint {hint!r}: there is no such index that is ready; there are {known}, and {PRIMARY!r}")
+
+
+def _spans_by_path(filter: Filter, path: str, multikey: bool) -> Spans | None:
+    """Where the entries lie at a path. Where a field may be an array, conditions may be met by different elements, so
+    only one of them is used: the one with the fewest spans that are not points."""
+    found = [spans for each in filter.conjuncts if each.path == path and (spans := spans_of(each)) is not None]
+    if not found:
+        return None
+    if multikey:
+        return min(found, key=lambda spans: (spans.points is None, len(spans.spans)))
+    return reduce(intersection, found)
+
+
+def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
+    """By the order of the documents themselves. An ``_id`` is never an array."""
+    spans = _spans_by_path(filter, "_id", False)
+    ordered, reverse = not sort, False
+    if sort and sort[0][0] == "_id":  # whatever follows decides nothing
+        ordered, reverse = True, sort[0][1] < 0
+    if spans is None:
+        return _Candidate(Plan(ordered=ordered, reverse=reverse), 0, False)
+    points = spans.points
+    if points is not None and len(points) <= 1:
+        ordered = True
+    exact = spans.exact and filter.complete and all(each.path == "_id" for each in filter.conjuncts)
+    stretches = tuple(Stretch(span.low.key, span.high.key) for span in spans.spans) if points is None else None
+    keys = tuple(points) if points is not None else None
+    found = Plan(stretches=stretches, keys=keys, reverse=reverse, ordered=ordered, exact=exact)
+    return _Candidate(found, int(points is not None), points is None)
+
+
+def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = False) -> _Candidate | None:
+    if not _holds_all(filter, index):
+        return None
+    equal, ranged, exact, single = 0, False, not index.multikey and filter.complete, True
+    prefixes = [b""]
+    stretches: list[tuple[bytes, bytes]] | None = None
+    used: set[str] = set()
+    for path, direction in index.keys:
+        spans = _spans_by_path(filter, path, index.multikey)
+        if spans is None or len(prefixes) * len(spans.spans) > MOST_STRETCHES:
+            break
+        if direction < 0:
+            spans = spans.turned()
+        used.add(path)
+        exact = exact and spans.exact
+        points = spans.points
+        if points is None:
+            stretches = [(prefix + span.low.key, prefix + span.high.key) for prefix in prefixes for span in spans.spans]
+            ranged = True
+            break
+        prefixes = [prefix + point for prefix in prefixes for point in points]
+        single = single and len(points) <= 1
+        equal += 1
+    reverse = _order(index.keys[equal:], {path for path, _ in index.keys[:equal]}, sort)
+    ordered = not sort or (reverse is not None and single and not index.multikey and not index.long)
+    if not equal and not ranged and not hinted and not (sort and ordered):
+        return None
+    keys: tuple[bytes, ...] | None = None
+    if index.unique and equal == len(index.keys) and max(map(len, prefixes), default=0) <= CUT:
+        keys = tuple(prefixes)
+    elif stretches is None and equal:
+        stretches = [(prefix, _end(prefix)) for prefix in prefixes]
+    exact = exact and used.issuperset(each.path for each in filter.conjuncts)
+    longest = max((max(map(len, pair)) for pair in stretches or ()), default=0)
+    if longest > CUT:
+        stretches, exact = _cut(stretches or []), False
+    found = Plan(
+        index,
+        tuple(Stretch(low, high) for low, high in stretches) if stretches is not None else None,
+        keys,
+        reverse=bool(reverse) and ordered,
+        ordered=ordered,
+        exact=exact,
+        repeats=index.multikey,
+    )
+    return _Candidate(found, equal, ranged)
+
+
+def _end(prefix: bytes) -> bytes:
+    """After all keys that begin with encoded values: what follows them is another encoding, or nothing."""
+    return prefix + b"\xff"
+
+
+def _cut(stretches: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The stretches in which keys lie that may be cut: where they would run into each other, one of them."""
+    found: list[tuple[bytes, bytes]] = []
+    for low, high in sorted(
+        (cut_bound(low), high if len(high) <= CUT else high[:CUT] + _AFTER_CUT) for low, high in stretches
+    ):
+        if found and low <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], high))
+        else:
+            found.append((low, high))
+    return found
+
+
+def _order(rest: SortKeys, fixed: set[str], sort: SortKeys) -> bool | None:
+    """Whether the index must be read backwards to give the order of ``sort``; None if it cannot. ``fixed`` are paths
+    that have one value only, ``rest`` the parts after those."""
+    wanted = [(path, direction) for path, direction in sort if path not in fixed]
+    if not wanted:
+        return False
+    if len(wanted) > len(rest) or any(want[0] != part[0] for want, part in zip(wanted, rest, strict=False)):
+        return None
+    turned = {want[1] != part[1] for want, part in zip(wanted, rest, strict=False)}
+    return turned.pop() if len(turned) == 1 else None
+
+
+def _holds_all(filter: Filter, index: Index) -> bool:
+    """Whether every document that matches has an entry in the index."""
+    if index.sparse and not any(_demands(filter, path) for path in index.paths):
+        return False
+    partial = index.partial_filter
+    if partial is None:
+        return True
+    return partial.complete and all(_implies(filter, each) for each in partial.conjuncts)
+
+
+def _demands(filter: Filter, path: str) -> bool:
+    """Whether a document that matches has something at ``path``, even if it is null."""
+    for each in filter.conjuncts:
+        if each.path == path:
+            if each.operator == "$exists":
+                if each.operand:
+                    return True
+            elif (each.operator != "$eq" or each.operand is not None) and not (
+                each.operator == "$in" and None in each.operand
+            ):
+                return True
+    return False
+
+
+def _implies(filter: Filter, wanted: Condition) -> bool:
+    """Whether every document that matches satisfies ``wanted``."""
+    if wanted in filter.conjuncts:
+        return True
+    if wanted.operator == "$exists":
+        return bool(wanted.operand) and _demands(filter, wanted.path)
+    outer = spans_of(wanted)
+    if outer is None or not outer.exact:
+        return False
+    inner = [spans for each in filter.conjuncts if each.path == wanted.path and (spans := spans_of(each)) is not None]
+    return any(within(each, outer) for each in inner)

@@ -1,0 +1,261 @@
+"""Projections: which fields of a document a query returns, as PyMongo's users name them.
+
+What a projection returns shares its values with the document that it was given, which stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.paths import MISSING
+from lowtide.documents.values import Document
+from lowtide.errors import OperationFailure
+
+Projection = Callable[[Document], Document]
+
+_Change = Callable[[Any], Any]
+"""Makes another value of a field's value, or MISSING."""
+_Tree = dict[str, Any]
+"""By the names of fields: True to include, False to exclude, a change, or the tree of what lies below."""
+
+
+class _Parsed:
+    """A projection as it is being read."""
+
+    def __init__(self) -> None:
+        self.tree: _Tree = {}
+        self.own: bool | None = None
+        """What is said of ``_id``."""
+        self.included = ""
+        self.excluded = ""
+        """The first path of each, other than ``_id``."""
+        self.chosen = ""
+        """The first path with ``$elemMatch``."""
+        self.positional = ""
+        """The path with ``$``."""
+
+
+def compile_projection(
+    projection: Mapping[str, Any] | Iterable[str] | None, filter: Filter | None = None
+) -> Projection | None:
+    """The projection, ready for use; None if it returns documents whole. ``filter`` is that of the query, which a
+    positional ``"array.$"`` needs.
+
+    >>> compile_projection({"name": 1, "tags": {"$slice": 1}})({"_id": 1, "name": "A", "age": 7, "tags": ["x", "y"]})
+    {'_id': 1, 'name': 'A', 'tags': ['x']}
+    >>> compile_projection({"_id": 0, "address.city": 0})({"_id": 1, "address": {"city": "B", "zip": 2}})
+    {'address': {'zip': 2}}
+    """
+    if projection is None:
+        return None
+    parsed = _Parsed()
+    if isinstance(projection, Mapping):
+        _read(projection, "", parsed)
+    elif isinstance(projection, str | bytes) or not isinstance(projection, Iterable):
+        raise OperationFailure(f"a projection is a dict or a list of names, not {projection!r}")
+    else:
+        _read(_listed(projection), "", parsed)
+    if not parsed.tree and parsed.own is None:
+        return None
+    if parsed.excluded and (parsed.included or parsed.positional):
+        raise OperationFailure(
+            f"the projection includes {parsed.included or parsed.positional!r} and excludes {parsed.excluded!r}; "
+            "it can do one of the two, beside _id"
+        )
+    return _compiled(parsed, filter)
+
+
+def _listed(names: Iterable[Any]) -> dict[str, bool]:
+    """A list of names, as the inclusion that it is."""
+    listed = {}
+    for name in names:
+        if not isinstance(name, str):
+            raise OperationFailure(f"a projection that is a list has names of fields, not {name!r}")
+        listed[name] = True
+    return listed
+
+
+def _compiled(parsed: _Parsed, filter: Filter | None) -> Projection:
+    tree = parsed.tree
+    told = bool(parsed.included or parsed.chosen or parsed.positional or parsed.own)
+    if parsed.excluded or not told:
+        if parsed.own is False:
+            tree["_id"] = False
+        return lambda document: _exclude(tree, document)
+    if parsed.own is not False:
+        tree.setdefault("_id", True)
+    if parsed.positional:
+        return _positional(tree, parsed.positional, filter)
+    if all(each is True for each in tree.values()):
+        return lambda document: {name: value for name, value in document.items() if name in tree}
+    return lambda document: _include(tree, document)
+
+
+def _read(projection: Mapping[Any, Any], above: str, parsed: _Parsed) -> None:
+    for name, said in projection.items():
+        if not isinstance(name, str):
+            raise OperationFailure(f"a projection names fields by strings, not by {name!r}")
+        path = above + name
+        if path.endswith(".$"):
+            _read_positional(path, said, parsed)
+            continue
+        if not all(path.split(".")) or any(part.startswith("$") for part in path.split(".")):
+            raise OperationFailure(f"the projection names {path!r}, which is no path of a field")
+        if isinstance(said, Mapping):
+            _read_object(path, said, parsed)
+        elif not isinstance(said, bool | int | float | Decimal):
+            raise OperationFailure(
+                f"the projection of {path!r} is 1, 0, $slice or $elemMatch, not {said!r}; "
+                "aggregate() computes values, with $project"
+            )
+        elif path == "_id":
+            if "_id" in parsed.tree:
+                raise OperationFailure("the projection names '_id' and a path inside it; name one of them")
+            parsed.own = bool(said)
+        else:
+            if said:
+                parsed.included = parsed.included or path
+            else:
+                parsed.excluded = parsed.excluded or path
+            _plant(parsed, path, bool(said))
+
+
+def _read_positional(path: str, said: Any, parsed: _Parsed) -> None:
+    array = path.removesuffix(".$")
+    if not said or isinstance(said, Mapping | str):
+        raise OperationFailure(f"the projection of {path!r} is 1, not {said!r}")
+    if parsed.positional:
+        raise OperationFailure(f"the projection has {parsed.positional + '.$'!r} and {path!r}; one is allowed")
+    if not all(array.split(".")) or "$" in array:
+        raise OperationFailure(f"the projection names {path!r}; $ stands once, at the end, after an array's path")
+    parsed.positional = array
+    _plant(parsed, array, True)
+
+
+def _read_object(path: str, said: Mapping[str, Any], parsed: _Parsed) -> None:
+    operators = [name for name in said if isinstance(name, str) and name.startswith("$")]
+    if not said or (operators and len(said) > 1):
+        raise OperationFailure(f"the projection of {path!r} is one operator or names fields, not {dict(said)!r}")
+    if not operators:
+        _read(said, path + ".", parsed)
+    elif operators == ["$slice"]:
+        _plant(parsed, path, _slice(path, said["$slice"]))
+    elif operators == ["$elemMatch"]:
+        if "." in path:
+            raise OperationFailure(f"$elemMatch in the projection of {path!r}: it works on fields at the top only")
+        parsed.chosen = parsed.chosen or path
+        _plant(parsed, path, _elem_match(path, said["$elemMatch"]))
+    else:
+        raise OperationFailure(
+            f"{operators[0]} in the projection of {path!r}: it is not supported; there are $slice and $elemMatch"
+        )
+
+
+def _plant(parsed: _Parsed, path: str, leaf: Any) -> None:
+    """Put a leaf into the tree; no leaf may lie above another, or in its place."""
+    *way, last = path.split(".")
+    tree = parsed.tree
+    for name in way:
+        tree = tree.setdefault(name, {})
+        if type(tree) is not dict:
+            break
+    if type(tree) is not dict or last in tree or (way and way[0] == "_id" and parsed.own is not None):
+        raise OperationFailure(f"the projection names {path!r} and a path above or below it; name one of them")
+    tree[last] = leaf
+
+
+def _slice(path: str, operand: Any) -> _Change:
+    numbers = operand if isinstance(operand, list | tuple) else [operand]
+    whole = all(isinstance(each, int | float) and not isinstance(each, bool) and each == each for each in numbers)
+    pair = isinstance(operand, list | tuple)
+    if not whole or (pair and len(numbers) != 2) or (pair and numbers[1] <= 0):
+        raise OperationFailure(
+            f"$slice in the projection of {path!r}: it takes a number, or [skip, a number above 0], not {operand!r}"
+        )
+    count = int(numbers[-1])
+    skip = int(numbers[0]) if pair else min(count, 0)
+
+    def change(value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        start = max(len(value) + skip, 0) if skip < 0 else skip
+        return value[start : start + abs(count)]
+
+    return change
+
+
+def _elem_match(path: str, operand: Any) -> _Change:
+    chosen = compile_filter({path: {"$elemMatch": operand}})
+
+    def change(value: Any) -> Any:
+        position = chosen.position({path: value})
+        return MISSING if position is None else [value[position]]
+
+    return change
+
+
+def _positional(tree: _Tree, path: str, filter: Filter | None) -> Projection:
+    if filter is None:
+        raise OperationFailure(f"the projection of {path + '.$'!r} needs a filter that names the array")
+    *way, last = path.split(".")
+
+    def project(document: Document) -> Document:
+        position = filter.position(document)
+        if position is None:
+            raise OperationFailure(f"the projection of {path + '.$'!r}: the filter did not match by an array's element")
+        projected = _include(tree, document)
+        inner: Any = projected
+        for name in way:
+            inner = inner.get(name) if type(inner) is dict else None
+        if type(inner) is dict and type(inner.get(last)) is list:
+            inner[last] = inner[last][position : position + 1]
+        return projected
+
+    return project
+
+
+def _include(tree: _Tree, document: Document) -> Document:
+    included = {}
+    for name, value in document.items():
+        leaf = tree.get(name)
+        if leaf is None:
+            continue
+        if leaf is not True:
+            value = _include_below(leaf, value) if type(leaf) is dict else leaf(value)
+            if value is MISSING:
+                continue
+        included[name] = value
+    return included
+
+
+def _include_below(tree: _Tree, value: Any) -> Any:
+    if type(value) is dict:
+        return _include(tree, value)
+    if type(value) is list:
+        return [_include_below(tree, each) for each in value if type(each) in (dict, list)]
+    return MISSING
+
+
+def _exclude(tree: _Tree, document: Document) -> Document:
+    left = {}
+    for name, value in document.items():
+        leaf = tree.get(name)
+        if leaf is not None:
+            if leaf is False:
+                continue
+            value = _exclude_below(leaf, value) if type(leaf) is dict else leaf(value)
+            if value is MISSING:
+                continue
+        left[name] = value
+    return left
+
+
+def _exclude_below(tree: _Tree, value: Any) -> Any:
+    if type(value) is dict:
+        return _exclude(tree, value)
+    if type(value) is list:
+        return [_exclude_below(tree, each) for each in value]
+    return value

@@ -1,0 +1,200 @@
+"""Where the statements of a collection run: in a transaction, at a snapshot, or each in a transaction of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from random import uniform
+from time import sleep
+from types import FrameType
+from typing import Protocol, TypeVar
+
+from lowtide.errors import TransientError, UsageError
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.snapshot import Snapshot
+from lowtide.transaction.statement import Reading, Statement, Writing, statement_of
+from lowtide.transaction.transaction import Transaction
+
+_Result = TypeVar("_Result")
+PrefixOf = Callable[[str], bytes]
+"""Tells the prefix of a keyspace's full keys."""
+_FIRST_PAUSE = 0.0002
+_LONGEST_PAUSE = 0.05
+
+
+class Source(Protocol):
+    """Who runs statements. A ``Held`` reading is for a cursor, and is closed when that has ended."""
+
+    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+        """Do ``work``, which reads one instant."""
+
+    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do;
+        so it has no effects of its own."""
+
+    def hold(self) -> Held:
+        """One instant to read from for as long as is needed."""
+
+    def run(self, work: Callable[[Source], _Result]) -> _Result:
+        """Do ``work`` with a source whose statements all belong to one transaction."""
+
+
+class Held(Protocol):
+    """A reading that lasts."""
+
+    reading: Reading
+    prefix_of: PrefixOf
+
+    def close(self) -> None: ...
+
+
+class _Held:
+    """A reading, and who closes it."""
+
+    __slots__ = ("_close", "prefix_of", "reading")
+
+    def __init__(self, reading: Reading, prefix_of: PrefixOf, close: Callable[[], None] | None) -> None:
+        self.reading = reading
+        self.prefix_of = prefix_of
+        self._close = close
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()
+
+
+class OfTransaction:
+    """In a transaction that somebody else ends. At NONE each statement is a commit, repeated until it goes through."""
+
+    __slots__ = ("_tx",)
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+        return self._run(work)
+
+    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        tx = self._tx
+        if tx.read_only:
+            raise UsageError("this transaction is read-only")
+        if tx._policy.buffered:
+            return self._run(work)
+        for pause in _pauses():
+            try:
+                return self._run(work)
+            except TransientError:
+                sleep(pause)
+        raise AssertionError("there is always another pause")
+
+    def _run(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        tx = self._tx
+        statement = statement_of(tx)
+        try:
+            return work(statement, tx._engine.catalog.prefix_of)
+        finally:
+            if isinstance(statement, Statement):
+                statement.close()
+
+    def hold(self) -> Held:
+        statement = Statement(self._tx, steady=True)
+        return _Held(statement, self._tx._engine.catalog.prefix_of, statement.close)
+
+    def run(self, work: Callable[[Source], _Result]) -> _Result:
+        return work(self)
+
+
+class OfSnapshot:
+    """At a snapshot that somebody else closes."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+        return work(self._snapshot, self._prefix_of)
+
+    def _prefix_of(self, name: str) -> bytes:
+        """Refuses what the snapshot does not hold."""
+        return self._snapshot.keyspace(name)._prefix
+
+    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        raise UsageError("a snapshot is read-only; write in a transaction")
+
+    def hold(self) -> Held:
+        return _Held(self._snapshot, self._prefix_of, None)
+
+    def run(self, work: Callable[[Source], _Result]) -> _Result:
+        return work(self)
+
+
+class Engines(Protocol):
+    """Who has the engine of now: the parts of an open store."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+
+class OfStore:
+    """Each statement in a transaction of its own, repeated until it meets no conflict."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, parts: Engines) -> None:
+        self._parts = parts
+
+    @property
+    def engine(self) -> Engine:
+        return self._parts.engine
+
+    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+        engine = self._parts.engine
+        with Snapshot(engine, None, 1) as snapshot:
+            return work(snapshot, engine.catalog.prefix_of)
+
+    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        engine = self._parts.engine
+        if engine.read_only:
+            raise UsageError(engine.closed or "the store was opened read-only")
+        for pause in _pauses():
+            try:
+                with Transaction(engine, SNAPSHOT, False) as tx:
+                    return work(tx, engine.catalog.prefix_of)
+            except TransientError:
+                sleep(pause)
+        raise AssertionError("there is always another pause")
+
+    def hold(self) -> Held:
+        engine = self._parts.engine
+        snapshot = Snapshot(engine, None, _outside())
+        return _Held(snapshot, engine.catalog.prefix_of, snapshot.close)
+
+    def run(self, work: Callable[[Source], _Result]) -> _Result:
+        engine = self._parts.engine
+        for pause in _pauses():
+            try:
+                with Transaction(engine, SNAPSHOT, False) as tx:
+                    return work(OfTransaction(tx))
+            except TransientError:
+                sleep(pause)
+        raise AssertionError("there is always another pause")
+
+
+def _pauses() -> Iterator[float]:
+    """How long to wait before each further attempt, without end: somebody else's commit went through each time."""
+    longest = _FIRST_PAUSE
+    while True:
+        yield uniform(0, longest)
+        longest = min(longest * 2, _LONGEST_PAUSE)
+
+
+def _outside() -> int:
+    """How many frames lie between the caller and the first one that is not of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = 0
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
+        frame = frame.f_back
+        depth += 1
+    return depth if frame is not None else 1

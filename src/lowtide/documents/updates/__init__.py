@@ -1,0 +1,8 @@
+"""Updates: operators, replacements, and what an upsert starts from."""
+
+from lowtide.documents.updates.compiler import compile_update
+from lowtide.documents.updates.replacement import compile_replacement
+from lowtide.documents.updates.seeds import seed_of
+from lowtide.documents.updates.update import Update
+
+__all__ = ["Update", "compile_replacement", "compile_update", "seed_of"]

@@ -1,0 +1,66 @@
+"""Sums and products of the numbers in documents.
+
+int with int stays int, of any size; with a float, the result is a float. Decimal with anything is Decimal and exact: a
+float counts as what its ``repr`` shows, so 0.1 is a tenth. What has no exact result, or none at all, is refused.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, Final
+
+from lowtide.documents.updates.tree import Refusal
+
+DIGITS: Final = 10_000
+"""Of a Decimal result; one that needs more is refused."""
+
+NUMBERS: Final = frozenset((int, float, Decimal))
+
+_EXACT: Final = decimal.Context(
+    prec=DIGITS,
+    Emin=decimal.MIN_EMIN,
+    Emax=decimal.MAX_EMAX,
+    traps=[decimal.Inexact, decimal.InvalidOperation, decimal.Overflow],
+)
+
+
+def added(first: Any, second: Any) -> Any:
+    """The sum of two numbers. Raises Refusal if it is none or cannot be exact."""
+    if type(first) is int and type(second) is int:
+        return first + second
+    return _computed(first, second, "sum", _EXACT.add, float.__add__)
+
+
+def multiplied(first: Any, second: Any) -> Any:
+    """The product of two numbers. Raises Refusal as ``added`` does."""
+    if type(first) is int and type(second) is int:
+        return first * second
+    return _computed(first, second, "product", _EXACT.multiply, float.__mul__)
+
+
+def _computed(
+    first: Any,
+    second: Any,
+    what: str,
+    exact: Callable[[Decimal, Decimal], Decimal],
+    binary: Callable[[float, float], float],
+) -> Any:
+    try:
+        if Decimal in (type(first), type(second)):
+            return exact(_as_decimal(first), _as_decimal(second))
+        result = binary(float(first), float(second))
+    except OverflowError:
+        raise Refusal(f"the {what} of {first!r:.60} and {second!r:.60} is too large for a float") from None
+    except decimal.DecimalException:
+        raise Refusal(
+            f"the {what} of {first!r:.60} and {second!r:.60} has no exact Decimal of {DIGITS:,} digits"
+        ) from None
+    if result != result:
+        raise Refusal(f"the {what} of {first!r} and {second!r} is no number, and NaN cannot be stored")
+    return result
+
+
+def _as_decimal(number: Any) -> Decimal:
+    return Decimal(repr(number)) if type(number) is float else Decimal(number)

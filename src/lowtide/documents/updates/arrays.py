@@ -1,0 +1,177 @@
+"""The operators that change arrays: $push, $addToSet, $pop, $pullAll and $pull."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lowtide.documents.codec import clean
+from lowtide.documents.updates.sameness import copied, same
+from lowtide.documents.updates.tree import MISSING, Change, Occasion, Refusal, described, index_of
+from lowtide.documents.values import Place, place
+from lowtide.errors import OperationFailure
+
+_MODIFIERS: Final = frozenset(("$each", "$position", "$sort", "$slice"))
+
+
+def pushing(operand: Any, path: str) -> Change:
+    """$push: a value, or ``{"$each": [...]}`` with $position, $sort and $slice, which act in this order."""
+    if not isinstance(operand, Mapping) or not any(str(name).startswith("$") for name in operand):
+        value = clean(operand, path)
+        return lambda old, _: [*_array(old, "$push"), copied(value)]
+    values = _each(operand, path, "$push")
+    for name in operand:
+        if name not in _MODIFIERS:
+            raise OperationFailure(f"$push knows $each, $position, $sort and $slice: {path!r} is given {name!r}")
+    position = _integer(operand, "$position", path)
+    slicing = _slicing(_integer(operand, "$slice", path))
+    key = _sort_key(operand["$sort"], path) if "$sort" in operand else None
+
+    def change(old: Any, _: Occasion) -> Any:
+        array = list(_array(old, "$push"))
+        at = len(array) if position is None else position
+        array[at:at] = copied(values)
+        if key is not None:
+            array = key(array)
+        if slicing is not None:
+            array = array[slicing]
+        return old if same(old, array) else array
+
+    return change
+
+
+def _each(operand: Mapping[Any, Any], path: str, operator: str) -> list[Any]:
+    if "$each" not in operand:
+        raise OperationFailure(
+            f"{operator}: the modifiers of {path!r}, {', '.join(map(str, operand))}, need $each beside them"
+        )
+    values = clean(operand["$each"], path)
+    if type(values) is not list:
+        raise OperationFailure(f"{operator}: $each takes an array: {path!r} is given {described(values)}")
+    return values
+
+
+def _integer(operand: Mapping[Any, Any], name: str, path: str) -> int | None:
+    if name not in operand:
+        return None
+    value = clean(operand[name], path)
+    if type(value) is float and value.is_integer():
+        value = int(value)
+    if type(value) is not int:
+        raise OperationFailure(f"$push: {name} takes an int: {path!r} is given {described(value)}")
+    return value
+
+
+def _slicing(count: int | None) -> slice | None:
+    """The first ones for a positive count, the last ones for a negative, none for zero."""
+    if count is None:
+        return None
+    return slice(None, count) if count >= 0 else slice(count, None)
+
+
+def _sort_key(spec: Any, path: str) -> Callable[[list[Any]], list[Any]]:
+    """How $sort orders an array: whole values by 1 or -1, or objects by their fields; what has no such field stands
+    where null does. Equal ones keep their order."""
+    if isinstance(spec, Mapping) and spec:
+        keys = [(_checked_name(name, path), _direction(each, path)) for name, each in spec.items()]
+    else:
+        keys = [([], _direction(spec, path))]
+
+    def ordered(array: list[Any]) -> list[Any]:
+        for parts, descending in reversed(keys):
+            array = sorted(array, key=lambda each, parts=parts: place(_at(each, parts)), reverse=descending)  # type: ignore[misc]
+        return array
+
+    return ordered
+
+
+def _checked_name(name: Any, path: str) -> list[str]:
+    if not isinstance(name, str) or "" in name.split(".") or name.startswith("$"):
+        raise OperationFailure(f"$push: $sort names fields of the elements: {path!r} is given {name!r}")
+    return name.split(".")
+
+
+def _direction(value: Any, path: str) -> bool:
+    """Whether it is descending."""
+    if isinstance(value, bool) or value not in (1, -1):
+        raise OperationFailure(
+            f"$push: $sort takes 1, -1, or an object of fields with 1 or -1: {path!r} is given {described(value)}"
+        )
+    return bool(value == -1)
+
+
+def _at(value: Any, parts: list[str]) -> Any:
+    for part in parts:
+        if type(value) is dict:
+            value = value.get(part)
+        elif type(value) is list:
+            index = index_of(part)
+            value = None if index is None or index >= len(value) else value[index]
+        else:
+            return None
+    return value
+
+
+def _array(old: Any, operator: str) -> list[Any]:
+    """The array that is there; nothing counts as an empty one."""
+    if old is MISSING:
+        return []
+    if type(old) is not list:
+        raise Refusal(f"{operator} applies to an array, not to {described(old)}")
+    return old
+
+
+def adding(operand: Any, path: str) -> Change:
+    """$addToSet: what compares equal to an element is there already."""
+    if isinstance(operand, Mapping) and any(str(name).startswith("$") for name in operand):
+        values = _each(operand, path, "$addToSet")
+        if len(operand) > 1:
+            raise OperationFailure(f"$addToSet knows no modifier but $each: {path!r} is given {', '.join(operand)}")
+    else:
+        values = [clean(operand, path)]
+    wanted: dict[Place, Any] = {}
+    for value in values:
+        wanted.setdefault(place(value), value)
+
+    def change(old: Any, _: Occasion) -> Any:
+        array = _array(old, "$addToSet")
+        there = set(map(place, array))
+        new = [copied(value) for standing, value in wanted.items() if standing not in there]
+        return [*array, *new] if new or old is MISSING else old
+
+    return change
+
+
+def popping(operand: Any, path: str) -> Change:
+    """$pop: 1 takes the last element away, -1 the first."""
+    if isinstance(operand, bool) or operand not in (1, -1):
+        raise OperationFailure(
+            f"$pop takes 1 for the last element or -1 for the first: {path!r} is given {described(operand)}"
+        )
+    kept = slice(None, -1) if operand == 1 else slice(1, None)
+
+    def change(old: Any, _: Occasion) -> Any:
+        return _array(old, "$pop")[kept] if old is not MISSING and old != [] else old
+
+    return change
+
+
+def pulling_all(operand: Any, path: str) -> Change:
+    """$pullAll: every element that compares equal to one of the values."""
+    values = clean(operand, path)
+    if type(values) is not list:
+        raise OperationFailure(f"$pullAll takes an array of values: {path!r} is given {described(values)}")
+    places = set(map(place, values))
+    return removing("$pullAll", lambda element: place(element) in places)
+
+
+def removing(operator: str, unwanted: Callable[[Any], bool]) -> Change:
+    """Takes the elements away that ``unwanted`` says; a missing field stays missing."""
+
+    def change(old: Any, _: Occasion) -> Any:
+        if old is MISSING:
+            return old
+        kept = [each for each in _array(old, operator) if not unwanted(each)]
+        return old if len(kept) == len(old) else kept
+
+    return change

@@ -1,0 +1,129 @@
+"""Updates, compiled once to a closure that changes documents."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from lowtide.documents.updates.arrays import adding, popping, pulling_all, pushing
+from lowtide.documents.updates.conditions import compile_array_filters, pulling
+from lowtide.documents.updates.fields import (
+    dating,
+    incrementing,
+    lowering,
+    masking,
+    moving,
+    multiplying,
+    raising,
+    setting,
+    unsetting,
+)
+from lowtide.documents.updates.flat import compile_flat
+from lowtide.documents.updates.routes import Planting, is_dynamic, parts_of
+from lowtide.documents.updates.tree import Change, Fields, Leaf, Occasion, Refusal, described
+from lowtide.documents.updates.update import Apply, Update, keep_id, refused
+from lowtide.documents.values import Document
+from lowtide.errors import OperationFailure
+
+_OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
+    "$set": setting,
+    "$setOnInsert": setting,
+    "$unset": unsetting,
+    "$inc": incrementing,
+    "$mul": multiplying,
+    "$min": lowering,
+    "$max": raising,
+    "$currentDate": dating,
+    "$bit": masking,
+    "$push": pushing,
+    "$addToSet": adding,
+    "$pop": popping,
+    "$pullAll": pulling_all,
+    "$pull": pulling,
+}
+_NAMES: Final = ("$rename", *_OPERATORS)
+
+
+def compile_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+    """An update of operators such as ``{"$inc": {"n": 1}}``. Raises OperationFailure for one that no document fits.
+
+    >>> compile_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
+    {'_id': 7, 'n': 1}
+    """
+    if not array_filters:
+        flat = compile_flat(update, compile_general)
+        if flat is not None:
+            return flat
+    return compile_general(update, array_filters)
+
+
+def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+    """Any update, as a tree of its paths."""
+    _check_shape(update)
+    filters = compile_array_filters(array_filters)
+    updating, inserting = Planting(filters), Planting(filters)
+    for operator, operands in update.items():
+        if operator not in _NAMES:
+            raise OperationFailure(f"unknown operator {operator!r} in an update; there are {', '.join(sorted(_NAMES))}")
+        if not isinstance(operands, Mapping):
+            raise OperationFailure(
+                f"{operator} takes an object of fields, such as {{'field': ...}}, not {described(operands)}"
+            )
+        for path, operand in operands.items():
+            if not isinstance(path, str):
+                raise OperationFailure(f"{operator}: names of fields are strings, not {described(path)}")
+            for parts, change in _changes(operator, path, operand):
+                inserting.plant(path, parts, Leaf(change), operator)
+                if operator != "$setOnInsert":
+                    updating.plant(path, parts, Leaf(change), operator)
+    for name in filters.keys() - inserting.used:
+        raise OperationFailure(f"the array filter {name!r} is not used: no path of the update has $[{name}] in it")
+    positional = any("$" in path.split(".") for operands in update.values() for path in operands)
+    return Update(_applying(updating.root, inserting.root), frozenset(inserting.root.children), positional)
+
+
+def _check_shape(update: Any) -> None:
+    if isinstance(update, Sequence) and not isinstance(update, str):
+        raise OperationFailure("an update is a dict of operators such as $set; updates by a pipeline are not served")
+    if not isinstance(update, Mapping):
+        raise OperationFailure(f"an update is a dict of operators such as $set, not {described(update)}")
+    if not update:
+        raise OperationFailure("the update is empty: update only works with $ operators, such as {'$set': {...}}")
+    for name in update:
+        if not isinstance(name, str) or not name.startswith("$"):
+            raise OperationFailure(
+                f"update only works with $ operators, such as {{'$set': {{...}}}}, and {name!r} is none; "
+                "use replace_one to replace the whole document"
+            )
+
+
+def _changes(operator: str, path: str, operand: Any) -> list[tuple[list[str], Change]]:
+    """What an operator does for one of its fields, and where."""
+    parts = parts_of(path, operator)
+    if operator != "$rename":
+        return [(parts, _OPERATORS[operator](operand, path))]
+    if not isinstance(operand, str):
+        raise OperationFailure(f"$rename takes the new name as a string: {path!r} is given {described(operand)}")
+    target = parts_of(operand, operator)
+    if any(map(is_dynamic, (*parts, *target))):
+        raise OperationFailure(f"$rename of {path!r} to {operand!r}: neither name may have $, $[] or $[name] in it")
+    if parts == target:
+        raise OperationFailure(f"$rename of {path!r} to itself; the two names must differ")
+    return [(parts, unsetting(None, path)), (target, moving(parts, target))]
+
+
+def _applying(updating: Fields, inserting_too: Fields) -> Apply:
+    guarded = "_id" in inserting_too.children
+
+    def apply(document: Document, *, now: datetime, inserting: bool = False, position: int | None = None) -> Document:
+        root = inserting_too if inserting else updating
+        try:
+            new: Document = root.change(document, Occasion(document, now, position))
+        except Refusal as refusal:
+            raise refused(document, refusal.path, refusal.reason) from None
+        if guarded and new is not document:
+            return keep_id(document, new)
+        return new
+
+    return apply

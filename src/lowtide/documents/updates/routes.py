@@ -1,0 +1,97 @@
+"""Paths of an update, and how they grow into its tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from lowtide.documents.codec import MAX_DEPTH
+from lowtide.documents.updates.tree import Elements, Fields, Leaf
+from lowtide.errors import OperationFailure
+
+_ELEMENTS: Final = re.compile(r"\$\[(.*)\]", re.DOTALL)
+
+
+def parts_of(path: str, operator: str) -> list[str]:
+    """The parts of ``path``. Raises OperationFailure for a path that no update can follow.
+
+    >>> parts_of("grades.$[].mean", "$set")
+    ['grades', '$[]', 'mean']
+    """
+    parts = path.split(".")
+    if "" in parts:
+        raise OperationFailure(f"{operator}: the path {path!r} has an empty part; every part of a path has a name")
+    if len(parts) > MAX_DEPTH:
+        raise OperationFailure(f"{operator}: the path {path[:60]!r}... has {len(parts)} parts, {MAX_DEPTH} are allowed")
+    if "$" in path:
+        _check_dollars(path, parts, operator)
+    return parts
+
+
+def is_dynamic(part: str) -> bool:
+    """Whether the document decides what the part stands for: ``$``, ``$[]`` or ``$[name]``."""
+    return part.startswith("$")
+
+
+def _check_dollars(path: str, parts: list[str], operator: str) -> None:
+    for part in parts:
+        if part.startswith("$") and part != "$" and not _ELEMENTS.fullmatch(part):
+            raise OperationFailure(
+                f"{operator}: the path {path!r} has the part {part!r}; the name of a field may not begin with $"
+            )
+    if is_dynamic(parts[0]):
+        raise OperationFailure(
+            f"{operator}: the path {path!r} begins with {parts[0]!r}; the name of an array comes first"
+        )
+    if parts.count("$") > 1:
+        raise OperationFailure(f"{operator}: the path {path!r} has more than one $; only one array can be meant by it")
+
+
+class Planting:
+    """Grows a tree from paths, and keeps which array filters they used."""
+
+    def __init__(self, filters: Mapping[str, Callable[[Any], bool]]) -> None:
+        self.root = Fields()
+        self.filters = filters
+        self.used: set[str] = set()
+
+    def plant(self, path: str, parts: list[str], leaf: Leaf, operator: str) -> None:
+        """Put ``leaf`` at the end of a path. Raises OperationFailure if another path ends at, above or below it."""
+        node: Fields | Elements = self.root
+        for depth, part in enumerate(parts):
+            chosen = _ELEMENTS.fullmatch(part)
+            if isinstance(node, Elements) is not (chosen is not None):
+                raise _conflict(path, parts[:depth], operator)
+            name = part
+            if chosen:
+                name = chosen[1]
+                self._use(name, path, operator)
+            child = node.children.get(name)
+            if depth + 1 == len(parts):
+                if child is not None:
+                    raise _conflict(path, parts, operator)
+                node.children[name] = leaf
+                return
+            if child is None:
+                child = Elements(self.filters) if _ELEMENTS.fullmatch(parts[depth + 1]) else Fields()
+                node.children[name] = child
+            if isinstance(child, Leaf):
+                raise _conflict(path, parts[: depth + 1], operator)
+            node = child
+
+    def _use(self, name: str, path: str, operator: str) -> None:
+        if name and name not in self.filters:
+            raise OperationFailure(
+                f"{operator}: the path {path!r} names {name!r}, and no array filter has that name; "
+                f"give array_filters=[{{{name + '.field'!r}: ...}}]"
+            )
+        self.used.add(name)
+
+
+def _conflict(path: str, parts: list[str], operator: str) -> OperationFailure:
+    place = ".".join(parts)
+    return OperationFailure(
+        f"{operator}: updating the path {path!r} conflicts with another change at {place!r}; "
+        "an update may change a place only once, and not what lies inside it as well"
+    )

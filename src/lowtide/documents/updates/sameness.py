@@ -1,0 +1,46 @@
+"""When a write changes nothing: values that would be stored alike; and copies that share nothing with their origin."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+
+_PLAIN: Final = frozenset((str, int, bool, bytes, type(None)))
+
+
+def same(first: Any, second: Any) -> bool:
+    """Whether two values are of the same type and stored alike: 1 and 1.0 are not, nor objects whose fields are in
+    another order, nor one instant in two time zones."""
+    kind = type(first)
+    if kind is not type(second):
+        return False
+    if kind in _PLAIN:
+        return bool(first == second)
+    if kind is float:
+        return bool(first == second and math.copysign(1.0, first) == math.copysign(1.0, second))
+    if kind is dict:
+        return len(first) == len(second) and all(
+            name == other and same(each, another)
+            for (name, each), (other, another) in zip(first.items(), second.items(), strict=True)
+        )
+    if kind is list:
+        return len(first) == len(second) and all(map(same, first, second))
+    if kind is Decimal:
+        return bool(first.as_tuple() == second.as_tuple())
+    if kind is datetime:
+        return bool(first.replace(tzinfo=None) == second.replace(tzinfo=None)) and bool(
+            first.utcoffset() == second.utcoffset()
+        )
+    return bool(first == second)
+
+
+def copied(value: Any) -> Any:
+    """``value`` with its own copy of every object and array."""
+    kind = type(value)
+    if kind is dict:
+        return {name: copied(each) for name, each in value.items()}
+    if kind is list:
+        return [copied(each) for each in value]
+    return value

@@ -1,0 +1,77 @@
+"""What an upsert starts from when no document matches: the fields that the filter says are equal to something."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lowtide.documents.codec import clean
+from lowtide.documents.updates.routes import Planting, parts_of
+from lowtide.documents.updates.tree import Leaf
+from lowtide.documents.values import Document
+from lowtide.errors import OperationFailure
+
+
+def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Document:
+    """The document that an upsert with ``filter`` begins with; for a replacement, ``only_id`` leaves the rest out.
+
+    What counts is equality: a value, $eq, $in and $all of one value, also inside $and, and $or of one branch. Raises
+    OperationFailure if two conditions speak of one field, or of a field and one inside it.
+
+    >>> seed_of({"name": "Ada", "born.year": {"$eq": 1815}, "age": {"$gt": 30}})
+    {'name': 'Ada', 'born': {'year': 1815}}
+    """
+    planting = Planting({})
+    seed: Document = {}
+    for path, operand in _equalities(filter or {}):
+        parts = parts_of(path, "upsert")
+        if only_id and parts[0] != "_id":
+            continue
+        if any(part.startswith("$") for part in parts):
+            raise OperationFailure(f"upsert: no document can begin with {path!r} of the filter; set it by $setOnInsert")
+        if path == "_id" and isinstance(operand, list | tuple):
+            raise OperationFailure(f"upsert: the filter gives _id an array, {operand!r}, and an _id is none")
+        _plant(planting, path, parts)
+        inner = seed
+        for part in parts[:-1]:
+            inner = inner.setdefault(part, {})
+        inner[parts[-1]] = clean(operand, path)
+    return {"_id": seed["_id"], **seed} if "_id" in seed else seed
+
+
+def _plant(planting: Planting, path: str, parts: list[str]) -> None:
+    try:
+        planting.plant(path, parts, Leaf(lambda old, _: old), "upsert")
+    except OperationFailure:
+        raise OperationFailure(
+            f"upsert: the filter has two conditions on {path!r}, or on a field and one inside it, so it does not say "
+            "what to insert; give each field once"
+        ) from None
+
+
+def _equalities(filter: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """The paths that the filter says are equal to a value, and the value."""
+    for name, condition in filter.items():
+        if name == "$and" or (name == "$or" and isinstance(condition, Sequence) and len(condition) == 1):
+            for each in condition:
+                yield from _equalities(each)
+        elif name.startswith("$") or isinstance(condition, re.Pattern):
+            continue
+        elif isinstance(condition, Mapping) and any(str(key).startswith("$") for key in condition):
+            for operator, operand in condition.items():
+                if operator == "$eq":
+                    yield name, operand
+                elif operator == "$all" or (operator == "$in" and len(operand) == 1):
+                    for each in operand:
+                        if not _is_condition(each):
+                            yield name, each
+        else:
+            yield name, condition
+
+
+def _is_condition(value: Any) -> bool:
+    """Whether an operand in $all or $in is no value: a pattern, or $elemMatch."""
+    if isinstance(value, re.Pattern):
+        return True
+    return isinstance(value, Mapping) and any(str(key).startswith("$") for key in value)

@@ -1,0 +1,251 @@
+"""The tree of an update: one node for each part of its paths, applied to a document in one walk.
+
+A node is given the value that stands at its place, or MISSING, and answers with the value that shall stand there: the
+very same object if nothing changes, MISSING if nothing shall be there. Containers are copied along the way of a change
+and nowhere else; the given ones stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from lowtide.documents.values import Document
+
+MAX_PADDING: Final = 1_500_000
+"""How many nulls a write behind the end of an array may put in between."""
+
+
+class Missing:
+    """The type of MISSING."""
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing()
+"""Stands for no value, which is something else than null."""
+
+
+class Refusal(Exception):
+    """The update does not fit the document. ``parts`` is where, from the inmost outward; the walk fills it in."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.parts: list[str] = []
+        super().__init__(reason)
+
+    @property
+    def path(self) -> str:
+        return ".".join(reversed(self.parts))
+
+
+class Conflict(Exception):
+    """Two changes meet at one place, or one lies inside the other. ``parts`` is where, from the inmost outward."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        super().__init__()
+
+    @property
+    def path(self) -> str:
+        return ".".join(reversed(self.parts))
+
+
+@dataclass(slots=True)
+class Occasion:
+    """What changes may depend on beside the value: the whole document before the update, the time, the index for
+    ``$``."""
+
+    document: Document
+    now: datetime
+    position: int | None
+
+
+Change = Callable[[Any, Occasion], Any]
+
+
+class Leaf:
+    """The end of a path: what an operator does there."""
+
+    __slots__ = ("change",)
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+
+class Fields:
+    """Children by name; in an array, by index. The name ``$`` stands for the index that the filter found."""
+
+    __slots__ = ("children",)
+
+    def __init__(self, children: dict[str, Node] | None = None) -> None:
+        self.children: dict[str, Node] = {} if children is None else children
+
+    def change(self, value: Any, occasion: Occasion) -> Any:
+        children = self.children
+        if "$" in children:
+            children = self._placed(occasion.position)
+        if type(value) is dict:
+            return _in_object(value, children, occasion)
+        if type(value) is list:
+            return _in_array(value, children, occasion)
+        created: Document = {}
+        for name, child in children.items():
+            new = _changed(child, MISSING, name, occasion)
+            if new is not MISSING:
+                if value is not MISSING:
+                    raise Refusal(f"cannot create field {name!r} in {described(value)}, which is no object")
+                created[name] = new
+        return created or value
+
+    def _placed(self, position: int | None) -> dict[str, Node]:
+        """The children, with the index in place of ``$``."""
+        if position is None:
+            raise Refusal(
+                "the positional operator $ needs an array field in the filter that tells which element matched; "
+                "name the array there, or take $[] or $[name]"
+            )
+        index = str(position)
+        placed: dict[str, Node] = {}
+        for name, child in self.children.items():
+            part = index if name == "$" else name
+            try:
+                placed[part] = merged(placed[part], child) if part in placed else child
+            except Conflict as conflict:
+                raise _collision(conflict, part) from None
+        return placed
+
+
+class Elements:
+    """Children for the elements of an array: by the name of an array filter, or ``""`` for all elements."""
+
+    __slots__ = ("children", "filters")
+
+    def __init__(self, filters: Mapping[str, Callable[[Any], bool]], children: dict[str, Node] | None = None) -> None:
+        self.filters = filters
+        self.children: dict[str, Node] = {} if children is None else children
+
+    def change(self, value: Any, occasion: Occasion) -> Any:
+        if value is MISSING:
+            raise Refusal("there must be an array to apply $[] or $[name] to, and there is nothing")
+        if type(value) is not list:
+            raise Refusal(f"$[] and $[name] apply to an array, not to {described(value)}")
+        changed = value
+        for index, each in enumerate(value):
+            node = self._for_element(each, index)
+            if node is None:
+                continue
+            new = _changed(node, each, str(index), occasion)
+            if new is MISSING:
+                new = None
+            if new is not each:
+                if changed is value:
+                    changed = value.copy()
+                changed[index] = new
+        return changed
+
+    def _for_element(self, element: Any, index: int) -> Node | None:
+        """What applies to ``element``: all that choose it, judged before any of them changes it."""
+        found: Node | None = None
+        for name, child in self.children.items():
+            if name and not self.filters[name](element):
+                continue
+            try:
+                found = child if found is None else merged(found, child)
+            except Conflict as conflict:
+                raise _collision(conflict, str(index)) from None
+        return found
+
+
+Node = Leaf | Fields | Elements
+
+
+def merged(first: Node, second: Node) -> Node:
+    """One node that does what both do. Raises Conflict if they change the same place."""
+    if isinstance(first, Fields) and isinstance(second, Fields):
+        return Fields(_merged_children(first.children, second.children))
+    if isinstance(first, Elements) and isinstance(second, Elements):
+        return Elements(first.filters, _merged_children(first.children, second.children, "$[{}]"))
+    raise Conflict
+
+
+def _merged_children(first: dict[str, Node], second: dict[str, Node], shown: str = "{}") -> dict[str, Node]:
+    children = dict(first)
+    for name, child in second.items():
+        try:
+            children[name] = merged(children[name], child) if name in children else child
+        except Conflict as conflict:
+            conflict.parts.append(shown.format(name))
+            raise
+    return children
+
+
+def index_of(part: str) -> int | None:
+    """The index that a part of a path means in an array: digits without leading zeros."""
+    if part.isascii() and part.isdigit() and (part[0] != "0" or part == "0"):
+        return int(part)
+    return None
+
+
+def described(value: object) -> str:
+    """A value for an error: its kind, and what it is unless that is long."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+def _changed(child: Node, value: Any, part: str, occasion: Occasion) -> Any:
+    try:
+        return child.change(value, occasion)
+    except Refusal as refusal:
+        refusal.parts.append(part)
+        raise
+
+
+def _in_object(value: Document, children: dict[str, Node], occasion: Occasion) -> Document:
+    changed = value
+    for name, child in children.items():
+        old = value.get(name, MISSING)
+        new = _changed(child, old, name, occasion)
+        if new is old:
+            continue
+        if changed is value:
+            changed = value.copy()
+        if new is MISSING:
+            del changed[name]
+        else:
+            changed[name] = new
+    return changed
+
+
+def _in_array(value: list[Any], children: dict[str, Node], occasion: Occasion) -> list[Any]:
+    changed = value
+    for part, child in children.items():
+        index = index_of(part)
+        inside = index is not None and index < len(value)
+        old = value[index] if inside and index is not None else MISSING
+        new = _changed(child, old, part, occasion)
+        if new is old:
+            continue
+        if index is None:
+            raise Refusal(f"cannot create field {part!r} in an array; name an index, or take $, $[] or $[name]")
+        if new is MISSING:
+            if old is None:
+                continue
+            new = None
+        if changed is value:
+            changed = value.copy()
+        if index >= len(changed):
+            if index - len(changed) > MAX_PADDING:
+                raise Refusal(f"index {index} would fill the array with more than {MAX_PADDING:,} nulls")
+            changed.extend([None] * (index + 1 - len(changed)))
+        changed[index] = new
+    return changed
+
+
+def _collision(conflict: Conflict, part: str) -> Refusal:
+    refusal = Refusal("two parts of the update change the same element here")
+    refusal.parts = [*conflict.parts, part]
+    return refusal
