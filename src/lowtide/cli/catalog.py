@@ -10,10 +10,11 @@ import typer
 from lowtide.cli.arguments import CollectionName, Json, StorePath
 from lowtide.cli.collections import check_exists, counted, in_words, looking_at
 from lowtide.cli.expressions import object_of, order_of
-from lowtide.cli.output import Output, measured
+from lowtide.cli.output import Output, busy, measured
 from lowtide.cli.reach import find_store, owning, reading
 from lowtide.errors import UsageError
-from lowtide.files.extended import to_extended
+from lowtide.files.extended import dumps, to_extended
+from lowtide.files.streams import reading_from
 
 
 def collections(path: StorePath, json: Json = False) -> None:
@@ -124,6 +125,43 @@ def schema(
     json: Json = False,
 ) -> None:
     """The JSON Schema of a collection; --set lists the documents that break it, which stay as they are."""
-    output = Output(json)
+    store, output = find_store(path), Output(json)
     if set is not None and unset:
         raise UsageError("give --set or --unset, not both")
+    if set is not None:
+        _set_schema(store, output, collection, _schema_in(set))
+    elif unset:
+        with owning(store) as opened:
+            check_exists(collection, opened.list_collection_names())
+            opened.collection(collection).set_schema(None)
+        if json:
+            output.document({"path": store, "collection": collection, "schema": None})
+        else:
+            output.say(f"{collection} has no schema any more")
+    else:
+        with looking_at(path, collection) as found:
+            known = found.schema()
+        if json:
+            output.document({"path": store, "collection": collection, "schema": to_extended(known)})
+        else:
+            output.say(f"{collection} has no schema" if known is None else in_words(known, 0))
+
+
+def _schema_in(file: str) -> dict[str, Any]:
+    with reading_from(file) as source:
+        return object_of(source.stream.read().decode(errors="surrogateescape"), "schema")
+
+
+def _set_schema(store: Path, output: Output, collection: str, schema: dict[str, Any]) -> None:
+    with owning(store) as opened, busy(f"looking for documents of {collection} that break the schema"):
+        violations = opened.collection(collection).set_schema(schema)
+    if output.json:
+        broken = [{"_id": each.id, "path": each.path, "reason": each.reason} for each in violations]
+        output.document({"path": store, "collection": collection, "schema": schema, "violations": to_extended(broken)})
+        return
+    count = len({dumps(each.id) for each in violations})
+    breaking = f"; {counted(count)} {'breaks' if count == 1 else 'break'} it:" if count else ""
+    output.say(f"{collection} has a schema{breaking}")
+    if violations:
+        rows = [(in_words(each.id, None), each.path, each.reason) for each in violations]
+        output.table(("_id", "field", "reason"), rows, none="")

@@ -16,6 +16,7 @@ EXAMPLES = {
     "pipeline": '[{"$group": {"_id": "$city", "count": {"$sum": 1}}}]',
     "fields": '{"name": 1, "_id": 0}',
     "order": '{"city": 1, "age": -1}',
+    "schema": '{"properties": {"age": {"type": "integer"}}}',
     "array filters": '[{"item.age": {"$gt": 3}}]',
 }
 

@@ -12,7 +12,7 @@ from lowtide.files.batches import Batch
 from lowtide.files.csv_table import columns_of, read_csv, write_csv
 from lowtide.files.json_array import read_json, write_json
 from lowtide.files.json_lines import read_json_lines, write_json_lines
-from lowtide.files.parquet import read_parquet
+from lowtide.files.parquet import read_parquet, write_parquet
 from lowtide.files.problems import BadFile
 from lowtide.files.streams import Source
 
@@ -52,5 +52,9 @@ def write_documents(stream: BinaryIO, format: str, documents: Documents, fields:
             return write_json(stream, documents())
         case "csv":
             return write_csv(stream, documents(), columns_of(documents()) if fields is None else fields)
+        case "parquet":
+            if not stream.seekable():
+                raise UsageError("Parquet cannot be written to a pipe; name a file")
+            return write_parquet(stream, documents)
         case _:
             raise UsageError(f"the format {format!r} is unknown")

@@ -32,6 +32,8 @@ def format_of(name: str, given: str | None) -> str:
         return "jsonl"
     path = Path(name)
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
+    if suffix == ".parquet" and path.suffix == ".gz":
+        raise UsageError("Parquet is packed by itself; leave out .gz")
     if suffix not in _SUFFIXES:
         raise UsageError(f"the name {name!r} does not say what is in the file; give --format {', '.join(FORMATS)}")
     return _SUFFIXES[suffix]

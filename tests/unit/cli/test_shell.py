@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from lowtide.cli.shell import history_file
-from tests.unit.cli.commands import document, invoke, run
+from tests.unit.cli.commands import document, invoke
 from tests.unit.cli.test_processes import terminal
 
 
 def script(store: Path, text: str, *more: str) -> tuple[int, str, str]:
-    result = run("shell", store, *more, input=text)
-    return result.returncode, result.stdout, result.stderr
+    result = invoke("shell", store, *more, input=text)
+    return result.exit_code, result.stdout, result.stderr
 
 
 def test_a_script_runs_its_commands_without_the_name_of_the_store(unowned: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_script_runs_its_commands_without_the_name_of_the_store(unowned: Path)
     assert out.splitlines()[:3] == [
         "the pin 'nightly' is removed",
         "no pins",
-        "key pear of keyspace fruit: 1 versions",
+        "key pear of keyspace fruit: 1 version",
     ]
 
 
@@ -91,13 +91,15 @@ def test_at_a_prompt_an_error_does_not_end_it_and_what_was_typed_is_kept(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     with terminal("shell", unowned) as shown:
         shown.see("help lists the commands")
-        shown.see("store> ")
+        shown.see("store>")
         shown.press("unpin nobody\r")
         shown.see("there is no pin 'nobody'")
-        shown.see("store> ")
-        shown.press("unp\t nightly\r")
+        shown.see("store>")
+        shown.press("unp\t")
+        shown.see("unpin")
+        shown.press(" nightly\r")
         shown.see("the pin 'nightly' is removed")
-        shown.see("store> ")
+        shown.see("store>")
         shown.press("\x04")
         assert shown.end() == 0
     assert document(invoke("pins", unowned, "--json"))["pins"] == []

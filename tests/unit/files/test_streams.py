@@ -39,6 +39,11 @@ def test_a_format_that_nobody_knows_is_refused(name: str, given: str | None) -> 
         format_of(name, given)
 
 
+def test_parquet_is_not_packed_twice() -> None:
+    with pytest.raises(UsageError, match="packed by itself"):
+        format_of("users.parquet.gz", None)
+
+
 def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
