@@ -73,9 +73,11 @@ def indexes(
 
 
 def _create(store: Path, output: Output, collection: str, keys: list[tuple[str, int]], options: dict[str, Any]) -> None:
-    given = {name: value for name, value in options.items() if value}
-    with owning(store) as opened, measured(f"building an index of {collection}", None) as advance:
-        name = opened.collection(collection).create_index(keys, progress=advance, **given)
+    with owning(store) as opened:
+        target = opened.collection(collection)
+        total = target.estimated_document_count()
+        with measured(f"building an index of {collection}", total) as advance:
+            name = target.create_index(keys, progress=lambda done: advance(done, f"{done:,} documents"), **options)
     if output.json:
         output.document({"path": store, "collection": collection, "created": name})
     else:
@@ -156,12 +158,12 @@ def _set_schema(store: Path, output: Output, collection: str, schema: dict[str, 
     with owning(store) as opened, busy(f"looking for documents of {collection} that break the schema"):
         violations = opened.collection(collection).set_schema(schema)
     if output.json:
-        broken = [{"_id": each.id, "path": each.path, "reason": each.reason} for each in violations]
+        broken = [{"_id": key, "path": each.path, "reason": each.reason} for key, each in violations]
         output.document({"path": store, "collection": collection, "schema": schema, "violations": to_extended(broken)})
         return
-    count = len({dumps(each.id) for each in violations})
+    count = len({dumps(key) for key, _ in violations})
     breaking = f"; {counted(count)} {'breaks' if count == 1 else 'break'} it:" if count else ""
     output.say(f"{collection} has a schema{breaking}")
     if violations:
-        rows = [(in_words(each.id, None), each.path, each.reason) for each in violations]
+        rows = [(in_words(key, None), each.path, each.reason) for key, each in violations]
         output.table(("_id", "field", "reason"), rows, none="")

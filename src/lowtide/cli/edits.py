@@ -40,8 +40,8 @@ def insert(
         given = [each for text in documents for each in objects_of(text, "document")]
     if not given:
         raise UsageError("there is no document to insert")
-    with owning(store) as opened:
-        ids = opened.collection(collection).insert_many(given).inserted_ids
+    with owning(store) as opened, opened.transaction() as tx:
+        ids = tx.collection(collection).insert_many(given).inserted_ids
     if json:
         output.document({"path": store, "collection": collection, "inserted_ids": to_extended(list(ids))})
     else:
