@@ -162,6 +162,20 @@ class DocumentRefused(WriteError):
         super().__init__(f"collection {collection!r} refuses it by its schema: {where}: {reason}")
 
 
+class ValueMisfit(OperationFailure):
+    """A stored value does not fit the column that a schema declares for it. Declare another type, or take another mode.
+
+    ``collection``, ``document_id`` and ``path`` say where it is.
+    """
+
+    def __init__(self, collection: str, document_id: object, path: str, reason: str) -> None:
+        self.collection = collection
+        self.document_id = document_id
+        self.path = path
+        where = f"collection {collection!r}, " if collection else ""
+        super().__init__(f"{where}document with _id {document_id!r}, field {path!r}: {reason}")
+
+
 class BulkWriteError(OperationFailure):
     """Operations of ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
 

@@ -49,10 +49,13 @@ def packages_required(*paths: Path) -> set[tuple[str, str]]:
 def test_the_dependencies_are_what_the_source_imports() -> None:
     source = ROOT / "src" / "lowtide"
     commands = set((source / "cli").rglob("*.py"))
-    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands)) - {"lowtide"}
+    columns = set((source / "arrow").rglob("*.py"))
+    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands - columns)) - {"lowtide"}
     assert needed == declared(PROJECT["dependencies"])
     for_commands = packages_imported(*commands) - {"lowtide"}
     assert for_commands - needed == declared(PROJECT["optional-dependencies"]["cli"])
+    for_columns = packages_imported(*columns) - {"lowtide"}
+    assert for_columns - needed == declared(PROJECT["optional-dependencies"]["arrow"])
 
 
 def test_what_is_imported_when_needed_is_in_the_extra_that_its_error_names() -> None:

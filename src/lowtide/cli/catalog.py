@@ -21,7 +21,7 @@ def collections(path: StorePath, json: Json = False) -> None:
     """The collections: how many documents each has, about, and its indexes."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened, opened.snapshot() as snapshot:
-        found = []
+        found: list[dict[str, Any]] = []
         for name in snapshot.list_collection_names():
             each = snapshot.collection(name)
             found.append(

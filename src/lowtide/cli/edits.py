@@ -72,9 +72,9 @@ def update(
 ) -> None:
     """Change the first document that a filter matches, or all."""
     store, output = find_store(path), Output(json)
-    wanted, update = object_of(filter, "filter"), objects_of(change, "update")
+    wanted, update = object_of(filter, "filter"), object_of(change, "update")
     filters = None if array_filters is None else objects_of(array_filters, "array filters")
-    replaces = len(update) == 1 and not any(name.startswith("$") for name in update[0])
+    replaces = not any(name.startswith("$") for name in update)
     if replaces and (many or filters):
         raise UsageError('a document can take the place of one only; write the update with operators, as {"$set": ...}')
     with owning(store) as opened:
@@ -82,11 +82,10 @@ def update(
             check_exists(collection, opened.list_collection_names())
         target = opened.collection(collection)
         if replaces:
-            result = target.replace_one(wanted, update[0], upsert=upsert)
+            result = target.replace_one(wanted, update, upsert=upsert)
         else:
             change_these = target.update_many if many else target.update_one
-            operators = update[0] if len(update) == 1 else update
-            result = change_these(wanted, operators, upsert=upsert, array_filters=filters)
+            result = change_these(wanted, update, upsert=upsert, array_filters=filters)
     if json:
         output.document(
             {

@@ -81,7 +81,8 @@ def end_of_json(text: str, at: int) -> int:
 
 
 def _quoted(text: str, at: int) -> tuple[str, int]:
-    quote, found = text[at], []
+    quote = text[at]
+    found: list[str] = []
     index = at + 1
     while index < len(text):
         each = text[index]

@@ -94,7 +94,8 @@ def sql(
     """Ask in SQL, of one snapshot, by DuckDB. With --json one row to a line."""
     output = Output(json)
     with reading(find_store(path)) as opened:
-        table = opened.sql(query)
+        asked: Any = opened
+        table = asked.sql(query)
         names = list(table.column_names)
         if json:
             for batch in table.to_batches(_BATCH):

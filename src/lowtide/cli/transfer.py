@@ -16,9 +16,9 @@ from lowtide.cli.collections import counted, looking_at
 from lowtide.cli.expressions import columns_of_fields, fields_of, filter_of, order_of
 from lowtide.cli.output import Advance, Output, measured
 from lowtide.cli.reach import find_store, owning
-from lowtide.documents.codec import encode_document
 from lowtide.documents.values import Document
-from lowtide.errors import BulkWriteError, Error, InvalidDocument, UsageError
+from lowtide.documents.writing import prepare
+from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.files.batches import Batch
 from lowtide.files.cells import kinds_of
 from lowtide.files.documents import read_documents, write_documents
@@ -178,11 +178,11 @@ class _Import:
         except BulkWriteError as error:
             first = error.details["writeErrors"][0]
             raise self._refused(batch, first["index"], first["errmsg"]) from error
-        except InvalidDocument as error:
-            index = first_invalid(documents)
-            if index is None:
+        except UsageError as error:
+            place = first_invalid(documents)
+            if place is None:
                 raise
-            raise self._refused(batch, index, str(error)) from error
+            raise self._refused(batch, place, str(error)) from error
 
     def _replace(self, target: Any, document: Document, batch: Batch, index: int) -> None:
         try:
@@ -224,8 +224,8 @@ def first_invalid(documents: list[Document]) -> int | None:
     """The index of the first document that cannot be stored."""
     for index, document in enumerate(documents):
         try:
-            encode_document(document)
-        except InvalidDocument:
+            prepare(document)
+        except UsageError:
             return index
     return None
 

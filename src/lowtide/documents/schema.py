@@ -16,7 +16,7 @@ decided in decimal digits, so 0.3 is a multiple of 0.1. References lead inside t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -67,7 +67,7 @@ class Validator:
             errors = list(self._checker.iter_errors(document))
         except RecursionError as error:
             raise _endless() from error
-        errors.sort(key=lambda error: _position(document, error.absolute_path))
+        errors.sort(key=lambda error: position(document, error.absolute_path))
         return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
 
 
@@ -225,18 +225,18 @@ def _look_up(reference: str, resolver: Any) -> None:
         ) from error
 
 
-def _position(document: Any, path: Any) -> tuple[int, ...]:
+def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:
     """The place of a path in the order of the document; what is missing comes after what is there."""
-    found = []
+    found: list[int] = []
     value = document
     for part in path:
-        if isinstance(value, dict):
-            names = list(value)
-            found.append(names.index(part) if part in value else len(names))
-            value = value.get(part)
-        else:
+        if isinstance(part, int):
             found.append(part)
             value = value[part] if isinstance(value, list) else None
+        else:
+            names = list(value) if isinstance(value, dict) else []
+            found.append(names.index(part) if part in names else len(names))
+            value = value.get(part) if isinstance(value, dict) else None
     return tuple(found)
 
 
