@@ -149,7 +149,7 @@ def test_find_explains_itself(shop: Path) -> None:
         (["aggregate", "STORE", "users", '[{"$out": "x"}]'], "$out"),
         (["indexes", "STORE", "users", "--create", "name", "--drop", "city_1"], "not both"),
         (["indexes", "STORE", "users", "--unique"], "belong to --create"),
-        (["indexes", "STORE", "users", "--create", "city", "--unique", "--name", "u"], "duplicate key"),
+        (["indexes", "STORE", "users", "--create", "joined", "--unique"], "duplicate key"),
         (["indexes", "STORE", "users", "--drop", "nonsense"], "nonsense"),
         (["schema", "STORE", "users", "--set", "-", "--unset"], "not both"),
     ],
@@ -181,7 +181,7 @@ def test_documents_are_inserted_updated_replaced_and_deleted(shop: Path) -> None
     upserted = document(invoke("update", shop, "users", '{"_id": 7}', '{"$inc": {"n": 1}}', "--upsert", "--json"))
     assert upserted["upserted_id"] == 7
     assert document(invoke("delete", shop, "users", '{"n": 1}', "--json"))["deleted"] == 1
-    assert document(invoke("delete", shop, "users", '{"n": 1}', "--many", "--json"))["deleted"] == 3
+    assert document(invoke("delete", shop, "users", '{"n": 1}', "--many", "--json"))["deleted"] == 2
     assert "none matched; inserted one" in invoke("update", shop, "users", '{"_id": 8}', "{}", "--upsert").stdout
 
 

@@ -160,9 +160,8 @@ def test_an_export_takes_a_filter_fields_and_an_order(shop: Path, tmp_path: Path
     assert [row["joined"] for row in rows] == ["", "2026-05-01T12:00:00Z", ""]
 
 
-def test_an_export_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
-    with lowtide.open(tmp_path / "store", durability="relaxed") as store:
-        store.collection("many").insert_many([{"_id": n, "text": "x" * 1000} for n in range(5000)])
+def test_an_export_that_fails_leaves_the_old_file(store: lowtide.Store, tmp_path: Path) -> None:
+    store.collection("many").insert_many([{"_id": n, "text": "x" * 1000} for n in range(5000)])
     target = tmp_path / "out" / "many.jsonl"
     target.parent.mkdir()
     target.write_text("old")
@@ -180,8 +179,7 @@ def test_an_export_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(target.parent.iterdir()) == [target]
 
 
-def test_an_export_is_of_one_instant_and_beside_an_owner(open_store: Any, tmp_path: Path) -> None:
-    store = open_store()
+def test_an_export_works_beside_an_owner(store: lowtide.Store, tmp_path: Path) -> None:
     store.collection("many").insert_many(MANY)
     result = subprocess.run(
         command("export", tmp_path / "store", "many", tmp_path / "many.jsonl", "--json"),
