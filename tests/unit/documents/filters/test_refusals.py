@@ -87,9 +87,7 @@ def test_it_is_refused_by_name_and_place(filter: Any, message: str) -> None:
         compile_filter(filter)
 
 
-@pytest.mark.parametrize(
-    "value", [float("nan"), {1: 2}, object(), [{"b": float("nan")}], "\ud800", ["\ud800"]], ids=ascii
-)
+@pytest.mark.parametrize("value", [float("nan"), {1: 2}, 1j, [{"b": float("nan")}], "\ud800", ["\ud800"]], ids=ascii)
 @pytest.mark.parametrize("asked", [lambda value: value, lambda value: {"$gt": value}, lambda value: {"$in": [value]}])
 def test_values_that_no_document_can_hold_are_refused_by_place(value: Any, asked: Any) -> None:
     with pytest.raises(InvalidDocument, match="'a"):
