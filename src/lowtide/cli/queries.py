@@ -11,10 +11,9 @@ from lowtide.cli.collections import line, looking_at, print_documents
 from lowtide.cli.expressions import fields_of, filter_of, objects_of, order_of
 from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, reading
+from lowtide.documents.values import RANKS
 from lowtide.files.cells import cell_of
 from lowtide.files.extended import to_extended
-
-_BATCH = 1000
 
 
 def find(
@@ -95,15 +94,21 @@ def sql(
     output = Output(json)
     with reading(find_store(path)) as opened:
         asked: Any = opened
-        table = asked.sql(query)
-        names = list(table.column_names)
-        if json:
-            for batch in table.to_batches(_BATCH):
-                print_documents(output, batch.to_pylist())
-            return
-        columns = [column.to_pylist() for column in table.columns]
-    rows = [[_cell(value) for value in row] for row in zip(*columns, strict=True)]
-    output.table(names, rows, none="no rows")
+        result = asked.sql(query)
+    if json:
+        for row in result:
+            print(line({name: plain(value) for name, value in zip(result.columns, row, strict=True)}))
+    else:
+        output.table(result.columns, [[_cell(plain(value)) for value in row] for row in result], none="no rows")
+
+
+def plain(value: Any) -> Any:
+    """A value of SQL as one that a document may have; of other kinds, such as spans of time, as text."""
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if type(value) in RANKS and value == value else None if value != value else str(value)
 
 
 def _cell(value: Any) -> object:

@@ -52,7 +52,10 @@ def import_(
         bool, typer.Option("--upsert", help="Replace documents that have the same _id, instead of failing.")
     ] = False,
     drop: Annotated[
-        bool, typer.Option("--drop", help="Drop what is in the collection before, in the same transaction.")
+        bool,
+        typer.Option(
+            "--drop", help="Drop the collection before, with its indexes and its schema, in the same transaction."
+        ),
     ] = False,
     batches: Annotated[
         int | None,
@@ -79,8 +82,9 @@ def import_(
         reading_from(file) as source,
         _opened(store, create) as opened,
         measured(f"importing {source.name}", source.size) as advance,
+        contextlib.closing(read_documents(source, name, kinds)) as found,
     ):
-        done = _Import(opened, wish, source).run(read_documents(source, name, kinds), advance)
+        done = _Import(opened, wish, source).run(found, advance)
     if json:
         output.document(
             {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits}
@@ -128,39 +132,59 @@ class _Import:
         self.commits = 0
 
     def run(self, batches: Iterable[Batch], advance: Advance) -> _Import:
-        parts = batches if self._wish.each is None else cut(batches, self._wish.each)
         if self._wish.each is None:
-            with self._store.transaction() as tx:
-                if self._wish.drop:
-                    tx.collection(self._wish.collection).drop()
-                count = 0
-                for batch in parts:
-                    self._write(tx, batch)
-                    count += len(batch.documents)
-                    advance(self._source.done(), f"{count:,} documents")
-                advance(self._source.done(), f"{count:,} documents, committing")
-            self.count, self.commits = count, 1
-            return self
+            self._whole(batches, advance)
+        else:
+            self._in_parts(cut(batches, self._wish.each), advance)
+        return self
+
+    def _whole(self, batches: Iterable[Batch], advance: Advance) -> None:
+        """Everything in one transaction."""
+        count = 0
+        tx = self._store.begin()
         try:
-            for batch in parts:
+            if self._wish.drop:
+                tx.collection(self._wish.collection).drop()
+            for batch in batches:
+                self._write(tx, batch)
+                count += len(batch.documents)
+                advance(self._source.done(), f"{count:,} documents")
+            advance(self._source.done(), f"{count:,} documents, committing")
+        except BaseException:
+            tx.rollback()
+            raise
+        try:
+            tx.commit()
+        except UsageError as error:  # it is too large
+            raise Error(f"{error}, with --batches NUMBER") from error
+        self.count, self.commits = count, 1
+
+    def _in_parts(self, batches: Iterable[Batch], advance: Advance) -> None:
+        """Each batch in a transaction of its own."""
+        drop = self._wish.drop
+        try:
+            for batch in batches:
                 with self._store.transaction() as tx:
-                    if self._wish.drop and not self.commits:
+                    if drop:
                         tx.collection(self._wish.collection).drop()
                     self._write(tx, batch)
+                drop = False
                 self.count += len(batch.documents)
                 self.commits += 1
                 advance(self._source.done(), f"{self.count:,} documents")
+            if drop:  # for nothing
+                self._store.collection(self._wish.collection).drop()
         except Error as error:
             raise Error(f"{error}\n{self._so_far()}") from error
         except KeyboardInterrupt:
             typer.echo(f"lowtide: interrupted\n{self._so_far()}", err=True)
             raise
-        return self
 
     def _so_far(self) -> str:
         return (
             f"{counted(self.count)} before that are in {self._wish.collection}, committed in "
-            f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert"
+            f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert, if "
+            "the documents have an _id of their own"
         )
 
     def _write(self, tx: Any, batch: Batch) -> None:

@@ -89,7 +89,8 @@ def read_csv(stream: BinaryIO, name: str, kinds: Mapping[str, str] | None = None
     except UnicodeDecodeError as error:
         raise BadFile(name, f"after line {rows.line_num}", "", "it is no UTF-8; convert it first") from error
     finally:
-        text.detach()
+        if not stream.closed:
+            text.detach()
 
 
 class _Columns:

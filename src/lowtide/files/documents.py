@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import BinaryIO
 
 from lowtide.documents.values import Document
@@ -20,7 +20,7 @@ Documents = Callable[[], Iterable[Document]]
 """Gives all documents, each time that it is called, and the same ones."""
 
 
-def read_documents(source: Source, format: str, kinds: Mapping[str, str] | None = None) -> Iterator[Batch]:
+def read_documents(source: Source, format: str, kinds: Mapping[str, str] | None = None) -> Generator[Batch, None, None]:
     """The documents of an open file. Raises BadFile for the first that cannot be read."""
     if kinds and format != "csv":
         raise UsageError("kinds of columns are for CSV; the other formats say themselves what a value is")
