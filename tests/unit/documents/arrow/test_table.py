@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.arrow import table as module
-from lowtide.arrow.inference import infer_schema
-from lowtide.arrow.table import covering_schema, reader, to_table
+from lowtide.documents.arrow import table as module
+from lowtide.documents.arrow.inference import infer_schema
+from lowtide.documents.arrow.table import covering_schema, reader, to_table
 from lowtide.errors import UsageError
-from tests.unit.arrow.documents import collections, expected, stored
+from tests.unit.documents.arrow.documents import collections, expected, stored
 
 
 @settings(max_examples=300)

@@ -24,10 +24,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec import ValidationError
 
-from lowtide.arrow.inference import Fields
-from lowtide.arrow.leaves import Misfit, decode
-from lowtide.arrow.nodes import Object
-from lowtide.arrow.text import json_text
+from lowtide.documents.arrow.inference import Fields
+from lowtide.documents.arrow.leaves import Misfit, decode
+from lowtide.documents.arrow.nodes import Object
+from lowtide.documents.arrow.text import json_text
 from lowtide.documents.schema import position
 from lowtide.errors import UsageError, ValueMisfit
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw, ValidationError
 
-from lowtide.arrow.inference import Shape
-from lowtide.arrow.leaves import Leaf, Misfit, decode, decoder_of, is_nil, joined, list_of
+from lowtide.documents.arrow.inference import Shape
+from lowtide.documents.arrow.leaves import Leaf, Misfit, decode, decoder_of, is_nil, joined, list_of
 from lowtide.errors import UsageError
 
 

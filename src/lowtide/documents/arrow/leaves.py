@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec import ValidationError
 
-from lowtide.arrow.inference import BEYOND, Shape, is_json
-from lowtide.arrow.text import json_text
-from lowtide.arrow.vectors import NIL, Stored, microseconds, uuid_texts
+from lowtide.documents.arrow.inference import BEYOND, Shape, is_json
+from lowtide.documents.arrow.text import json_text
+from lowtide.documents.arrow.vectors import NIL, Stored, microseconds, uuid_texts
 from lowtide.documents.codec import decode_document
 from lowtide.documents.values import microseconds as microseconds_of
 from lowtide.errors import UsageError

@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from lowtide.arrow.columns import Columns, Mode, Uncovered
-from lowtide.arrow.inference import Fields
+from lowtide.documents.arrow.columns import Columns, Mode, Uncovered
+from lowtide.documents.arrow.inference import Fields
 from lowtide.documents.codec import decode_document
 from lowtide.errors import UsageError
 
