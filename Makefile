@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 $(PEERS): $(STAMP)
 	@echo "Installing the peers ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
-	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy; do \
+	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy montydb mongita tinydb pyarrow; do \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
 	  done
 	@touch $@
