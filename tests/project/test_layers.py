@@ -15,6 +15,7 @@ LONGEST = 400
 
 LAYERS = (
     ("errors", "clock", "messages"),
+    ("extras",),
     ("log",),
     ("options",),
     ("base",),

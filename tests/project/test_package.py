@@ -36,12 +36,32 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert PROJECT["version"] == lowtide.__version__ == newest["version"]
 
 
+def packages_required(*paths: Path) -> set[tuple[str, str]]:
+    """What these files name in calls of ``extras.require``: package and extra."""
+    found = set()
+    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text()))):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+            package, extra = (ast.literal_eval(each) for each in node.args[:2])
+            found.add((package.split(".")[0], extra))
+    return found
+
+
 def test_the_dependencies_are_what_the_source_imports() -> None:
-    commands = set((ROOT / "src" / "lowtide" / "cli").rglob("*.py"))
+    source = ROOT / "src" / "lowtide"
+    commands = set((source / "cli").rglob("*.py"))
     needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands)) - {"lowtide"}
     assert needed == declared(PROJECT["dependencies"])
     for_commands = packages_imported(*commands) - {"lowtide"}
     assert for_commands - needed == declared(PROJECT["optional-dependencies"]["cli"])
+
+
+def test_what_is_imported_when_needed_is_in_the_extra_that_its_error_names() -> None:
+    """Or comes with a package of that extra, which depends on it."""
+    comes_along = {"referencing": "jsonschema", "jsonschema_specifications": "jsonschema"}
+    required = packages_required(*(ROOT / "src").rglob("*.py"))
+    assert required
+    for package, extra in required:
+        assert comes_along.get(package, package) in declared(PROJECT["optional-dependencies"][extra])
 
 
 def declared(requirements: list[str]) -> set[str]:

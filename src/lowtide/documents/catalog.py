@@ -1,9 +1,9 @@
 """The collections by name: which keyspace holds the documents of each, its indexes and its schema.
 
 A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
-dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of a new
-collection may be inserted by several transactions at once. Rows change in transactions, like everything else; whoever
-writes a document relies on the collection's row, see ``transaction/guards.py``.
+dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
+a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
+whoever writes a document relies on the collection's row, see ``transaction/guards.py``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from lowtide.documents.codec import decode_value
 from lowtide.documents.indexes.entries import Entries
 from lowtide.documents.indexes.spec import Index
+from lowtide.documents.schema import Validator, compile_schema
 from lowtide.errors import UsageError
 
 CATALOG: Final = "lowtide/collections"
@@ -39,6 +41,10 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def entries(self) -> tuple[Entries, ...]:
         """The compiled indexes."""
         return tuple(map(Entries, self.indexes))
+
+    @cached_property
+    def validator(self) -> Validator | None:
+        return compile_schema(decode_value(self.schema)) if self.schema is not None else None
 
     def index(self, name: str) -> Index | None:
         return next((each for each in self.indexes if each.name == name), None)

@@ -98,9 +98,8 @@ class OfTransaction:
                 statement.close()
 
     def hold(self) -> Held:
-        statement = statement_of(self._tx)
-        close = statement.close if isinstance(statement, Statement) else None
-        return _Held(statement, self._tx._engine.catalog.prefix_of, close)
+        statement = Statement(self._tx, steady=True)
+        return _Held(statement, self._tx._engine.catalog.prefix_of, statement.close)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         return work(self)

@@ -29,6 +29,4 @@ class Guards:
 
     def meet(self, key: bytes) -> bool:
         """Whether a key is among them."""
-        return key in self.keys or any(
-            each.low <= key and (each.high is None or key < each.high) for each, _ in self.ranges
-        )
+        return key in self.keys or any(each.covers(key) for each, _ in self.ranges)

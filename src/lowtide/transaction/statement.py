@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lowtide.log.frame import Writes
 from lowtide.transaction.guards import Guards
-from lowtide.transaction.transaction import Transaction
+from lowtide.transaction.transaction import Transaction, tracked
 from lowtide.versions.visibility import Range
 
 
@@ -36,46 +36,54 @@ class Writing(Reading, Protocol):
 
 
 class Statement:
-    """One statement of a transaction below SNAPSHOT. Used by one thread; closed by whoever made it, or dropped."""
+    """One statement of a transaction below SNAPSHOT, or a cursor's reading of any transaction: one that is ``steady``
+    sees the transaction's own writes as they were when it began. Used by one thread; closed by whoever made it, or
+    dropped."""
 
-    __slots__ = ("_token", "_tx", "ts")
+    __slots__ = ("_own", "_token", "_tx", "ts")
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: Transaction, *, steady: bool = False) -> None:
         self._token = 0
         self._tx = tx
-        tx._open_ts()
-        engine = tx._engine
-        self._token, self.ts = engine.registry.register((False, engine.now(), None, 0))
+        self._own = dict(tx._writes) if steady else None
+        self.ts = tx._open_ts()
+        if not tx._policy.fixed:
+            engine = tx._engine
+            self._token, self.ts = engine.registry.register((False, engine.now(), None, 0))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: the transaction's own writes first, then what was committed."""
-        tx = self._tx
-        if full_key in tx._writes:
-            return tx._writes[full_key]
-        value = tx._engine.reader.get(full_key, self.ts)
-        self._open_ts()
-        return value
+        return self.read_many([full_key])[0]
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         """The values of many full keys."""
         tx = self._tx
+        if tx._reads is not None:
+            tx._reads.keys.update(full_keys)
         values = tx._engine.reader.get_many(full_keys, self.ts)
         self._open_ts()
-        writes = tx._writes
+        writes = tx._writes if self._own is None else self._own
         return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)] if writes else values
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys, with the user's keys."""
         tx = self._tx
-        own = tx._own(wanted) if tx._writes else None
-        for chunk in tx._engine.reader.scan(wanted, self._open_ts, own):
+        if self._own is None:
+            own = tx._own(wanted) if tx._writes else None
+        else:
+            own = {key: value for key, value in self._own.items() if wanted.covers(key)} or None
+        entries = self._scan(wanted, own)
+        return entries if tx._reads is None else tracked(entries, wanted, tx._reads)
+
+    def _scan(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
+        for chunk in self._tx._engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()
             yield from chunk
 
     def _open_ts(self) -> int:
         tx = self._tx
         tx._open_ts()
-        if (expired := tx._engine.expired.get(self._token)) is not None:
+        if self._token and (expired := tx._engine.expired.get(self._token)) is not None:
             raise expired.error()
         return self.ts
 

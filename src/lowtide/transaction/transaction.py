@@ -182,7 +182,7 @@ class Transaction:
         own = self._own(wanted) if self._writes else None
         if self._policy.fixed:
             entries = self._scan_snapshot(wanted, own)
-            return entries if self._reads is None else _tracked(entries, wanted, self._reads)
+            return entries if self._reads is None else tracked(entries, wanted, self._reads)
         frame = sys._getframe(2)
         one_snapshot = self._policy.scan_snapshot
         return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
@@ -346,7 +346,7 @@ class Transaction:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
 
 
-def _tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
+def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
     """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
     index = reads.begin_range()
     keyspace = wanted.low[:4]

@@ -36,6 +36,9 @@ class Range:
     high: bytes | None
     reverse: bool = False
 
+    def covers(self, key: bytes) -> bool:
+        return self.low <= key and (self.high is None or key < self.high)
+
     def beyond(self, key: bytes) -> Range:
         """What is left of the range when a scan has come past ``key``."""
         return Range(self.low, key, True) if self.reverse else Range(key + b"\x00", self.high)

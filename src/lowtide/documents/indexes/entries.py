@@ -8,7 +8,7 @@ empty array itself. A path that leads nowhere gives null. Only one field may be 
 array give an entry for each combination of their values.
 
 What takes more than ``MAX_VALUES`` bytes is cut, and ends in a hash of the whole. Such keys are equal if the values
-are, but do not sort among each other; see ``cut_bound`` and ``is_cut``.
+are, but do not sort among each other: an index that has one (``Index.long``) gives no order.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_VALUES: Final = 290
 """Bytes of an entry's values; with the key of a document they make up a keyspace's longest key."""
 MOST_ENTRIES: Final = 10_000
 """Of one document in one index."""
+MULTIKEY: Final = 1
+LONG: Final = 2
 _HASH: Final = 16
 CUT: Final = MAX_VALUES - _HASH - 1
 
@@ -47,16 +49,6 @@ def cut(values: bytes) -> bytes:
 def cut_bound(values: bytes) -> bytes:
     """The beginning of encoded values that is left in every key that may stand for them."""
     return values if len(values) <= CUT else values[:CUT]
-
-
-def is_cut(values: bytes) -> bool:
-    """Whether a key may stand for longer values: then its neighbours with the same beginning are in no order."""
-    return len(values) == MAX_VALUES
-
-
-def beginning(values: bytes) -> bytes:
-    """What keys that are in no order among each other have in common."""
-    return values[:CUT]
 
 
 def entry_key(index: Index, values: bytes, document_key: bytes) -> bytes:
@@ -131,19 +123,19 @@ class Entries:
         single = len(index.keys) == 1 and "." not in index.keys[0][0] and not self._descending[0]
         self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
 
-    def of(self, document: Document) -> tuple[list[bytes], bool]:
-        """The encoded values of the entries of ``document``, each once, and whether an array lies on a path."""
+    def of(self, document: Document) -> tuple[list[bytes], int]:
+        """The encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
         if self._flat is not None:
             value = document.get(self._flat)
             if type(value) is not list:
                 encoded = encode(value)
-                return [encoded if len(encoded) <= MAX_VALUES else cut(encoded)], False
+                return ([encoded], 0) if len(encoded) <= MAX_VALUES else ([cut(encoded)], LONG)
         partial = self.index.partial_filter
         if partial is not None and not partial.matches(document):
-            return [], False
+            return [], 0
         found = [each(document) for each in self._extracts]
         if self.index.sparse and not any(values for values, _ in found):
-            return [], False
+            return [], 0
         arrays = [path for path, (_, through) in zip(self.index.paths, found, strict=True) if through]
         if len({path.split(".")[0] for path in arrays}) > 1 or prod(len(values) for values, _ in found) > MOST_ENTRIES:
             raise WriteError(
@@ -156,4 +148,5 @@ class Entries:
             if descending:
                 parts = [inverted(each) for each in parts]
             keys = [key + part for key in keys for part in parts]
-        return list(dict.fromkeys(map(cut, keys))), bool(arrays)
+        special = (MULTIKEY if arrays else 0) | (LONG if max(map(len, keys)) > MAX_VALUES else 0)
+        return list(dict.fromkeys(map(cut, keys) if special & LONG else keys)), special

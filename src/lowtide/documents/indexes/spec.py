@@ -26,8 +26,8 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """One index of a collection; a part of the collection's row.
 
     ``keyspace`` holds the entries. ``multikey`` is whether a document has, or had, several entries: an array lies on
-    one of the paths. ``partial`` is an encoded filter. ``building`` is true until all documents are in it: it is
-    written, and not read.
+    one of the paths; ``long`` whether there is, or was, an entry whose values are cut. ``partial`` is an encoded
+    filter. ``building`` is true until all documents are in it: it is written, and not read.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     sparse: bool = False
     partial: bytes | None = None
     multikey: bool = False
+    long: bool = False
     building: bool = False
 
     @property
@@ -56,6 +57,9 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         if self.partial is not None:
             found["partialFilterExpression"] = decode_value(self.partial)
         return found
+
+    def having(self, **changes: Any) -> Index:
+        return msgspec.structs.replace(self, **changes)
 
     def same_as(self, other: Index) -> bool:
         """Whether both ask for the same, whatever their state."""

@@ -149,7 +149,7 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
         single = single and len(points) <= 1
         equal += 1
     reverse = _order(index.keys[equal:], {path for path, _ in index.keys[:equal]}, sort)
-    ordered = not sort or (reverse is not None and single and not index.multikey)
+    ordered = not sort or (reverse is not None and single and not index.multikey and not index.long)
     if not equal and not ranged and not hinted and not (sort and ordered):
         return None
     keys: tuple[bytes, ...] | None = None

@@ -1,0 +1,222 @@
+"""The stages that shape each document: $project, $addFields and $set, $unset, $replaceRoot and $replaceWith.
+
+A specification becomes a tree of names. What it says of a path holds for each object in an array on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, Final
+
+from lowtide.documents.aggregation.context import Context, Evaluate, Variables, described
+from lowtide.documents.aggregation.numerics import NUMBERS
+from lowtide.documents.aggregation.stage import BuildStage, Run, Stage, Step, copied
+from lowtide.documents.paths import MISSING
+from lowtide.documents.values import Document
+
+
+class Mode(Enum):
+    INCLUDE = auto()
+    EXCLUDE = auto()
+    ADD = auto()
+
+
+@dataclass
+class Node:
+    """What a specification says of one object: which fields it keeps (or drops, in Mode.EXCLUDE), which it computes,
+    and what it says of the objects inside."""
+
+    names: set[str] = field(default_factory=set)
+    computed: dict[str, Evaluate] = field(default_factory=dict)
+    inner: dict[str, Node] = field(default_factory=dict)
+
+    def computes(self) -> bool:
+        return bool(self.computed) or any(each.computes() for each in self.inner.values())
+
+    def at(self, path: str, context: Context) -> tuple[Node, str]:
+        """The node in which the last part of the path stands, and that part. Refuses what contradicts another."""
+        node, parts = self, path.split(".")
+        for name in parts:
+            if not name or name[:1] == "$":
+                context.fail(f"{path!r} is no path of a field: its parts are not empty and do not begin with $")
+        *way, last = parts
+        for name in way:
+            if name in node.names or name in node.computed:
+                context.fail(f"{path!r} and {name!r} speak of the same field")
+            node = node.inner.setdefault(name, Node())
+        if last in node.names or last in node.computed or last in node.inner:
+            context.fail(f"{path!r} is there twice, or a part of it is")
+        return node, last
+
+
+def _flattened(specification: dict[str, Any], context: Context, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Paths and what is said of them; an object that is no operator speaks of the fields inside."""
+    for name, said in specification.items():
+        path = prefix + name
+        if isinstance(said, dict) and not next(iter(said), "").startswith("$"):
+            if not said:
+                context.fail(f"the object at {path!r} is empty; {{'$literal': {{}}}} is the empty object")
+            yield from _flattened(said, context, f"{path}.")
+        else:
+            yield path, said
+
+
+def _shape(node: Node, mode: Mode) -> Callable[[Any, Document, Variables], Any]:
+    """The function for the objects that ``node`` speaks of: of the value there, the whole document, the variables."""
+    computed = list(node.computed.items())
+    inner = {name: _shape(each, mode) for name, each in node.inner.items()}
+    computing = [name for name, each in node.inner.items() if each.computes()]
+    names = node.names
+    creates = node.computes()
+
+    def of_object(value: Document, document: Document, variables: Variables) -> Document:
+        if mode is Mode.ADD:
+            made = dict(value)
+        elif mode is Mode.INCLUDE:
+            made = {name: each for name, each in value.items() if name in names or name in inner}
+        else:
+            made = {name: each for name, each in value.items() if name not in names}
+        for name, shape in inner.items():
+            if name in value:
+                new = shape(value[name], document, variables)
+                if new is MISSING:
+                    del made[name]
+                else:
+                    made[name] = new
+        for name in computing:
+            if name not in value:
+                made[name] = inner[name](MISSING, document, variables)
+        for name, evaluate in computed:
+            new = evaluate(document, variables)
+            if new is not MISSING:
+                made[name] = copied(new)
+            else:
+                made.pop(name, None)
+        return made
+
+    def of_any(value: Any, document: Document, variables: Variables) -> Any:
+        if type(value) is dict:
+            return of_object(value, document, variables)
+        if type(value) is list:
+            shaped = [of_any(each, document, variables) for each in value]
+            return [each for each in shaped if each is not MISSING]
+        if creates:
+            return of_object({}, document, variables)
+        return value if mode is Mode.EXCLUDE else MISSING
+
+    return of_any
+
+
+def _step(node: Node, mode: Mode) -> Step:
+    if mode is Mode.INCLUDE and not node.inner:
+        return _flat_inclusion(node)
+    shape = _shape(node, mode)
+
+    def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
+        variables = run.variables
+        return (shape(document, document, variables) for document in documents)
+
+    return step
+
+
+def _flat_inclusion(node: Node) -> Step:
+    """For names without dots: what most projections are."""
+    names, computed = frozenset(node.names), list(node.computed.items())
+
+    def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
+        variables = run.variables
+        for document in documents:
+            made = {name: each for name, each in document.items() if name in names}
+            for name, evaluate in computed:
+                new = evaluate(document, variables)
+                if new is not MISSING:
+                    made[name] = copied(new)
+            yield made
+
+    return step
+
+
+def _object(operand: Any, context: Context) -> dict[str, Any]:
+    if not isinstance(operand, dict) or not operand:
+        context.fail(f"it takes an object with at least one field, not {described(operand)}")
+    return operand
+
+
+def _project(operand: Any, context: Context) -> Stage:
+    said = list(_flattened(_object(operand, context), context))
+    flags = {path: bool(each) for path, each in said if isinstance(each, bool) or type(each) in NUMBERS}
+    others = [path for path, _ in said if path != "_id"]
+    excluding = not any(flags.get(path, True) for path in others) and flags.get("_id", not others) is False
+    if others:
+        excluding = flags.get(others[0], True) is False
+    for path in others:
+        if (flags.get(path, True) is False) != excluding:
+            context.fail(f"{path!r}: fields are either included or excluded, only _id may be excluded beside others")
+    if excluding:
+        return _exclusion("$project", operand, [path for path, _ in said if flags.get(path) is False], context)
+    node = Node()
+    if "_id" not in flags and not any(path.partition(".")[0] == "_id" for path, _ in said):
+        node.names.add("_id")
+    for path, each in sorted(said, key=lambda pair: pair[0] != "_id"):
+        holder, name = node.at(path, context)
+        if path not in flags:
+            holder.computed[name] = context.at(f"field {path!r}").compile(each)
+        elif flags[path]:
+            holder.names.add(name)
+    for name in (*node.names, *node.inner):
+        context.reads.fields.add(name)
+    return Stage("$project", operand, _step(node, Mode.INCLUDE), context.reads, replaces=True, shares=False)
+
+
+def _exclusion(name: str, operand: Any, paths: list[str], context: Context) -> Stage:
+    node = Node()
+    for path in paths:
+        holder, last = node.at(path, context)
+        holder.names.add(last)
+    return Stage(name, operand, _step(node, Mode.EXCLUDE), shares=False)
+
+
+def _add_fields(operand: Any, context: Context) -> Stage:
+    node = Node()
+    for path, each in _flattened(_object(operand, context), context):
+        holder, name = node.at(path, context)
+        holder.computed[name] = context.at(f"field {path!r}").compile(each)
+    context.reads.fields.update(node.inner)
+    return Stage("$addFields", operand, _step(node, Mode.ADD), context.reads, shares=False)
+
+
+def _unset(operand: Any, context: Context) -> Stage:
+    paths = operand if isinstance(operand, list) else [operand]
+    if not paths or not all(isinstance(path, str) for path in paths):
+        context.fail(f"it takes the path of a field, or an array of paths, not {described(operand)}")
+    return _exclusion("$unset", operand, paths, context)
+
+
+def _replace_root(operand: Any, context: Context) -> Stage:
+    return _replace_with(context.named(operand, ("newRoot",))["newRoot"], context)
+
+
+def _replace_with(operand: Any, context: Context) -> Stage:
+    evaluate = context.compile(operand)
+
+    def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
+        variables = run.variables
+        for document in documents:
+            new = evaluate(document, variables)
+            if type(new) is not dict:
+                context.fail(f"the new root is an object, not {described(new)}; the document is {described(document)}")
+            yield new
+
+    return Stage("$replaceWith", operand, step, context.reads, replaces=True)
+
+
+STAGES: Final[dict[str, BuildStage]] = {
+    "$addFields": _add_fields,
+    "$project": _project,
+    "$replaceRoot": _replace_root,
+    "$replaceWith": _replace_with,
+    "$set": _add_fields,
+    "$unset": _unset,
+}

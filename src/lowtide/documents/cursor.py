@@ -1,0 +1,270 @@
+"""A cursor: a query that runs when its first result is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from types import TracebackType
+from typing import Any
+
+from lowtide.documents.filters import Filter
+from lowtide.documents.indexes.spec import Keys, parse_keys
+from lowtide.documents.look import Look, Touched
+from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.projection import Projection
+from lowtide.documents.sorting import Sort, SortSpec, compile_sort
+from lowtide.documents.source import Held, Source
+from lowtide.documents.values import Document
+from lowtide.errors import OperationFailure, UsageError
+
+Hint = str | Keys
+
+
+class Cursor:
+    """The results of ``find``, one after the other; made by ``collection.find``.
+
+    It reads one instant: in a transaction or at a snapshot, that one; else the moment at which its first result is
+    asked for, and it holds that until it is exhausted, closed or dropped. Used by one thread at a time.
+
+    >>> users = store.collection("users")
+    >>> [user["name"] for user in users.find({"age": {"$gte": 30}}).sort("age", -1)]
+    ['Ann', 'Bob']
+    """
+
+    def __init__(self, source: Source, name: str, filter: Filter, projection: Projection | None) -> None:
+        self._source = source
+        self._name = name
+        self._filter = filter
+        self._projection = projection
+        self._sort: Sort | None = None
+        self._skip = 0
+        self._limit = 0
+        self._hint: str | SortKeys | None = None
+        self._held: Held | None = None
+        self._results: Iterator[Document] | None = None
+        self.alive = True
+        """Whether there may be further results."""
+
+    def sort(self, key_or_list: SortSpec, direction: int | None = None) -> Cursor:
+        """Results in this order: a path, pairs of path and direction, or a path and its direction.
+
+        >>> [user["_id"] for user in store.collection("users").find().sort([("city", 1), ("age", -1)])]
+        [3, 1, 2]
+        """
+        self._check_not_begun()
+        self._sort = compile_sort(key_or_list, direction)
+        return self
+
+    def skip(self, skip: int) -> Cursor:
+        """Leave out the first ``skip`` results.
+
+        >>> [user["_id"] for user in store.collection("users").find().skip(2)]
+        [3]
+        """
+        self._check_not_begun()
+        self._skip = check_count("skip", skip)
+        return self
+
+    def limit(self, limit: int) -> Cursor:
+        """At most ``limit`` results; 0 for all.
+
+        >>> [user["_id"] for user in store.collection("users").find().limit(2)]
+        [1, 2]
+        """
+        self._check_not_begun()
+        self._limit = abs(check_count("limit", limit, least=-(1 << 62)))
+        return self
+
+    def hint(self, index: Hint | None) -> Cursor:
+        """Use this index, by name or by its keys; ``"$natural"`` for none.
+
+        >>> store.collection("users").find().hint("_id_").explain()["executionStats"]["nReturned"]
+        3
+        """
+        self._check_not_begun()
+        self._hint = parse_hint(index)
+        return self
+
+    def _check_not_begun(self) -> None:
+        if self._results is not None or not self.alive:
+            raise UsageError(
+                "the cursor has begun; set sort, skip, limit and hint before the first result, or clone it"
+            )
+
+    def _run(self, look: Look, touched: Touched | None = None) -> Iterator[Document]:
+        filter, sort = self._filter, self._sort
+        limit = self._limit + self._skip if self._limit else 0
+        by = look.plan(filter, sort, self._hint, limited=bool(limit))
+        found = look.matching(filter, by, sort, limit, touched)
+        if self._skip:
+            found = islice(found, self._skip, None)
+        projection = self._projection
+        if projection is None:
+            return (each[2] for each in found)
+        return (projection(each[2]) for each in found)
+
+    def __iter__(self) -> Iterator[Document]:
+        """The results that are left; quicker than asking for them one by one."""
+        results = self._begun()
+        try:
+            yield from results
+        finally:
+            self.close()
+
+    def _begun(self) -> Iterator[Document]:
+        if not self.alive:
+            return iter(())
+        if self._results is None:
+            self._held = held = self._source.hold()
+            self._results = self._run(Look(held.reading, held.prefix_of, self._name))
+        return self._results
+
+    def __next__(self) -> Document:
+        for document in self._begun():
+            return document
+        self.close()
+        raise StopIteration
+
+    next = __next__
+
+    def to_list(self, length: int | None = None) -> list[Document]:
+        """The results that are left, or the first ``length`` of them, as a list.
+
+        >>> len(store.collection("users").find().to_list())
+        3
+        """
+        if length is None:
+            return list(self)
+        if check_count("length", length) < 1:
+            raise UsageError(f"length is at least 1, or None for all; not {length}")
+        return list(islice(self._begun(), length))
+
+    def explain(self) -> dict[str, Any]:
+        """How the query is answered, in MongoDB's form: the plan, and how many keys and documents it touches. Runs it.
+
+        >>> plan = store.collection("users").find({"_id": 2}).explain()
+        >>> plan["queryPlanner"]["winningPlan"]["stage"], plan["executionStats"]["totalDocsExamined"]
+        ('IDSCAN', 1)
+        """
+
+        def work(reading: Any, prefix_of: Callable[[str], bytes]) -> dict[str, Any]:
+            look, touched = Look(reading, prefix_of, self._name), Touched()
+            by = look.plan(self._filter, self._sort, self._hint, limited=bool(self._limit))
+            returned = sum(1 for _ in self._run(look, touched))
+            stage = by.described()
+            if self._sort is not None and not by.ordered:
+                stage = {"stage": "SORT", "sortPattern": dict(self._sort.keys), "inputStage": stage}
+            return {
+                "queryPlanner": {"namespace": self._name, "winningPlan": stage},
+                "executionStats": {
+                    "nReturned": returned,
+                    "totalKeysExamined": touched.keys,
+                    "totalDocsExamined": touched.documents,
+                },
+            }
+
+        return self._source.look(work)
+
+    def clone(self) -> Cursor:
+        """The same query, not begun.
+
+        >>> cursor = store.collection("users").find()
+        >>> next(cursor) == next(cursor.clone())
+        True
+        """
+        other = Cursor(self._source, self._name, self._filter, self._projection)
+        other._sort, other._skip, other._limit, other._hint = self._sort, self._skip, self._limit, self._hint
+        return other
+
+    def rewind(self) -> Cursor:
+        """Begin anew, at a later instant if the cursor has one of its own.
+
+        >>> cursor = store.collection("users").find()
+        >>> next(cursor) == next(cursor.rewind())
+        True
+        """
+        self.close()
+        self._results, self.alive = None, True
+        return self
+
+    def close(self) -> None:
+        """Let go of the instant. Harmless when repeated.
+
+        >>> store.collection("users").find().close()
+        """
+        self.alive = False
+        self._results = iter(())
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
+
+    def __enter__(self) -> Cursor:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Results:
+    """The results of ``aggregate``, one after the other; made by ``collection.aggregate``. Closed as a cursor is."""
+
+    def __init__(self, documents: Iterator[Document], held: Held) -> None:
+        self._documents = documents
+        self._held: Held | None = held
+
+    def __iter__(self) -> Results:
+        return self
+
+    def __next__(self) -> Document:
+        for document in self._documents:
+            return document
+        self.close()
+        raise StopIteration
+
+    def to_list(self, length: int | None = None) -> list[Document]:
+        """The results that are left, or the first ``length`` of them, as a list.
+
+        >>> store.collection("users").aggregate([{"$count": "users"}]).to_list()
+        [{'users': 3}]
+        """
+        found = list(islice(self._documents, length))
+        if length is None:
+            self.close()
+        return found
+
+    def close(self) -> None:
+        """Let go of the instant. Harmless when repeated.
+
+        >>> store.collection("users").aggregate([]).close()
+        """
+        self._documents = iter(())
+        held, self._held = self._held, None
+        if held is not None:
+            held.close()
+
+    def __enter__(self) -> Results:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def check_count(name: str, value: Any, least: int = 0) -> int:
+    """``value``, if it is a number of documents."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise OperationFailure(f"{name} is a number from {max(0, least)} on, not {value!r}")
+    return value
+
+
+def parse_hint(hint: Hint | Mapping[str, int] | Sequence[Any] | None) -> str | SortKeys | None:
+    """The name of an index, or its keys."""
+    if hint is None or isinstance(hint, str):
+        return hint
+    pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint)
+    if pairs and pairs[0] in (("$natural", 1), ("$natural", -1)):
+        return (pairs[0],)
+    return parse_keys(hint)

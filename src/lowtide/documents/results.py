@@ -1,0 +1,89 @@
+"""What a write answers with; the names are PyMongo's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class ReturnDocument(Enum):
+    """Which document ``find_one_and_update`` and ``find_one_and_replace`` return: as it was, or as it is now."""
+
+    BEFORE = False
+    AFTER = True
+
+
+@dataclass(frozen=True, slots=True)
+class InsertOneResult:
+    """The ``_id`` that was given or made."""
+
+    inserted_id: Any
+    acknowledged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class InsertManyResult:
+    """The ``_id`` of each document, in order."""
+
+    inserted_ids: list[Any]
+    acknowledged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateResult:
+    """How many documents matched, how many of them changed, and the ``_id`` of one that was inserted instead."""
+
+    matched_count: int
+    modified_count: int
+    upserted_id: Any = None
+    did_upsert: bool = False
+    acknowledged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """How many documents went."""
+
+    deleted_count: int
+    acknowledged: bool = True
+
+
+@dataclass(slots=True)
+class BulkWriteResult:
+    """The sums over all operations, and the ``_id`` of each upsert by the operation's place."""
+
+    inserted_count: int = 0
+    matched_count: int = 0
+    modified_count: int = 0
+    deleted_count: int = 0
+    upserted_ids: dict[int, Any] = field(default_factory=dict)
+    acknowledged: bool = True
+
+    @property
+    def upserted_count(self) -> int:
+        return len(self.upserted_ids)
+
+    def add(self, place: int, result: InsertOneResult | UpdateResult | DeleteResult) -> None:
+        """Count the result of the operation at ``place``."""
+        if isinstance(result, InsertOneResult):
+            self.inserted_count += 1
+        elif isinstance(result, DeleteResult):
+            self.deleted_count += result.deleted_count
+        else:
+            self.matched_count += result.matched_count
+            self.modified_count += result.modified_count
+            if result.did_upsert:
+                self.upserted_ids[place] = result.upserted_id
+
+    def details(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
+        """As ``BulkWriteError.details`` has them."""
+        return {
+            "writeErrors": errors,
+            "nInserted": self.inserted_count,
+            "nMatched": self.matched_count,
+            "nModified": self.modified_count,
+            "nRemoved": self.deleted_count,
+            "nUpserted": self.upserted_count,
+            "upserted": [{"index": place, "_id": each} for place, each in self.upserted_ids.items()],
+        }

@@ -1,0 +1,251 @@
+"""Validation: what a collection's JSON Schema says of a document, by the library ``jsonschema`` (extra ``schema``).
+
+Drafts 4 to 2020-12, as the schema's ``$schema`` says, the newest without one. JSON has fewer types than documents have:
+
+========================  ====================================================================================
+datetime, bytes, UUID     are "string"; ``minLength`` and ``maxLength`` count the bytes of bytes, and neither
+                          these nor ``pattern`` say anything of a datetime or a UUID
+Decimal                   is "number", and "integer" where it has no fraction, as 1.0 is
+int of any size           is "integer" and "number"
+========================  ====================================================================================
+
+``format`` is an annotation and refuses nothing; ``pattern`` is a regular expression of Python; ``multipleOf`` is
+decided in decimal digits, so 0.3 is a multiple of 0.1. References lead inside the schema: nothing is ever fetched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, Final
+from uuid import UUID
+
+from lowtide.documents.codec import clean
+from lowtide.documents.values import Document
+from lowtide.errors import DocumentRefused, OperationFailure
+from lowtide.extras import require
+
+_LONGEST: Final = 300
+"""Characters of a reason, which may quote the value that it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One thing that a schema has against a document: where (empty for the document itself), and in which way."""
+
+    path: str
+    reason: str
+
+
+class Validator:
+    """A compiled schema. ``schema`` is it, as plain values."""
+
+    __slots__ = ("_checker", "schema")
+
+    def __init__(self, schema: Document, checker: Any) -> None:
+        self.schema = schema
+        self._checker = checker
+
+    def check(self, collection: str, document: Document) -> None:
+        """Raises DocumentRefused for the violation that comes first in the document."""
+        try:
+            if self._checker.is_valid(document):
+                return
+        except RecursionError as error:
+            raise _endless() from error
+        first = self.violations(document)[0]
+        raise DocumentRefused(collection, first.path, first.reason)
+
+    def violations(self, document: Document) -> list[Violation]:
+        """Everything that the schema has against the document, in the document's own order."""
+        try:
+            errors = list(self._checker.iter_errors(document))
+        except RecursionError as error:
+            raise _endless() from error
+        errors.sort(key=lambda error: _position(document, error.absolute_path))
+        return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Validator:
+    """The validator of a schema. Raises OperationFailure, which says what is wrong, for what is no JSON Schema.
+
+    >>> validator = compile_schema({"properties": {"age": {"type": "integer", "minimum": 0}}})
+    >>> validator.violations({"_id": 1, "age": -4})
+    [Violation(path='age', reason='-4 is less than the minimum of 0')]
+    """
+    library = _library()
+    if not isinstance(schema, Mapping):
+        raise OperationFailure(f"a JSON Schema is a dict, not {type(schema).__name__} {schema!r}")
+    plain: Document = clean(dict(schema))
+    if "$jsonSchema" in plain:
+        raise OperationFailure("give the JSON Schema itself, without the $jsonSchema that MongoDB has around it")
+    draft = library.validators.validator_for(plain, default=library.newest if "$schema" not in plain else None)
+    if draft is None or draft is library.oldest:
+        raise OperationFailure(
+            f"the JSON Schema says $schema {plain['$schema']!r}, which is no known draft; "
+            f"take {library.newest.META_SCHEMA['$id']!r}, or leave it out"
+        )
+    try:
+        draft.check_schema(plain)
+    except library.exceptions.SchemaError as error:
+        where = ".".join(map(str, error.absolute_path))
+        exact = next((each for each in error.context if each.validator != "type"), error)
+        raise OperationFailure(
+            f"no valid JSON Schema: {f'at {where!r}: ' if where else ''}{_shortened(exact.message)}"
+        ) from error
+    _check_references(plain, draft, library)
+    return Validator(plain, _extended(draft)(plain, registry=library.registry))
+
+
+@cache
+def _library() -> SimpleNamespace:
+    """What is used of ``jsonschema`` and of the packages that come with it."""
+    jsonschema = require("jsonschema", "schema", "validation by JSON Schema")
+    return SimpleNamespace(
+        validators=require("jsonschema.validators", "schema", "validation by JSON Schema"),
+        exceptions=require("jsonschema.exceptions", "schema", "validation by JSON Schema"),
+        referencing=require("referencing.jsonschema", "schema", "validation by JSON Schema"),
+        registry=require("jsonschema_specifications", "schema", "validation by JSON Schema").REGISTRY,
+        newest=jsonschema.Draft202012Validator,
+        oldest=jsonschema.Draft3Validator,
+    )
+
+
+@cache
+def _extended(draft: Any) -> Any:
+    """The library's class for a draft, with the types of documents."""
+    types = draft.TYPE_CHECKER
+    checker = types.redefine_many(
+        {
+            "string": lambda _, value: isinstance(value, str | bytes | datetime | UUID),
+            "number": lambda _, value: isinstance(value, Decimal) or types.is_type(value, "number"),
+            "integer": lambda _, value: (
+                value.is_finite() and value == value.to_integral_value()
+                if isinstance(value, Decimal)
+                else types.is_type(value, "integer")
+            ),
+        }
+    )
+    words = {
+        "required": _required,
+        "minLength": _min_length,
+        "maxLength": _max_length,
+        "pattern": _pattern,
+        "multipleOf": _multiple_of,
+    }
+    return _library().validators.extend(draft, validators=words, type_checker=checker)
+
+
+def _error(message: str, **where: Any) -> Any:
+    return _library().exceptions.ValidationError(message, **where)
+
+
+def _required(validator: Any, required: list[str], instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, dict):
+        for name in required:
+            if name not in instance:
+                yield _error("it is required, but missing", path=(name,))
+
+
+def _min_length(validator: Any, least: int, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str | bytes) and len(instance) < least:
+        yield _error(f"{instance!r} is shorter than {least}")
+
+
+def _max_length(validator: Any, most: int, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str | bytes) and len(instance) > most:
+        yield _error(f"{instance!r} is longer than {most}")
+
+
+def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
+    if isinstance(instance, str) and not re.search(pattern, instance):
+        yield _error(f"{instance!r} does not match {pattern!r}")
+
+
+def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> Iterator[Any]:
+    if validator.is_type(instance, "number") and not _divides(divisor, instance):
+        yield _error(f"{instance!r} is not a multiple of {divisor}")
+
+
+def _divides(divisor: Any, value: Any) -> bool:
+    """Exactly, and without ever writing out a large exponent."""
+    (digits, exponent), (by, by_exponent) = _scaled(value), _scaled(divisor)
+    if digits is None or by is None:
+        return False
+    shift = exponent - by_exponent
+    if shift >= 0:
+        return digits * pow(10, shift, by) % by == 0
+    return digits == 0 or (-shift <= digits.bit_length() and digits % (by * 10**-shift) == 0)
+
+
+def _scaled(value: Any) -> tuple[int | None, int]:
+    """A number as an integer and a power of ten, or None for an infinite one."""
+    if isinstance(value, int):
+        return value, 0
+    number = value if isinstance(value, Decimal) else Decimal(repr(value))
+    if not number.is_finite():
+        return None, 0
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    return int(Decimal((sign, digits, 0))), exponent
+
+
+def _check_references(schema: Document, draft: Any, library: SimpleNamespace) -> None:
+    """Raises for a reference that leads nowhere, and for words of MongoDB's that JSON Schema would silently ignore."""
+    specification = library.referencing.specification_with(draft.META_SCHEMA.get("$schema", ""))
+    resource = specification.create_resource(schema)
+    base = resource.id() or ""
+    resolver = library.registry.with_resource(base, resource).crawl().resolver(base)
+    pending = [(resource, resolver)]
+    while pending:
+        inner, resolver = pending.pop()
+        if isinstance(inner.contents, dict):
+            if "bsonType" in inner.contents:
+                raise OperationFailure(
+                    f"bsonType {inner.contents['bsonType']!r} is not JSON Schema's: say it with type, "
+                    "one of null, boolean, integer, number, string, object and array"
+                )
+            for word in ("$ref", "$dynamicRef"):
+                if isinstance(reference := inner.contents.get(word), str):
+                    _look_up(reference, resolver)
+        pending += [(each, resolver.in_subresource(each)) for each in inner.subresources()]
+
+
+def _look_up(reference: str, resolver: Any) -> None:
+    try:
+        resolver.lookup(reference)
+    except Exception as error:  # the library has a family of errors for this, and lets some of Python's own through
+        raise OperationFailure(
+            f"no valid JSON Schema: the reference {reference!r} leads nowhere; it must lead inside the schema itself"
+        ) from error
+
+
+def _position(document: Any, path: Any) -> tuple[int, ...]:
+    """The place of a path in the order of the document; what is missing comes after what is there."""
+    found = []
+    value = document
+    for part in path:
+        if isinstance(value, dict):
+            names = list(value)
+            found.append(names.index(part) if part in value else len(names))
+            value = value.get(part)
+        else:
+            found.append(part)
+            value = value[part] if isinstance(value, list) else None
+    return tuple(found)
+
+
+def _shortened(reason: str) -> str:
+    """Both ends of a long reason: what it is about, and what is wrong with it."""
+    if len(reason) <= _LONGEST:
+        return reason
+    return f"{reason[: _LONGEST // 2]} ... {reason[-_LONGEST // 2 :]}"
+
+
+def _endless() -> OperationFailure:
+    return OperationFailure("the JSON Schema refers to itself without an end, or the document nests too deep for it")

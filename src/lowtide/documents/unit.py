@@ -1,0 +1,130 @@
+"""A unit of writing: what one statement does to a collection's documents, and to its indexes with them.
+
+It gathers the writes, and gives them to the transaction at its end; one that fails before has changed nothing. So a
+document and its index entries are always written together, and a refused document leaves no entry behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from lowtide.documents.catalog import Row, encode_row
+from lowtide.documents.codec import decode_document
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.look import Look
+from lowtide.documents.source import PrefixOf
+from lowtide.documents.values import Document
+from lowtide.errors import DuplicateKeyError, WriteError
+from lowtide.log.frame import Writes
+from lowtide.transaction.statement import Writing
+
+
+class Unit:
+    """The writes of one statement to one collection."""
+
+    __slots__ = ("_prefixes", "_writing", "look", "row", "writes")
+
+    def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str) -> None:
+        self._writing = writing
+        self.look = Look(writing, prefix_of, name)
+        self.row: Row = self.look.row
+        """As it will be: a document may be the first with an array in an index."""
+        self.writes: Writes = {}
+        self._prefixes: list[bytes] | None = None
+
+    def insert(self, key: bytes, encoded: bytes, *, is_new: bool) -> None:
+        """Add a document. ``is_new`` says that nobody can have its ``_id``."""
+        full_key = self.look.prefix + key
+        if not is_new and self._read(full_key) is not None:
+            _id = decode_document(encoded)["_id"]
+            raise DuplicateKeyError(self.look.name, "_id_", {"_id": _id}, _id)
+        row = self.row
+        if not row.indexes and row.schema is None:
+            self.writes[full_key] = encoded
+        else:
+            self._put(key, None, decode_document(encoded), encoded)
+
+    def replace(self, key: bytes, old: Document, new: Document, encoded: bytes) -> None:
+        """Put ``new`` in the place of ``old``, which is the document with this key now."""
+        self._put(key, old, new, encoded)
+
+    def delete(self, key: bytes, old: Document) -> None:
+        """Remove a document."""
+        changes: Writes = {self.look.prefix + key: None}
+        for entries, prefix in self._indexes():
+            for values in _old_entries(entries, old):
+                changes[prefix + entry_key(entries.index, values, key)] = None
+        self.writes.update(changes)
+
+    def _put(self, key: bytes, old: Document | None, new: Document, encoded: bytes) -> None:
+        if (validator := self.row.validator) is not None:
+            validator.check(self.look.name, new)
+        changes: Writes = {self.look.prefix + key: encoded}
+        for entries, prefix in self._indexes():
+            index = entries.index
+            before = _old_entries(entries, old) if old is not None else ()
+            now, special = entries.of(new)
+            if special:
+                self._note(index.name, special)
+            for values in before:
+                if values not in now:
+                    changes[prefix + entry_key(index, values, key)] = None
+            for values in now:
+                if values not in before:
+                    full_key = prefix + entry_key(index, values, key)
+                    if index.unique and (holder := self._read(full_key)) is not None and holder != key:
+                        raise self._duplicate(entries, new, holder)
+                    changes[full_key] = entry_value(index, key)
+        self.writes.update(changes)
+
+    def _indexes(self) -> list[tuple[Entries, bytes]]:
+        entries = self.look.row.entries
+        if self._prefixes is None:
+            self._prefixes = [self.look.prefix_of(each.index.keyspace) for each in entries]
+        return list(zip(entries, self._prefixes, strict=True))
+
+    def _read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key, with what this statement has written so far."""
+        writes = self.writes
+        return writes[full_key] if full_key in writes else self._writing.read(full_key)
+
+    def _note(self, name: str, special: int) -> None:
+        """Let the collection's row say that an index has several entries for a document, or one that is cut."""
+        index = self.row.index(name)
+        assert index is not None
+        multikey, long = index.multikey or bool(special & MULTIKEY), index.long or bool(special & LONG)
+        if (multikey, long) != (index.multikey, index.long):
+            self.row = self.row.with_index(index.having(multikey=multikey, long=long))
+
+    def _duplicate(self, entries: Entries, new: Document, holder: bytes) -> DuplicateKeyError:
+        stored = self._read(self.look.prefix + holder)
+        found = decode_document(stored)["_id"] if stored is not None else None
+        return DuplicateKeyError(self.look.name, entries.index.name, _key_value(entries, new), found)
+
+    def apply(self) -> None:
+        """Give the writes to the transaction."""
+        if self.row is not self.look.row:
+            self.writes[self.look.row_key] = encode_row(self.row)
+        if self.writes:
+            self._writing.apply(self.writes, (self.look.row_key,))
+
+
+def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:
+    """The entries of a document that is there. One that an index cannot hold has none in it: the index is being built,
+    and will not be finished."""
+    try:
+        return entries.of(old)[0]
+    except WriteError:
+        return ()
+
+
+def _key_value(entries: Entries, document: Document) -> dict[str, Any]:
+    """The values of a document at the paths of an index, for a message."""
+    found = {}
+    for path in entries.index.paths:
+        value: Any = document
+        for part in path.split("."):
+            value = value.get(part) if isinstance(value, dict) else value
+        found[path] = value
+    return found
