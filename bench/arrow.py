@@ -107,7 +107,8 @@ def measure(plan: Plan, scale: Scale) -> Data:
     readers = [reader for reader in READERS if not reader.startswith("duckdb") or util.find_spec("duckdb")]
     steps = len(jobs) + len(readers) * scale.rounds
     loaded = plan.place / "loaded"
-    imports, reads = [], []
+    imports: list[Data] = []
+    reads: list[Data] = []
     for done, (way, file, number) in enumerate(jobs):
         plan.step(f"importing {number:,} documents: {way}", done / steps)
         place = plan.place / f"imported-{done}"
@@ -132,7 +133,7 @@ def measure(plan: Plan, scale: Scale) -> Data:
 
 
 def rows_per_second(data: Data, reader: str) -> float:
-    return median(data["documents"] / read["seconds"] for read in data["reads"] if read["reader"] == reader)
+    return median(float(data["documents"] / read["seconds"]) for read in data["reads"] if read["reader"] == reader)
 
 
 def ratio(data: Data, reader: str) -> float:
@@ -149,8 +150,8 @@ def sentence(data: Data) -> str:
     beside = [reader for reader in readers_of(data) if reader == "duckdb, read_json"]
     told = f", {times(ratio(data, beside[0]))} times what duckdb reads of the same as JSON Lines" if beside else ""
     return (
-        f"`to_arrow` of {data['documents']:,} such documents: {shortened(ours)} rows a second{told}. `lowtide import` of "
-        f"them: {shortened(way['documents'] / way['seconds'])} documents a second, in batches, with at most "
+        f"`to_arrow` of {data['documents']:,} such documents: {shortened(ours)} rows a second{told}. `lowtide import` "
+        f"of them: {shortened(way['documents'] / way['seconds'])} documents a second, in batches, with at most "
         f"{way['own'] / _MEBIBYTE:,.0f} MiB of memory."
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from tinydb import TinyDB, where
 from tinydb.operations import increment
@@ -23,7 +24,7 @@ def number_of(id: str) -> int:
 class TinyCollection:
     def __init__(self, directory: Path, durability: Durability) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._people = TinyDB(directory / "people.json")
+        self._people: Any = TinyDB(directory / "people.json")
 
     def insert_one(self, document: Document) -> None:
         self._people.insert(TinyDocument(document, number_of(document["_id"])))
@@ -32,20 +33,26 @@ class TinyCollection:
         self._people.insert_multiple(TinyDocument(document, number_of(document["_id"])) for document in documents)
 
     def find_by_id(self, id: str) -> Document | None:
-        return _one(self._people.get(doc_id=number_of(id)))
+        found: Document | None = self._people.get(doc_id=number_of(id))
+        return found
 
     def find_by_email(self, email: str) -> Document | None:
-        return _one(self._people.get(where("email") == email))
+        found: Document | None = self._people.get(where("email") == email)
+        return found
 
     def range_by_rank(self, start: int, stop: int) -> list[Document]:
-        found = self._people.search(where("rank").test(lambda rank: start <= rank < stop))
-        return sorted(found, key=lambda document: document["rank"])
+        def within(rank: Any) -> bool:
+            return bool(start <= rank < stop)
+
+        found: list[Document] = self._people.search(where("rank").test(within))
+        return sorted(found, key=lambda document: int(document["rank"]))
 
     def increment(self, id: str) -> None:
         self._people.update(_add_one, doc_ids=[number_of(id)])
 
     def scan(self) -> Iterable[Document]:
-        return self._people
+        found: Iterable[Document] = self._people
+        return found
 
     def group_by_city(self) -> list[Document]:
         return grouped(self._people)
@@ -55,11 +62,6 @@ class TinyCollection:
 
     def close(self) -> None:
         self._people.close()
-
-
-def _one(found: TinyDocument | list[TinyDocument] | None) -> Document | None:
-    assert not isinstance(found, list)
-    return found
 
 
 ADAPTER = Adapter(
