@@ -5,17 +5,30 @@ write to and a commit; a :class:`Snapshot` an instant that is kept; a :class:`Ke
 bytes.
 """
 
+from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+from lowtide.documents.collection import Collection
+from lowtide.documents.cursor import Cursor
+from lowtide.documents.reading import ReadCollection
+from lowtide.documents.results import ReturnDocument
+from lowtide.documents.sorting import ASCENDING, DESCENDING
 from lowtide.errors import (
+    BulkWriteError,
     ChangesLost,
     ConflictError,
     CorruptionError,
     DiskFull,
+    DocumentRefused,
+    DuplicateKeyConflict,
+    DuplicateKeyError,
     Error,
+    InvalidDocument,
+    OperationFailure,
     SnapshotExpired,
     StoreFailed,
     StoreLocked,
     TransientError,
     UsageError,
+    WriteError,
 )
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
@@ -29,26 +42,41 @@ from lowtide.store import open_store as open
 from lowtide.transaction.isolation import Isolation
 from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.transaction.savepoint import Savepoint
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.transaction import Transaction
+from lowtide.views import Snapshot, Transaction
 
 __version__ = "0.2.0"
 
 __all__ = [
+    "ASCENDING",
+    "DESCENDING",
+    "BulkWriteError",
     "Change",
     "ChangesLost",
+    "Collection",
     "ConflictError",
     "Consumer",
     "ConsumerState",
     "CorruptionError",
+    "Cursor",
+    "DeleteMany",
+    "DeleteOne",
     "DiskFull",
+    "DocumentRefused",
+    "DuplicateKeyConflict",
+    "DuplicateKeyError",
     "Error",
+    "InsertOne",
+    "InvalidDocument",
     "Isolation",
     "Keyspace",
+    "OperationFailure",
     "Options",
     "Pin",
     "PinStats",
+    "ReadCollection",
     "ReadKeyspace",
+    "ReplaceOne",
+    "ReturnDocument",
     "Savepoint",
     "Snapshot",
     "SnapshotExpired",
@@ -59,8 +87,11 @@ __all__ = [
     "StoreLocked",
     "Transaction",
     "TransientError",
+    "UpdateMany",
+    "UpdateOne",
     "UsageError",
     "Watch",
+    "WriteError",
     "open",
     "open_snapshot",
 ]

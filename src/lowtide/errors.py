@@ -35,11 +35,19 @@ class ConflictError(TransientError):
         self.key = key
         self.snapshot_ts = snapshot_ts
         self.committed_ts = committed_ts
-        verb = "read" if read else "wrote"
-        super().__init__(
-            f"this transaction {verb} key {key!r} of keyspace {keyspace!r} as of commit {snapshot_ts}, "
-            f"but commit {committed_ts} changed it first; nothing was written, begin anew (store.run does)"
+        self.read = read
+        super().__init__(self._message(f"key {key!r} of keyspace {keyspace!r}"))
+
+    def _message(self, what: str) -> str:
+        return (
+            f"this transaction {'read' if self.read else 'wrote'} {what} as of commit {self.snapshot_ts}, "
+            f"but commit {self.committed_ts} changed it first; nothing was written, begin anew (store.run does)"
         )
+
+    def naming(self, what: str) -> ConflictError:
+        """This error, saying ``what`` its key stands for."""
+        self.args = (self._message(what),)
+        return self
 
 
 class SnapshotExpired(TransientError):
@@ -124,6 +132,24 @@ class DuplicateKeyError(WriteError):
             f"duplicate key in collection {collection!r}, index {index!r}: "
             f"{key_value!r} is there already, in the document with _id {holder!r}"
         )
+
+
+class DuplicateKeyConflict(DuplicateKeyError, ConflictError):
+    """Another transaction committed first a document with the same value of a unique index. What DuplicateKeyError
+    says, and found by the commit: begun anew, the same work meets a DuplicateKeyError, unless that document is gone."""
+
+    def __init__(
+        self, conflict: ConflictError, collection: str, index: str, key_value: dict[str, Any], holder: object
+    ) -> None:
+        ConflictError.__init__(
+            self, conflict.keyspace, conflict.key, conflict.snapshot_ts, conflict.committed_ts, read=conflict.read
+        )
+        self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
+        message = (
+            f"duplicate key in collection {collection!r}, index {index!r}: commit {conflict.committed_ts} gave "
+            f"{key_value!r} to the document with _id {holder!r} first; nothing was written"
+        )
+        self.args = (message,)
 
 
 class DocumentRefused(WriteError):

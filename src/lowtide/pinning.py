@@ -16,7 +16,7 @@ from lowtide.pins.leases import Leases, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.registry import Origin
-from lowtide.transaction.snapshot import Snapshot
+from lowtide.views import Snapshot
 
 At = int | str | Pin
 """What ``store.snapshot`` can be asked for: a timestamp, the name of a pin, or a pin."""

@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar, Unpack
 
+from lowtide.documents.collection import Collection
+from lowtide.documents.source import OfStore
 from lowtide.errors import CorruptionError, DiskFull, StoreFailed, TransientError, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
@@ -24,13 +26,12 @@ from lowtide.recovery.opening import check_directory, path_of
 from lowtide.stats import Stats
 from lowtide.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.transaction.keyspace import Keyspace
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.transaction import Transaction
 from lowtide.upkeep.backup import BackupReport, back_up
 from lowtide.upkeep.compact import CompactReport, compact
 from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
 from lowtide.upkeep.report import Report
 from lowtide.upkeep.verify import verify_store
+from lowtide.views import Snapshot, Transaction, names_in
 
 _Result = TypeVar("_Result")
 _FIRST_PAUSE = 0.0005
@@ -173,6 +174,25 @@ class Store:
         b'red'
         """
         return self._parts.keyspace(name)
+
+    def collection(self, name: str) -> Collection:
+        """The collection ``name``, where each call is a transaction of its own; also ``store[name]``.
+
+        >>> store.collection("trees").insert_one({"_id": "plum", "height": 6}).inserted_id
+        'plum'
+        """
+        return Collection(OfStore(self._parts), name)
+
+    def __getitem__(self, name: str) -> Collection:
+        return Collection(OfStore(self._parts), name)
+
+    def list_collection_names(self) -> list[str]:
+        """The collections that exist: that have a document, an index or a schema.
+
+        >>> store.list_collection_names()
+        []
+        """
+        return names_in(OfStore(self._parts), self._parts.engine)
 
     def keyspaces(self) -> list[str]:
         """The names of the keyspaces that were ever written to.

@@ -27,6 +27,7 @@ LAYERS = (
     ("stats", "maintenance", "ages"),
     ("transaction",),
     ("documents",),
+    ("views",),
     ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
     ("serving",),
     ("parts",),

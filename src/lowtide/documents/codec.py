@@ -240,7 +240,9 @@ def _decode_extension(code: int, data: memoryview) -> Any:
     raise ValueError(f"extension {code} is unknown: a later version wrote it, or it is damaged")
 
 
-_decode_any: Final = msgspec.msgpack.Decoder(ext_hook=_decode_extension).decode
+EXTENSIONS: Final = _decode_extension
+"""What makes values of extensions, for a decoder of one's own."""
+_decode_any: Final = msgspec.msgpack.Decoder(ext_hook=EXTENSIONS).decode
 
 
 def encode_value(value: Any) -> bytes:

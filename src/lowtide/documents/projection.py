@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from math import isfinite
 from typing import Any
 
 from lowtide.documents.filters import Filter, compile_filter
@@ -169,7 +170,10 @@ def _plant(parsed: _Parsed, path: str, leaf: Any) -> None:
 
 def _slice(path: str, operand: Any) -> _Change:
     numbers = operand if isinstance(operand, list | tuple) else [operand]
-    whole = all(isinstance(each, int | float) and not isinstance(each, bool) and each == each for each in numbers)
+    whole = all(
+        (isinstance(each, int) and not isinstance(each, bool)) or (isinstance(each, float) and isfinite(each))
+        for each in numbers
+    )
     pair = isinstance(operand, list | tuple)
     if not whole or (pair and len(numbers) != 2) or (pair and numbers[1] <= 0):
         raise OperationFailure(

@@ -9,6 +9,7 @@ from time import sleep
 from types import FrameType
 from typing import Protocol, TypeVar
 
+from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.errors import TransientError, UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
@@ -148,6 +149,14 @@ class OfStore:
     @property
     def engine(self) -> Engine:
         return self._parts.engine
+
+    def newest(self, name: str, key: bytes) -> bytes | None:
+        """The newest stored form of the document with this key, without a snapshot: the collection's row is read
+        first, then the document, which is in the keyspace that the row said, or gone."""
+        engine = self._parts.engine
+        prefix_of, read = engine.catalog.prefix_of, engine.reader.get_latest
+        row = row_of(name, read(prefix_of(CATALOG) + row_key(name)))
+        return read(prefix_of(row.keyspace) + key)
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine

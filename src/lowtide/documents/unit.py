@@ -12,6 +12,7 @@ from typing import Any
 from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.indexes.spec import Index
 from lowtide.documents.look import Look
 from lowtide.documents.source import PrefixOf
 from lowtide.documents.values import Document
@@ -100,7 +101,7 @@ class Unit:
     def _duplicate(self, entries: Entries, new: Document, holder: bytes) -> DuplicateKeyError:
         stored = self._read(self.look.prefix + holder)
         found = decode_document(stored)["_id"] if stored is not None else None
-        return DuplicateKeyError(self.look.name, entries.index.name, _key_value(entries, new), found)
+        return DuplicateKeyError(self.look.name, entries.index.name, key_value(entries.index, new), found)
 
     def apply(self) -> None:
         """Give the writes to the transaction."""
@@ -119,10 +120,10 @@ def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:
         return ()
 
 
-def _key_value(entries: Entries, document: Document) -> dict[str, Any]:
+def key_value(index: Index, document: Document) -> dict[str, Any]:
     """The values of a document at the paths of an index, for a message."""
     found = {}
-    for path in entries.index.paths:
+    for path in index.paths:
         value: Any = document
         for part in path.split("."):
             value = value.get(part) if isinstance(value, dict) else value

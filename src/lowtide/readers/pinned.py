@@ -24,9 +24,10 @@ from lowtide.readers.fresh import check_store, refresh, tell_of_pins
 from lowtide.readers.generation import read_only_engine
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Registry
-from lowtide.transaction.snapshot import Closing, Snapshot
+from lowtide.transaction.snapshot import Closing
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.visibility import Reader
+from lowtide.views import Snapshot
 
 logger = logging.getLogger("lowtide")
 

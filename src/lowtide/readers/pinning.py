@@ -16,7 +16,7 @@ from lowtide.pins.pin import Pin
 from lowtide.readers.fresh import refresh, tell_of_pins
 from lowtide.readers.pinned import snapshot_at
 from lowtide.transaction.engine import Engine
-from lowtide.transaction.snapshot import Snapshot
+from lowtide.views import Snapshot
 
 
 class FollowerPinning(NamedPins):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, Self
 
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
@@ -110,7 +110,7 @@ class Snapshot:
             if self._closing is not None:
                 self._closing.close()
 
-    def __enter__(self) -> Snapshot:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -34,6 +34,8 @@ class Writing(Reading, Protocol):
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None: ...
 
+    def rely_on(self, wanted: Range) -> None: ...
+
 
 class Statement:
     """One statement of a transaction below SNAPSHOT, or a cursor's reading of any transaction: one that is ``steady``
@@ -101,6 +103,12 @@ class Statement:
         finally:
             if not buffered:
                 tx._guards = None
+
+    def rely_on(self, wanted: Range) -> None:
+        """Let the commit fail if somebody has changed anything in a range. At NONE there is none: what is written
+        next, in the same statement, may miss what was committed since it began."""
+        if self._tx._policy.buffered:
+            self._tx._guarding().add_range(wanted, self.ts)
 
     def close(self) -> None:
         """Let go of the snapshot. Harmless when repeated."""

@@ -12,7 +12,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from types import CodeType, TracebackType
-from typing import Final
+from typing import Final, Self
 
 from lowtide.base.codec import MAX_COMMIT, commit_too_large
 from lowtide.errors import UsageError
@@ -165,10 +165,17 @@ class Transaction:
         """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
         full keys in ``relied_on`` since the statement saw it."""
         self.write_many(writes)
+        for full_key in relied_on:
+            self._guarding().add(full_key, self.ts)
+
+    def rely_on(self, wanted: Range) -> None:
+        """Let the commit fail if somebody has changed anything in a range of full keys."""
+        self._guarding().add_range(wanted, self.ts)
+
+    def _guarding(self) -> Guards:
         if self._guards is None:
             self._guards = Guards()
-        for full_key in relied_on:
-            self._guards.add(full_key, self.ts)
+        return self._guards
 
     def _write_at_once(self, writes: Writes) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
@@ -322,7 +329,7 @@ class Transaction:
             raise self._finished()
         self._callbacks = [*(self._callbacks or ()), callback]
 
-    def __enter__(self) -> Transaction:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

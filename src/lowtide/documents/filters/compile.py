@@ -11,6 +11,7 @@ from typing import Any, Final
 from lowtide.documents.codec import MAX_DEPTH, clean
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.filter import Filter, filter_of
+from lowtide.documents.filters.flat import compare_field
 from lowtide.documents.filters.kinds import codes_of, of_types
 from lowtide.documents.filters.nodes import And, Check, Negation, Node, Nor, OnPath, Or, on_value
 from lowtide.documents.filters.operators import (
@@ -85,13 +86,15 @@ def _at(where: str) -> str:
 
 
 def _misplaced(name: str, where: str) -> str:
-    if name in _OPERATORS or name in ("$regex", "$options", "$not"):
+    if name in _OPERATORS or name in COMPARISONS or name in ("$regex", "$options"):
         return f'{name}{_at(where)}: it stands where a field is expected; write {{"field": {{"{name}": ...}}}}'
     return f"{name}{_at(where)}: it is not supported; between fields, there are $and, $or, $nor and $comment"
 
 
 def _field(value: Any, path: str, depth: int) -> _Checks:
     """What is asked of a field: operators, a pattern, or equality."""
+    if type(value) in _PLAIN or type(value) is str:
+        return [_comparison("$eq", value, path)]
     if isinstance(value, Mapping) and is_operators(value, path):
         return _operators(value, path, depth)
     if isinstance(value, re.Pattern):
@@ -134,7 +137,8 @@ def _comparison(name: str, operand: Any, path: str) -> Check:
         raise OperationFailure(f"{name} at {path!r}: it compares values, not patterns; use $regex")
     operand = _cleaned(operand, path)
     told = "$eq" if operand is None and name in ("$gte", "$lte") else name
-    return Check(COMPARISONS[name](operand), (Condition("", told, operand),), exact=True)
+    field = None if "." in path else compare_field(path, name, operand)
+    return Check(COMPARISONS[name](operand), (Condition(path, told, operand),), exact=True, field=field)
 
 
 def _cleaned(value: Any, path: str) -> Any:
@@ -149,7 +153,9 @@ def _cleaned(value: Any, path: str) -> Any:
 def _regex(given: Any, options: Any, path: str) -> Check:
     pattern = pattern_of(given, options, path)
     prefix, exact = prefix_of(pattern)
-    return Check(found_by(pattern), (Condition("", "$regex", prefix),) if prefix else (), exact=bool(prefix) and exact)
+    return Check(
+        found_by(pattern), (Condition(path, "$regex", prefix),) if prefix else (), exact=bool(prefix) and exact
+    )
 
 
 def _not_equal(operand: Any, path: str, depth: int) -> _Checks:
@@ -177,15 +183,15 @@ def _membership(name: str, operand: Any, path: str) -> Check:
             raise OperationFailure(f"{name} at {path!r}: {each!r} in its list is an operator; it takes values")
         else:
             values.append(_cleaned(each, path))
-    conditions = () if patterns else (Condition("", "$in", tuple(values)),)
+    conditions = () if patterns else (Condition(path, "$in", tuple(values)),)
     return Check(one_of(values, patterns), conditions, exact=not patterns)
 
 
 def _exists(operand: Any, path: str, depth: int) -> _Checks:
-    there = Check(exists, (Condition("", "$exists", True),), exact=True)
+    there = Check(exists, (Condition(path, "$exists", True),), exact=True)
     if operand:
         return [there]
-    return [Negation((there,), (Condition("", "$exists", False),), exact=True)]
+    return [Negation((there,), (Condition(path, "$exists", False),), exact=True)]
 
 
 def _type(operand: Any, path: str, depth: int) -> _Checks:
@@ -229,7 +235,7 @@ def _all(operand: Any, path: str, depth: int) -> _Checks:
     if not isinstance(operand, list | tuple):
         raise OperationFailure(f"$all at {path!r}: it takes a list, not {operand!r}")
     if not operand:
-        return [Check(never, (Condition("", "$in", ()),), exact=True)]
+        return [Check(never, (Condition(path, "$in", ()),), exact=True)]
     checks: _Checks = []
     nested = [isinstance(each, Mapping) and is_operators(each, path) for each in operand]
     for each in operand:
@@ -259,7 +265,12 @@ def _elem_match(operand: Any, path: str, depth: int) -> _Checks:
             return matches(value)
         return type(value) is list and matches({str(index): each for index, each in enumerate(value)})
 
-    return [_of_elements(passes, tuple([each for each in filter_of(node).conjuncts if _of_fields(each)]))]
+    told = [
+        Condition(f"{path}.{each.path}", each.operator, each.operand)
+        for each in filter_of(node).conjuncts
+        if _of_fields(each)
+    ]
+    return [_of_elements(passes, tuple(told))]
 
 
 def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...]) -> Check:
@@ -279,9 +290,14 @@ def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...
 def _of_values(checks: _Checks, path: str) -> tuple[Condition, ...]:
     """The condition on one element, of what is asked of the element itself. An array that was reached by its index does
     not stand for its elements, so nothing can be said of those."""
-    told = [each for check in checks for each in check.conditions if each.path == "" and each.operator in _SPANS]
+    told = [
+        Condition("", each.operator, each.operand)
+        for check in checks
+        for each in check.conditions
+        if each.path == path and each.operator in _SPANS
+    ]
     indexed = any(index >= 0 for _, index in steps_of(path))
-    return (Condition("", "$elemMatch", tuple(told)),) if told and not indexed else ()
+    return (Condition(path, "$elemMatch", tuple(told)),) if told and not indexed else ()
 
 
 def _of_fields(condition: Condition) -> bool:

@@ -28,10 +28,3 @@ class Condition:
     path: str
     operator: str
     operand: Any
-
-
-def joined(path: str, conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """The conditions, whose paths begin at ``path``, with their whole paths."""
-    return tuple(
-        [Condition(f"{path}.{each.path}" if each.path else path, each.operator, each.operand) for each in conditions]
-    )

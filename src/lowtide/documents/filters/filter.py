@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lowtide.documents.filters.conditions import Condition
-from lowtide.documents.filters.nodes import And, Node, OnPath, Or, Predicate
+from lowtide.documents.filters.flat import Predicate
+from lowtide.documents.filters.nodes import And, Node, OnPath, Or
 from lowtide.documents.values import Document
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Filter:
     """A compiled filter."""
 

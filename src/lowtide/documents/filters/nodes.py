@@ -6,30 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.documents.filters.conditions import Condition, joined
+from lowtide.documents.filters.conditions import Condition
+from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.filters.operators import Test
 from lowtide.documents.paths import MISSING, places_of, steps_of, values_of
 from lowtide.documents.values import Document
 
-Predicate = Callable[[Document], bool]
 
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Check:
     """What one operator asks of a path: one of the values there passes the test."""
 
     test: Test
     conditions: tuple[Condition, ...] = ()
-    """What a planner may know of it, with paths that begin where the check stands."""
+    """What a planner may know of it."""
     exact: bool = False
     """Whether the conditions say all of it."""
     expand: bool = True
     """Whether an array at the end of the path stands for its elements, too."""
     element: Callable[[Any], int] | None = None
     """Which element of an array passed, for a check of whole arrays."""
+    field: Predicate | None = None
+    """The check of a field at the top of a document, if there is a faster one than by the test."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Negation:
     """Not all of the checks hold."""
 
@@ -60,7 +61,7 @@ class OnPath(Node):
         super().__init__(_at_path(path, check))
         self.path = path
         self.check = check
-        self.conditions = joined(path, check.conditions)
+        self.conditions = check.conditions
         self.exact = check.exact
 
     def locate(self, document: Document) -> int | None:
@@ -161,6 +162,8 @@ def _at_path(path: str, check: Check | Negation) -> Predicate:
     if isinstance(check, Negation):
         held = all_of([_at_path(path, each) for each in check.checks])
         return lambda document: not held(document)
+    if check.field is not None:
+        return check.field
     if "." in path:
         return _at_dotted(path, check)
     test = check.test

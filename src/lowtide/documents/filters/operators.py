@@ -17,7 +17,7 @@ Test = Callable[[Any], bool]
 NUMBERS: Final = frozenset((int, float, Decimal))
 _STRINGS: Final = frozenset((str,))
 _BOOLEANS: Final = frozenset((bool,))
-_ORDERED: Final[dict[type, frozenset[type]]] = {
+ORDERED: Final[dict[type, frozenset[type]]] = {
     int: NUMBERS,
     float: NUMBERS,
     Decimal: NUMBERS,
@@ -25,7 +25,7 @@ _ORDERED: Final[dict[type, frozenset[type]]] = {
     bool: _BOOLEANS,
 }
 """By the operand's type, the types of the same kind, if Python compares them all as MongoDB does."""
-_EQUATED: Final[dict[type, frozenset[type]]] = {**_ORDERED, bytes: frozenset((bytes,)), UUID: frozenset((UUID,))}
+EQUATED: Final[dict[type, frozenset[type]]] = {**ORDERED, bytes: frozenset((bytes,)), UUID: frozenset((UUID,))}
 _HASHED: Final = NUMBERS | _STRINGS
 
 
@@ -44,7 +44,7 @@ def exists(value: Any) -> bool:
 def equal_to(operand: Any) -> Test:
     if operand is None:
         return is_null
-    kinds = _EQUATED.get(type(operand))
+    kinds = EQUATED.get(type(operand))
     if kinds is not None:
         return lambda value: type(value) in kinds and value == operand
     goal = place(operand)
@@ -55,7 +55,7 @@ def equal_to(operand: Any) -> Test:
 def greater_than(operand: Any) -> Test:
     if operand is None:
         return never
-    kinds = _ORDERED.get(type(operand))
+    kinds = ORDERED.get(type(operand))
     if kinds is not None:
         return lambda value: type(value) in kinds and value > operand
     goal = place(operand)
@@ -66,7 +66,7 @@ def greater_than(operand: Any) -> Test:
 def at_least(operand: Any) -> Test:
     if operand is None:
         return is_null
-    kinds = _ORDERED.get(type(operand))
+    kinds = ORDERED.get(type(operand))
     if kinds is not None:
         return lambda value: type(value) in kinds and value >= operand
     goal = place(operand)
@@ -77,7 +77,7 @@ def at_least(operand: Any) -> Test:
 def less_than(operand: Any) -> Test:
     if operand is None:
         return never
-    kinds = _ORDERED.get(type(operand))
+    kinds = ORDERED.get(type(operand))
     if kinds is not None:
         return lambda value: type(value) in kinds and value < operand
     goal = place(operand)
@@ -88,7 +88,7 @@ def less_than(operand: Any) -> Test:
 def at_most(operand: Any) -> Test:
     if operand is None:
         return is_null
-    kinds = _ORDERED.get(type(operand))
+    kinds = ORDERED.get(type(operand))
     if kinds is not None:
         return lambda value: type(value) in kinds and value <= operand
     goal = place(operand)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import reduce
 
 from lowtide.documents.filters import Condition, Filter
+from lowtide.documents.ids import MAX_ID
 from lowtide.documents.indexes.entries import CUT, cut_bound
 from lowtide.documents.indexes.spec import PRIMARY, Index
 from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
@@ -116,10 +117,14 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     if spans is None:
         return _Candidate(Plan(ordered=ordered, reverse=reverse), 0, False)
     points = spans.points
-    if points is not None and len(points) <= 1:
-        ordered = True
+    if points is not None:
+        points = [each for each in points if len(each) <= MAX_ID]
+        ordered = ordered or len(points) <= 1
     exact = spans.exact and filter.complete and all(each.path == "_id" for each in filter.conjuncts)
-    stretches = tuple(Stretch(span.low.key, span.high.key) for span in spans.spans) if points is None else None
+    pairs = [(span.low.key, span.high.key) for span in spans.spans]
+    if max((max(map(len, pair)) for pair in pairs), default=0) > CUT:
+        pairs, exact = _cut(pairs), False
+    stretches = tuple(Stretch(low, high) for low, high in pairs) if points is None else None
     keys = tuple(points) if points is not None else None
     found = Plan(stretches=stretches, keys=keys, reverse=reverse, ordered=ordered, exact=exact)
     return _Candidate(found, int(points is not None), points is None)

@@ -42,6 +42,8 @@ _OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
     "$pullAll": pulling_all,
     "$pull": pulling,
 }
+_STRICT: Final = frozenset(("$pop", "$pull", "$pullAll"))
+"""Operators that make no field, and yet refuse a path that leads into a value which is no object nor array."""
 _NAMES: Final = ("$rename", *_OPERATORS)
 
 
@@ -62,7 +64,8 @@ def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[s
     """Any update, as a tree of its paths."""
     _check_shape(update)
     filters = compile_array_filters(array_filters)
-    updating, inserting = Planting(filters), Planting(filters)
+    inserting = Planting(filters)
+    updating = Planting(filters) if "$setOnInsert" in update else inserting
     for operator, operands in update.items():
         if operator not in _NAMES:
             raise OperationFailure(f"unknown operator {operator!r} in an update; there are {', '.join(sorted(_NAMES))}")
@@ -73,13 +76,13 @@ def compile_general(update: Mapping[str, Any], array_filters: Sequence[Mapping[s
         for path, operand in operands.items():
             if not isinstance(path, str):
                 raise OperationFailure(f"{operator}: names of fields are strings, not {described(path)}")
-            for parts, change in _changes(operator, path, operand):
-                inserting.plant(path, parts, Leaf(change), operator)
-                if operator != "$setOnInsert":
-                    updating.plant(path, parts, Leaf(change), operator)
+            for parts, leaf in _leaves(operator, path, operand):
+                inserting.plant(path, parts, leaf, operator)
+                if updating is not inserting and operator != "$setOnInsert":
+                    updating.plant(path, parts, leaf, operator)
     for name in filters.keys() - inserting.used:
         raise OperationFailure(f"the array filter {name!r} is not used: no path of the update has $[{name}] in it")
-    positional = any("$" in path.split(".") for operands in update.values() for path in operands)
+    positional = any("$" in path and "$" in path.split(".") for operands in update.values() for path in operands)
     return Update(_applying(updating.root, inserting.root), frozenset(inserting.root.children), positional)
 
 
@@ -98,11 +101,11 @@ def _check_shape(update: Any) -> None:
             )
 
 
-def _changes(operator: str, path: str, operand: Any) -> list[tuple[list[str], Change]]:
+def _leaves(operator: str, path: str, operand: Any) -> list[tuple[list[str], Leaf]]:
     """What an operator does for one of its fields, and where."""
     parts = parts_of(path, operator)
     if operator != "$rename":
-        return [(parts, _OPERATORS[operator](operand, path))]
+        return [(parts, Leaf(_OPERATORS[operator](operand, path), strict=operator in _STRICT))]
     if not isinstance(operand, str):
         raise OperationFailure(f"$rename takes the new name as a string: {path!r} is given {described(operand)}")
     target = parts_of(operand, operator)
@@ -110,7 +113,7 @@ def _changes(operator: str, path: str, operand: Any) -> list[tuple[list[str], Ch
         raise OperationFailure(f"$rename of {path!r} to {operand!r}: neither name may have $, $[] or $[name] in it")
     if parts == target:
         raise OperationFailure(f"$rename of {path!r} to itself; the two names must differ")
-    return [(parts, unsetting(None, path)), (target, moving(parts, target))]
+    return [(parts, Leaf(unsetting(None, path), strict=True)), (target, Leaf(moving(parts, target)))]
 
 
 def _applying(updating: Fields, inserting_too: Fields) -> Apply:

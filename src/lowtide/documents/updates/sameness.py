@@ -14,26 +14,24 @@ def same(first: Any, second: Any) -> bool:
     """Whether two values are of the same type and stored alike: 1 and 1.0 are not, nor objects whose fields are in
     another order, nor one instant in two time zones."""
     kind = type(first)
-    if kind is not type(second):
+    if kind is not type(second) or first != second:
         return False
     if kind in _PLAIN:
-        return bool(first == second)
+        return True
     if kind is float:
-        return bool(first == second and math.copysign(1.0, first) == math.copysign(1.0, second))
+        return math.copysign(1.0, first) == math.copysign(1.0, second)
     if kind is dict:
-        return len(first) == len(second) and all(
+        return all(
             name == other and same(each, another)
             for (name, each), (other, another) in zip(first.items(), second.items(), strict=True)
         )
     if kind is list:
-        return len(first) == len(second) and all(map(same, first, second))
+        return all(map(same, first, second))
     if kind is Decimal:
         return bool(first.as_tuple() == second.as_tuple())
     if kind is datetime:
-        return bool(first.replace(tzinfo=None) == second.replace(tzinfo=None)) and bool(
-            first.utcoffset() == second.utcoffset()
-        )
-    return bool(first == second)
+        return bool(first.utcoffset() == second.utcoffset())
+    return True
 
 
 def copied(value: Any) -> Any:

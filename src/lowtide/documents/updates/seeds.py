@@ -62,7 +62,9 @@ def _equalities(filter: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             for operator, operand in condition.items():
                 if operator == "$eq":
                     yield name, operand
-                elif operator == "$all" or (operator == "$in" and len(operand) == 1):
+                elif isinstance(operand, list | tuple) and (
+                    operator == "$all" or (operator == "$in" and len(operand) == 1)
+                ):
                     for each in operand:
                         if not _is_condition(each):
                             yield name, each

@@ -68,12 +68,14 @@ Change = Callable[[Any, Occasion], Any]
 
 
 class Leaf:
-    """The end of a path: what an operator does there."""
+    """The end of a path: what an operator does there. A ``strict`` one asks for a path that could be there, even if it
+    changes nothing where nothing is."""
 
-    __slots__ = ("change",)
+    __slots__ = ("change", "strict")
 
-    def __init__(self, change: Change) -> None:
+    def __init__(self, change: Change, *, strict: bool = False) -> None:
         self.change = change
+        self.strict = strict
 
 
 class Fields:
@@ -95,11 +97,15 @@ class Fields:
         created: Document = {}
         for name, child in children.items():
             new = _changed(child, MISSING, name, occasion)
+            if value is not MISSING and (new is not MISSING or child.strict):
+                raise Refusal(f"cannot reach nor create field {name!r} in {described(value)}, which is no object")
             if new is not MISSING:
-                if value is not MISSING:
-                    raise Refusal(f"cannot create field {name!r} in {described(value)}, which is no object")
                 created[name] = new
         return created or value
+
+    @property
+    def strict(self) -> bool:
+        return any(child.strict for child in self.children.values())
 
     def _placed(self, position: int | None) -> dict[str, Node]:
         """The children, with the index in place of ``$``."""
@@ -123,6 +129,8 @@ class Elements:
     """Children for the elements of an array: by the name of an array filter, or ``""`` for all elements."""
 
     __slots__ = ("children", "filters")
+
+    strict: Final = True
 
     def __init__(self, filters: Mapping[str, Callable[[Any], bool]], children: dict[str, Node] | None = None) -> None:
         self.filters = filters
@@ -227,10 +235,10 @@ def _in_array(value: list[Any], children: dict[str, Node], occasion: Occasion) -
         inside = index is not None and index < len(value)
         old = value[index] if inside and index is not None else MISSING
         new = _changed(child, old, part, occasion)
-        if new is old:
+        if index is None and (new is not old or child.strict):
+            raise Refusal(f"cannot reach nor create field {part!r} in an array; name an index, or take $[] or $[name]")
+        if new is old or index is None:
             continue
-        if index is None:
-            raise Refusal(f"cannot create field {part!r} in an array; name an index, or take $, $[] or $[name]")
         if new is MISSING:
             if old is None:
                 continue

@@ -129,6 +129,16 @@ def test_what_is_no_array_is_refused(value: Any, operator: str, operand: Any) ->
         update.apply({"_id": 7, "x": {"a": value}}, now=NOW)
 
 
+@pytest.mark.parametrize(("operator", "operand"), [("$pop", 1), ("$pull", 1), ("$pull", {"n": 1}), ("$pullAll", [1])])
+def test_taking_away_needs_a_path_that_could_be_there(operator: str, operand: Any) -> None:
+    for value in (5, None, "x", [1]):
+        for path in ("x.a", "x.a.b"):
+            with pytest.raises(WriteError, match=r"field 'x': cannot reach nor create field 'a'.*_id 7"):
+                compile_update({operator: {path: operand}}).apply({"_id": 7, "x": value}, now=NOW)
+    for document, path in (({"x": {}}, "x.a.b"), ({"x": {"b": 1}}, "x.a"), ({"x": [1]}, "x.5"), ({}, "x.a")):
+        assert updated(document, {operator: {path: operand}}) is document
+
+
 @pytest.mark.parametrize(
     ("update", "message"),
     [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
@@ -14,6 +14,8 @@ from lowtide.errors import InvalidDocument, OperationFailure, WriteError
 from tests.unit.documents.updates.updating import NOW, exact, updated
 
 BIG = 10**30
+EAST = datetime(2030, 1, 1, 2, tzinfo=timezone(timedelta(hours=2)))
+"""The beginning of 2030 in UTC, in another time zone."""
 
 SET: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"a": 1}, {"a": 2}, {"a": 2}),
@@ -31,6 +33,7 @@ SET: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ({"a": [1, [2]]}, {"a": [1, [2]]}, {"a": [1, [2]]}),
     ({"a": [1, 2]}, {"a": (1, 3)}, {"a": [1, 3]}),
     ({"a": datetime(2030, 1, 1)}, {"a": datetime(2030, 1, 1, tzinfo=UTC)}, {"a": datetime(2030, 1, 1, tzinfo=UTC)}),
+    ({"a": datetime(2030, 1, 1, tzinfo=UTC)}, {"a": EAST}, {"a": EAST}),
     ({"a": UUID(int=1)}, {"a": UUID(int=1)}, {"a": UUID(int=1)}),
     ({"a": {"b": 1, "c": 2}}, {"a.b": 5}, {"a": {"b": 5, "c": 2}}),
     ({}, {"a.b.c": 5}, {"a": {"b": {"c": 5}}}),
@@ -112,6 +115,7 @@ CALCULATED: list[tuple[dict[str, Any], str, Any, dict[str, Any]]] = [
     ({}, "$min", 5, {"a": 5}),
     ({"a": 5}, "$max", 7, {"a": 7}),
     ({"a": 5}, "$max", 3, {"a": 5}),
+    ({"a": 5}, "$max", 5.0, {"a": 5}),
     ({"a": 5}, "$max", "x", {"a": "x"}),
     ({"a": None}, "$max", 5, {"a": 5}),
     ({"a": {"x": 1}}, "$max", [0], {"a": [0]}),
@@ -146,8 +150,9 @@ RENAMED: list[tuple[dict[str, Any], str, str, dict[str, Any]]] = [
     ({"a": None}, "a", "b", {"b": None}),
     ({"a": {"x": 1}}, "a.x", "a.y", {"a": {"y": 1}}),
     ({"a": {"x": [1]}}, "a.x", "b.c", {"a": {}, "b": {"c": [1]}}),
-    ({"a": 5}, "a.x", "b", {"a": 5}),
-    ({"a": [{"x": 1}]}, "a.x", "b", {"a": [{"x": 1}]}),
+    ({"a": {}}, "a.x.y", "b", {"a": {}}),
+    ({"b": 5}, "a", "b.x", {"b": 5}),
+    ({"a": [1]}, "a.5", "b", {"a": [1]}),
     ({"b": [1]}, "a", "b.0", {"b": [1]}),
 ]
 
@@ -194,23 +199,29 @@ REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
     ({"_id": 7, "a": {"b": []}}, {"$mul": {"a.b": 2}}, r"field 'a.b': \$mul"),
     ({"_id": 7, "a": 1.5}, {"$bit": {"a": {"or": 2}}}, r"\$bit applies to an int, not to float 1.5"),
     ({"_id": 7, "a": True}, {"$bit": {"a": {"or": 2}}}, "not to bool"),
-    ({"_id": 7, "a": 5}, {"$set": {"a.b": 2}}, "field 'a': cannot create field 'b' in int 5.*_id 7"),
-    ({"_id": 7, "a": None}, {"$set": {"a.b": 2}}, "cannot create field 'b'"),
-    ({"_id": 7, "a": {"b": "x"}}, {"$inc": {"a.b.c.d": 2}}, "field 'a.b': cannot create field 'c' in str 'x'"),
-    ({"_id": 7, "a": [1]}, {"$set": {"a.b": 2}}, "field 'a': cannot create field 'b' in an array"),
-    ({"_id": 7, "a": [1]}, {"$set": {"a.00": 2}}, "cannot create field '00' in an array"),
-    ({"_id": 7, "a": [1]}, {"$set": {"a.-1": 2}}, "cannot create field '-1' in an array"),
+    ({"_id": 7, "a": 5}, {"$set": {"a.b": 2}}, "field 'a': cannot reach nor create field 'b' in int 5.*_id 7"),
+    ({"_id": 7, "a": None}, {"$set": {"a.b": 2}}, "cannot reach nor create field 'b'"),
+    (
+        {"_id": 7, "a": {"b": "x"}},
+        {"$inc": {"a.b.c.d": 2}},
+        "field 'a.b': cannot reach nor create field 'c' in str 'x'",
+    ),
+    ({"_id": 7, "a": [1]}, {"$set": {"a.b": 2}}, "field 'a': cannot reach nor create field 'b' in an array"),
+    ({"_id": 7, "a": [1]}, {"$set": {"a.00": 2}}, "cannot reach nor create field '00' in an array"),
+    ({"_id": 7, "a": [1]}, {"$set": {"a.-1": 2}}, "cannot reach nor create field '-1' in an array"),
     ({"_id": 7, "a": [1]}, {"$set": {"a.9999999": 2}}, "more than 1,500,000 nulls"),
     ({"_id": 7, "a": float("inf")}, {"$inc": {"a": float("-inf")}}, "NaN cannot be stored"),
     ({"_id": 7, "a": 10**400}, {"$inc": {"a": 1.5}}, "too large for a float"),
     ({"_id": 7, "a": Decimal("Infinity")}, {"$mul": {"a": 0}}, "no exact Decimal"),
     ({"_id": 7, "a": Decimal("1E+99999")}, {"$inc": {"a": 1}}, "no exact Decimal"),
+    ({"_id": 7, "a": 5}, {"$rename": {"a.x": "b"}}, "cannot reach nor create field 'x' in int 5"),
+    ({"_id": 7, "a": [{"x": 1}]}, {"$rename": {"a.x": "b"}}, "cannot reach nor create field 'x' in an array"),
     ({"_id": 7, "a": [{"x": 1}]}, {"$rename": {"a.0": "b"}}, "cannot reach into arrays: 'a.0'"),
     ({"_id": 7, "a": [{"x": 1}]}, {"$rename": {"a.0.x": "b"}}, "passes through 'a'"),
     ({"_id": 7, "a": [1], "b": 2}, {"$rename": {"b": "a.0"}}, "cannot reach into arrays: 'a.0'"),
-    ({"_id": 7, "a": 1, "b": 2}, {"$rename": {"b": "a.x"}}, "cannot create field 'x'"),
+    ({"_id": 7, "a": 1, "b": 2}, {"$rename": {"b": "a.x"}}, "cannot reach nor create field 'x'"),
     ({"_id": 7}, {"$set": {"_id": 8}}, "_id of a document cannot change, here to 8.*_id 7"),
-    ({"_id": 7}, {"$set": {"_id.x": 8}}, "cannot create field 'x'"),
+    ({"_id": 7}, {"$set": {"_id.x": 8}}, "cannot reach nor create field 'x'"),
     ({"_id": {"x": 7}}, {"$set": {"_id.x": 8}}, "_id of a document cannot change"),
     ({"_id": 7}, {"$inc": {"_id": 1}}, "_id of a document cannot change"),
     ({"_id": 7}, {"$unset": {"_id": 1}}, "_id of a document cannot be taken away"),

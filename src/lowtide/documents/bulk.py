@@ -1,0 +1,138 @@
+"""Several operations in one: ``bulk_write`` and ``insert_many``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
+from lowtide.documents.unit import Unit
+from lowtide.documents.writing import Prepared
+from lowtide.errors import BulkWriteError, DuplicateKeyError, OperationFailure, UsageError, WriteError
+
+if TYPE_CHECKING:
+    from lowtide.documents.collection import Collection
+
+_DUPLICATE, _REFUSED = 11000, 121
+"""MongoDB's numbers for these errors."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertOne:
+    """Add a document, as ``insert_one`` does."""
+
+    document: Any
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateOne:
+    """Change the first document that matches, as ``update_one`` does."""
+
+    filter: Mapping[str, Any]
+    update: Mapping[str, Any]
+    upsert: bool = False
+    array_filters: Sequence[Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateMany:
+    """Change every document that matches, as ``update_many`` does."""
+
+    filter: Mapping[str, Any]
+    update: Mapping[str, Any]
+    upsert: bool = False
+    array_filters: Sequence[Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceOne:
+    """Replace the first document that matches, as ``replace_one`` does."""
+
+    filter: Mapping[str, Any]
+    replacement: Mapping[str, Any]
+    upsert: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOne:
+    """Remove the first document that matches, as ``delete_one`` does."""
+
+    filter: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteMany:
+    """Remove every document that matches, as ``delete_many`` does."""
+
+    filter: Mapping[str, Any]
+
+
+Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | DeleteMany
+
+
+def check_operations(requests: Sequence[Operation]) -> list[Operation]:
+    """The operations, if that is what they are."""
+    if isinstance(requests, Mapping | str | bytes):
+        raise OperationFailure(f"bulk_write takes a list of operations, not {type(requests).__name__}")
+    found = list(requests)
+    if not found:
+        raise OperationFailure("bulk_write takes at least one operation")
+    for each in found:
+        if not isinstance(each, Operation):
+            raise OperationFailure(f"{each!r} is no operation; take InsertOne, UpdateOne, ReplaceOne, DeleteOne ...")
+    return found
+
+
+def run_operations(
+    collection: Collection, operations: Sequence[Operation], ordered: bool
+) -> tuple[BulkWriteResult, BulkWriteError | None]:
+    """Do the operations one after the other, each seeing what those before it did. One that fails undoes itself."""
+    result, errors = BulkWriteResult(), []
+    for place, operation in enumerate(operations):
+        try:
+            result.add(place, _run(collection, operation))
+        except UsageError as error:
+            errors.append(described(place, error, operation))
+            if ordered:
+                break
+    return result, BulkWriteError(result.details(errors)) if errors else None
+
+
+def _run(collection: Collection, operation: Operation) -> InsertOneResult | UpdateResult | DeleteResult:
+    match operation:
+        case InsertOne(document):
+            return collection.insert_one(document)
+        case UpdateOne(filter, update, upsert, array_filters):
+            return collection.update_one(filter, update, upsert, array_filters)
+        case UpdateMany(filter, update, upsert, array_filters):
+            return collection.update_many(filter, update, upsert, array_filters)
+        case ReplaceOne(filter, replacement, upsert):
+            return collection.replace_one(filter, replacement, upsert)
+        case DeleteOne(filter):
+            return collection.delete_one(filter)
+        case DeleteMany(filter):
+            return collection.delete_many(filter)
+
+
+def insert_all(unit: Unit, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
+    """Insert what is not refused; the error tells of the rest."""
+    result, errors = BulkWriteResult(), []
+    for place, each in enumerate(documents):
+        try:
+            unit.insert(each.key, each.encoded, is_new=each.is_new)
+            result.inserted_count += 1
+        except WriteError as error:
+            errors.append(described(place, error, each.id))
+            if ordered:
+                break
+    return BulkWriteError(result.details(errors)) if errors else None
+
+
+def described(place: int, error: Exception, operation: object) -> dict[str, Any]:
+    """An error as ``BulkWriteError.details`` has it."""
+    code = _DUPLICATE if isinstance(error, DuplicateKeyError) else _REFUSED
+    found = {"index": place, "code": code, "errmsg": str(error), "op": operation}
+    if isinstance(error, DuplicateKeyError):
+        found |= {"keyValue": error.details["keyValue"]}
+    return found

@@ -1,0 +1,325 @@
+"""A collection that can be read and written: PyMongo's ``Collection``, inside a transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
+from lowtide.documents.cursor import Hint, parse_hint
+from lowtide.documents.indexes.spec import Keys
+from lowtide.documents.management import Progress, drop, drop_index, index_asked_for, rename, set_schema
+from lowtide.documents.management import create_index as create
+from lowtide.documents.projection import compile_projection
+from lowtide.documents.reading import FilterSpec, ProjectionSpec, ReadCollection, compiled_sort
+from lowtide.documents.results import (
+    BulkWriteResult,
+    DeleteResult,
+    InsertManyResult,
+    InsertOneResult,
+    ReturnDocument,
+    UpdateResult,
+)
+from lowtide.documents.schema import Violation
+from lowtide.documents.sorting import SortSpec
+from lowtide.documents.unit import Unit
+from lowtide.documents.updates import Update, compile_replacement, compile_update
+from lowtide.documents.values import Document
+from lowtide.documents.writing import delete, insert, prepare, select, update
+from lowtide.errors import OperationFailure
+
+_Result = TypeVar("_Result")
+ArrayFilters = Sequence[Mapping[str, Any]] | None
+
+
+class Collection(ReadCollection):
+    """A collection of documents. Each call is a statement: it does all that it says, or, if it fails, nothing.
+
+    In a transaction, it belongs to that; of the store itself, it is a transaction of its own, and is repeated until it
+    meets no conflict.
+
+    >>> with store.transaction() as tx:
+    ...     tx["users"].insert_one({"_id": 4, "name": "Dan"}).inserted_id
+    4
+    """
+
+    __slots__ = ()
+
+    def _change(self, work: Callable[[Unit], _Result]) -> _Result:
+        name = self.name
+
+        def run(writing: Any, prefix_of: Callable[[str], bytes]) -> _Result:
+            unit = Unit(writing, prefix_of, name)
+            result = work(unit)
+            unit.apply()
+            return result
+
+        return self._source.change(run)
+
+    def insert_one(self, document: Any) -> InsertOneResult:
+        """Add a document. One without an ``_id`` is given one, a UUID that sorts by time. DuplicateKeyError if another
+        document has its ``_id``, or a value that a unique index has already.
+
+        >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
+        4
+        """
+        prepared = prepare(document)
+        self._change(lambda unit: insert(unit, prepared))
+        return InsertOneResult(prepared.id)
+
+    def insert_many(self, documents: Iterable[Any], ordered: bool = True) -> InsertManyResult:
+        """Add documents. At the first that is refused it stops, or, with ``ordered=False``, goes on to the next; what
+        was not refused is inserted, and BulkWriteError tells of the rest. One that cannot be stored at all refuses
+        all, with InvalidDocument.
+
+        >>> store.collection("users").insert_many([{"_id": 4}, {"_id": 5}]).inserted_ids
+        [4, 5]
+        """
+        if isinstance(documents, Mapping | str | bytes):
+            raise OperationFailure(f"insert_many takes a list of documents, not {type(documents).__name__}")
+        prepared = [prepare(each) for each in documents]
+        if not prepared:
+            raise OperationFailure("insert_many takes at least one document")
+        refusal = self._change(lambda unit: insert_all(unit, prepared, ordered))
+        if refusal is not None:
+            raise refusal
+        return InsertManyResult([each.id for each in prepared])
+
+    def replace_one(
+        self,
+        filter: FilterSpec,
+        replacement: Mapping[str, Any],
+        upsert: bool = False,
+        *,
+        hint: Hint | None = None,
+        sort: SortSpec | None = None,
+    ) -> UpdateResult:
+        """Put another document, with the same ``_id``, in the place of the first that matches.
+
+        >>> store.collection("users").replace_one({"_id": 1}, {"name": "Anna"}).modified_count
+        1
+        """
+        return self._update(filter, compile_replacement(replacement), upsert, False, sort, hint, replacing=True)[0]
+
+    def update_one(
+        self,
+        filter: FilterSpec,
+        update: Mapping[str, Any],
+        upsert: bool = False,
+        array_filters: ArrayFilters = None,
+        *,
+        hint: Hint | None = None,
+        sort: SortSpec | None = None,
+    ) -> UpdateResult:
+        """Change the first document that matches, by operators such as ``$set`` and ``$inc``.
+
+        >>> store.collection("users").update_one({"_id": 1}, {"$inc": {"age": 1}}).modified_count
+        1
+        """
+        return self._update(filter, compile_update(update, array_filters), upsert, False, sort, hint)[0]
+
+    def update_many(
+        self,
+        filter: FilterSpec,
+        update: Mapping[str, Any],
+        upsert: bool = False,
+        array_filters: ArrayFilters = None,
+        *,
+        hint: Hint | None = None,
+    ) -> UpdateResult:
+        """Change every document that matches; all are found before the first is changed. If one cannot be changed, none
+        is.
+
+        >>> store.collection("users").update_many({"city": "Oslo"}, {"$set": {"country": "NO"}}).modified_count
+        2
+        """
+        return self._update(filter, compile_update(update, array_filters), upsert, True, None, hint)[0]
+
+    def _update(
+        self,
+        filter: FilterSpec,
+        change: Update,
+        upsert: bool,
+        many: bool,
+        sort: SortSpec | None = None,
+        hint: Hint | None = None,
+        *,
+        replacing: bool = False,
+    ) -> tuple[UpdateResult, Document | None, Document | None]:
+        selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
+        seed = (filter or {}) if upsert else None
+        return self._change(lambda unit: update(unit, selection, change, seed, replacing=replacing))
+
+    def delete_one(self, filter: FilterSpec, *, hint: Hint | None = None, sort: SortSpec | None = None) -> DeleteResult:
+        """Remove the first document that matches.
+
+        >>> store.collection("users").delete_one({"_id": 1}).deleted_count
+        1
+        """
+        selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
+        return self._change(lambda unit: delete(unit, selection)[0])
+
+    def delete_many(self, filter: FilterSpec, *, hint: Hint | None = None) -> DeleteResult:
+        """Remove every document that matches.
+
+        >>> store.collection("users").delete_many({"city": "Oslo"}).deleted_count
+        2
+        """
+        selection = select(filter, many=True, hint=parse_hint(hint))
+        return self._change(lambda unit: delete(unit, selection)[0])
+
+    def find_one_and_update(
+        self,
+        filter: FilterSpec,
+        update: Mapping[str, Any],
+        projection: ProjectionSpec = None,
+        sort: SortSpec | None = None,
+        upsert: bool = False,
+        return_document: ReturnDocument | bool = ReturnDocument.BEFORE,
+        array_filters: ArrayFilters = None,
+        *,
+        hint: Hint | None = None,
+    ) -> Document | None:
+        """Change the first document that matches, and return it as it was, or as it is now.
+
+        >>> users = store.collection("users")
+        >>> users.find_one_and_update({"_id": 1}, {"$inc": {"age": 1}}, return_document=ReturnDocument.AFTER)["age"]
+        34
+        """
+        change = compile_update(update, array_filters)
+        return self._find_and(filter, change, projection, sort, upsert, return_document, hint)
+
+    def find_one_and_replace(
+        self,
+        filter: FilterSpec,
+        replacement: Mapping[str, Any],
+        projection: ProjectionSpec = None,
+        sort: SortSpec | None = None,
+        upsert: bool = False,
+        return_document: ReturnDocument | bool = ReturnDocument.BEFORE,
+        *,
+        hint: Hint | None = None,
+    ) -> Document | None:
+        """Replace the first document that matches, and return it as it was, or as it is now.
+
+        >>> store.collection("users").find_one_and_replace({"_id": 1}, {"name": "Anna"})["name"]
+        'Ann'
+        """
+        change = compile_replacement(replacement)
+        return self._find_and(filter, change, projection, sort, upsert, return_document, hint, replacing=True)
+
+    def _find_and(
+        self,
+        filter: FilterSpec,
+        change: Update,
+        projection: ProjectionSpec,
+        sort: SortSpec | None,
+        upsert: bool,
+        return_document: ReturnDocument | bool,
+        hint: Hint | None,
+        *,
+        replacing: bool = False,
+    ) -> Document | None:
+        shape, wanted = compile_projection(projection), ReturnDocument(return_document)
+        _, before, after = self._update(filter, change, upsert, False, sort, hint, replacing=replacing)
+        found = after if wanted is ReturnDocument.AFTER else before
+        return shape(found) if shape is not None and found is not None else found
+
+    def find_one_and_delete(
+        self,
+        filter: FilterSpec,
+        projection: ProjectionSpec = None,
+        sort: SortSpec | None = None,
+        *,
+        hint: Hint | None = None,
+    ) -> Document | None:
+        """Remove the first document that matches, and return it.
+
+        >>> store.collection("users").find_one_and_delete({}, sort=[("age", 1)])["name"]
+        'Cid'
+        """
+        shape = compile_projection(projection)
+        selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
+        found = self._change(lambda unit: delete(unit, selection)[1])
+        return shape(found) if shape is not None and found is not None else found
+
+    def bulk_write(self, requests: Sequence[Operation], ordered: bool = True) -> BulkWriteResult:
+        """Do several operations in one transaction: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and
+        DeleteMany. At the first that fails it stops, or, with ``ordered=False``, goes on; what did not fail is done,
+        and BulkWriteError tells of the rest.
+
+        >>> store.collection("users").bulk_write([InsertOne({"_id": 4}), DeleteOne({"_id": 1})]).deleted_count
+        1
+        """
+        operations = check_operations(requests)
+        result, refusal = self._source.run(
+            lambda source: run_operations(Collection(source, self.name), operations, ordered)
+        )
+        if refusal is not None:
+            raise refusal
+        return result
+
+    # The collection itself
+
+    def create_index(
+        self,
+        keys: Keys,
+        *,
+        name: str | None = None,
+        unique: bool = False,
+        sparse: bool = False,
+        partialFilterExpression: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+    ) -> str:
+        """Make an index, if it does not exist, and return its name. Of the store itself, it is built in steps, while
+        others read and write; in a transaction, at once. ``progress`` is told how many documents are in it.
+
+        >>> users = store.collection("users")
+        >>> users.create_index([("city", 1), ("age", -1)])
+        'city_1_age_-1'
+        >>> users.find({"city": "Oslo"}).explain()["executionStats"]["totalDocsExamined"]
+        2
+        """
+        asked = index_asked_for(keys, name, unique, sparse, partialFilterExpression)
+        return create(self._source, self.name, asked, progress)
+
+    def drop_index(self, index_or_name: str | Keys) -> None:
+        """Remove an index, by name or by its keys.
+
+        >>> users = store.collection("users")
+        >>> users.drop_index(users.create_index("city"))
+        """
+        drop_index(self._source, self.name, index_or_name)
+
+    def drop_indexes(self) -> None:
+        """Remove all indexes.
+
+        >>> store.collection("users").drop_indexes()
+        """
+        for name in list(self.index_information())[1:]:
+            self.drop_index(name)
+
+    def set_schema(self, schema: Mapping[str, Any] | None) -> list[tuple[Any, Violation]]:
+        """Let every document that is written from now on satisfy a JSON Schema; None for any. Returns what the
+        documents that are there have against it, each with its ``_id``; they stay as they are.
+
+        >>> store.collection("users").set_schema({"properties": {"age": {"maximum": 30}}})
+        [(1, Violation(path='age', reason='33 is greater than the maximum of 30'))]
+        """
+        return set_schema(self._source, self.name, schema)
+
+    def drop(self) -> None:
+        """Remove the collection with its documents, indexes and schema. O(documents).
+
+        >>> store.collection("users").drop()
+        """
+        drop(self._source, self.name)
+
+    def rename(self, new_name: str, dropTarget: bool = False) -> None:
+        """Give the collection another name, in an instant; ``dropTarget`` removes one that has it already.
+
+        >>> store.collection("users").rename("people")
+        >>> store.list_collection_names()
+        ['people']
+        """
+        rename(self._source, self.name, new_name, dropTarget)

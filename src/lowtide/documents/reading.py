@@ -1,0 +1,262 @@
+"""A collection that can be read: the queries of PyMongo's ``Collection``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, TypedDict, TypeVar
+
+import msgspec
+
+from lowtide.documents.aggregation import Pipeline, compile_pipeline, needed_fields
+from lowtide.documents.catalog import Row, check_collection_name
+from lowtide.documents.codec import EXTENSIONS, decode_document, decode_value
+from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.ids import ID_TYPES, id_key
+from lowtide.documents.indexes.entries import extract
+from lowtide.documents.indexes.spec import PRIMARY
+from lowtide.documents.look import Decode, Look
+from lowtide.documents.projection import compile_projection
+from lowtide.documents.sorting import Sort, SortSpec, compile_sort
+from lowtide.documents.source import OfStore, PrefixOf, Source
+from lowtide.documents.values import Document, place
+from lowtide.errors import InvalidDocument
+from lowtide.transaction.statement import Reading
+
+_Result = TypeVar("_Result")
+FilterSpec = Mapping[str, Any] | None
+ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
+
+
+class ReadCollection:
+    """A collection of documents that can be read.
+
+    >>> with store.snapshot() as snapshot:
+    ...     snapshot.collection("users").find_one({"city": "Bergen"})["name"]
+    'Cid'
+    """
+
+    __slots__ = ("_source", "name")
+
+    def __init__(self, source: Source, name: str) -> None:
+        self.name = check_collection_name(name)
+        self._source = source
+
+    def find_one(
+        self,
+        filter: FilterSpec | Any = None,
+        projection: ProjectionSpec = None,
+        *,
+        sort: SortSpec | None = None,
+        skip: int = 0,
+        hint: Hint | None = None,
+    ) -> Document | None:
+        """The first document that matches, or None. What is no dict is taken for an ``_id``.
+
+        >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
+        {'_id': 2, 'name': 'Bob'}
+        """
+        key = _only_id(filter)
+        if key is not None and not skip and hint is None:
+            stored = self._stored(key)
+            found = decode_document(stored) if stored is not None else None
+            if found is None or projection is None:
+                return found
+            chosen = compile_projection(projection)
+            return chosen(found) if chosen is not None else found
+        compiled = compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
+        shape = compile_projection(projection, compiled) if projection is not None else None
+        order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
+
+        def work(look: Look) -> Document | None:
+            by = look.plan(compiled, order, hinted, limited=True)
+            for each in islice(look.matching(compiled, by, order, count + 1), count, None):
+                return each[2]
+            return None
+
+        found = self._look(work)
+        return shape(found) if shape is not None and found is not None else found
+
+    def _stored(self, key: bytes) -> bytes | None:
+        """The stored form of the document with this key. Of the store itself, it is read without a snapshot: the row
+        of the collection first, then the document, which is in the keyspace that the row said, or gone."""
+        source = self._source
+        if isinstance(source, OfStore):
+            return source.newest(self.name, key)
+        return self._look(lambda look: look.reading.read(look.prefix + key))
+
+    def _look(self, work: Callable[[Look], _Result]) -> _Result:
+        name = self.name
+        return self._source.look(lambda reading, prefix_of: work(Look(reading, prefix_of, name)))
+
+    def find(
+        self,
+        filter: FilterSpec = None,
+        projection: ProjectionSpec = None,
+        skip: int = 0,
+        limit: int = 0,
+        *,
+        sort: SortSpec | None = None,
+        hint: Hint | None = None,
+    ) -> Cursor:
+        """A cursor over the documents that match.
+
+        >>> [user["name"] for user in store.collection("users").find({"city": "Oslo"}, sort="age")]
+        ['Bob', 'Ann']
+        """
+        compiled = compile_filter(filter)
+        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled))
+        if sort is not None:
+            cursor.sort(sort)
+        return cursor.skip(skip).limit(limit).hint(hint)
+
+    def count_documents(
+        self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
+    ) -> int:
+        """How many documents match. By an index that says it all, no document is read.
+
+        >>> store.collection("users").count_documents({"city": "Oslo"})
+        2
+        """
+        compiled, hinted = compile_filter(filter), parse_hint(hint)
+        skipped = check_count("skip", skip)
+        most = check_count("limit", limit, least=1) + skipped if limit is not None else None
+
+        def work(look: Look) -> int:
+            by = look.plan(compiled, None, hinted)
+            found: Iterator[Any]
+            if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
+                found = look.entries(by) if by.index is not None else look.stored(by)
+            else:
+                found = look.matching(compiled, by, decode=_partly(_fields_of(compiled)))
+            return max(0, sum(1 for _ in islice(found, most)) - skipped)
+
+        return self._look(work)
+
+    def estimated_document_count(self) -> int:
+        """How many documents there are. Counts them, so it is exact, and O(documents).
+
+        >>> store.collection("users").estimated_document_count()
+        3
+        """
+        return self.count_documents({})
+
+    def distinct(self, key: str, filter: FilterSpec = None, *, hint: Hint | None = None) -> list[Any]:
+        """The different values at a path, of the documents that match; each element of an array is one.
+
+        >>> store.collection("users").distinct("city")
+        ['Oslo', 'Bergen']
+        """
+        compiled, values_of, hinted = compile_filter(filter), extract(key), parse_hint(hint)
+
+        def work(look: Look) -> list[Any]:
+            found: dict[Any, Any] = {}
+            for each in look.matching(compiled, look.plan(compiled, None, hinted)):
+                values, _ = values_of(each[2])
+                for value in values:
+                    if value != [] or type(value) is not list:
+                        found.setdefault(place(value), value)
+            return list(found.values())
+
+        return self._look(work)
+
+    def aggregate(self, pipeline: Sequence[Mapping[str, Any]]) -> Results:
+        """The results of a pipeline of stages, one after the other.
+
+        >>> ages = {"_id": "$city", "age": {"$avg": "$age"}}
+        >>> list(store.collection("users").aggregate([{"$group": ages}, {"$sort": {"_id": 1}}]))
+        [{'_id': 'Bergen', 'age': 25.0}, {'_id': 'Oslo', 'age': 31.5}]
+        """
+        compiled = compile_pipeline(pipeline)
+        held = self._source.hold()
+        try:
+            return Results(self._run(compiled, held.reading, held.prefix_of), held)
+        except BaseException:
+            held.close()
+            raise
+
+    def _run(self, pipeline: Pipeline, reading: Reading, prefix_of: PrefixOf) -> Iterator[Document]:
+        leading, look = pipeline.leading, Look(reading, prefix_of, self.name)
+        compiled, order = compile_filter(leading.filter), compiled_sort(leading.sort)
+        limit = leading.limit + leading.skip if leading.limit is not None else 0
+        by = look.plan(compiled, order, limited=bool(limit))
+        decode = _partly(needed_fields(pipeline))
+        found = look.matching(compiled, by, order, limit, decode=decode)
+        documents = (each[2] for each in islice(found, leading.skip, None))
+
+        def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
+            other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
+            return (each[2] for each in other.matching(wanted, other.plan(wanted, None)))
+
+        return pipeline.rest.run(documents, foreign)
+
+    def index_information(self) -> dict[str, dict[str, Any]]:
+        """The indexes by name, with their keys and what else was asked for.
+
+        >>> store.collection("users").index_information()
+        {'_id_': {'key': [('_id', 1)]}}
+        """
+        row = self._row()
+        return {PRIMARY: {"key": [("_id", 1)]}} | {each.name: each.information() for each in row.indexes}
+
+    def schema(self) -> dict[str, Any] | None:
+        """The JSON Schema that documents must satisfy; None if there is none.
+
+        >>> store.collection("users").schema()
+        """
+        encoded = self._row().schema
+        found: dict[str, Any] | None = decode_value(encoded) if encoded is not None else None
+        return found
+
+    def keyspaces(self) -> list[str]:
+        """The keyspaces that hold the collection, its indexes and what is known of it: for ``store.pin``.
+
+        >>> store.collection("users").keyspaces()
+        ['lowtide/collections', 'documents/users']
+        """
+        return self._row().keyspaces
+
+    def _row(self) -> Row:
+        return self._look(lambda look: look.row)
+
+    def __repr__(self) -> str:
+        return f"<collection {self.name!r}>"
+
+
+def compiled_sort(sort: SortSpec | None) -> Sort | None:
+    return compile_sort(sort) if sort is not None else None
+
+
+def _only_id(filter: Any) -> bytes | None:
+    """The key of the one document that can match, if the filter says no more than that."""
+    if type(filter) is dict:
+        if len(filter) != 1:
+            return None
+        value = filter.get("_id")
+    else:
+        value = filter
+    try:
+        return id_key(value) if type(value) in ID_TYPES else None
+    except InvalidDocument:
+        return None  # too long, or no text: the planner knows that it is nobody's
+
+
+def _fields_of(filter: Filter) -> frozenset[str] | None:
+    """The top-level fields that a filter looks at; None if its conditions do not say."""
+    return frozenset(each.path.split(".")[0] for each in filter.conjuncts) if filter.complete else None
+
+
+def _partly(fields: frozenset[str] | None) -> Decode:
+    """What decodes documents with these fields only, which takes a fraction of the time; None for all."""
+    if fields is None or len(fields) > 20:
+        return decode_document
+    return _decoder(tuple(sorted(fields)))
+
+
+@lru_cache(maxsize=256)
+def _decoder(fields: tuple[str, ...]) -> Decode:
+    shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
+    return decoder.decode

@@ -1,0 +1,117 @@
+"""What the writing methods of a collection do, each to one look: select, then change. Without I/O of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from lowtide.documents.codec import clean, encode_document
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.ids import ID_TYPES, id_key, new_id
+from lowtide.documents.look import Found
+from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.results import DeleteResult, UpdateResult
+from lowtide.documents.sorting import Sort
+from lowtide.documents.unit import Unit
+from lowtide.documents.updates import Update, seed_of
+from lowtide.documents.values import Document
+from lowtide.errors import InvalidDocument
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """Which documents a statement changes: the first that matches, or all."""
+
+    filter: Filter
+    many: bool = False
+    sort: Sort | None = None
+    hint: str | SortKeys | None = None
+
+    def of(self, unit: Unit) -> list[Found]:
+        """The documents, all found before the first one is changed: a statement never meets its own writes."""
+        by = unit.look.plan(self.filter, self.sort, self.hint, limited=not self.many)
+        return list(unit.look.matching(self.filter, by, self.sort, 0 if self.many else 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A document on its way in: its ``_id``, its key and its stored form."""
+
+    id: Any
+    key: bytes
+    encoded: bytes
+    is_new: bool
+    """Whether the ``_id`` was made here, so that nobody has it."""
+
+
+def prepare(document: Any) -> Prepared:
+    """Check and encode a document to insert. One without an ``_id`` is given one, as PyMongo does, in place."""
+    is_new = False
+    if isinstance(document, Mapping) and "_id" not in document:
+        if not hasattr(document, "__setitem__"):
+            raise InvalidDocument("_id", "it is missing, and cannot be added to a document that is read-only")
+        document["_id"] = new_id()
+        is_new = True
+    encoded = encode_document(document if _begins_with_id(document) else {"_id": document["_id"], **document})
+    return Prepared(document["_id"], _key_of(document["_id"]), encoded, is_new)
+
+
+def _begins_with_id(document: Any) -> bool:
+    return not isinstance(document, Mapping) or next(iter(document)) == "_id"
+
+
+def _key_of(value: Any) -> bytes:
+    """The key of an ``_id``, which may be of a subclass: the stored form has it without."""
+    return id_key(value if type(value) in ID_TYPES else clean(value, "_id"))
+
+
+def insert(unit: Unit, prepared: Prepared) -> None:
+    unit.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
+
+
+def update(
+    unit: Unit, selection: Selection, change: Update, upsert: Mapping[str, Any] | None, *, replacing: bool = False
+) -> tuple[UpdateResult, Document | None, Document | None]:
+    """Change what is selected; if that is nothing and ``upsert`` is the filter, insert what it and the update say. Also
+    the document before and after, of the last one."""
+    found = selection.of(unit)
+    if not found and upsert is not None:
+        after = _seeded(unit, change, upsert, replacing)
+        return UpdateResult(0, 0, after["_id"], did_upsert=True), None, after
+    modified = 0
+    before: Document | None = None
+    after_last: Document | None = None
+    now = datetime.now(UTC)
+    for key, stored, document in found:
+        position = selection.filter.position(document) if change.positional else None
+        new = change.apply(document, now=now, position=position)
+        before, after_last = document, new
+        if new is not document:
+            encoded = encode_document(new)
+            if encoded != stored:
+                unit.replace(key, document, new, encoded)
+                modified += 1
+    return UpdateResult(len(found), modified), before, after_last
+
+
+def _seeded(unit: Unit, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
+    """Insert the document of an upsert."""
+    seed = seed_of(filter, only_id=replacing)
+    new = change.apply(seed, now=datetime.now(UTC), inserting=True)
+    prepared = prepare(dict(new))
+    unit.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
+    return {"_id": prepared.id, **new}
+
+
+def delete(unit: Unit, selection: Selection) -> tuple[DeleteResult, Document | None]:
+    """Remove what is selected; also the last of it."""
+    found = selection.of(unit)
+    for key, _, document in found:
+        unit.delete(key, document)
+    return DeleteResult(len(found)), found[-1][2] if found else None
+
+
+def select(filter: Any, *, many: bool, sort: Sort | None = None, hint: str | SortKeys | None = None) -> Selection:
+    return Selection(compile_filter(filter), many, sort, hint)
