@@ -46,6 +46,17 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def validator(self) -> Validator | None:
         return compile_schema(decode_value(self.schema)) if self.schema is not None else None
 
+    @cached_property
+    def points(self) -> dict[str, Index]:
+        """By path, the index that knows where each of its values is; a unique one rather than another."""
+        found: dict[str, Index] = {}
+        for each in self.indexes:
+            if len(each.keys) == 1 and not each.building and each.partial is None:
+                path, direction = each.keys[0]
+                if direction > 0 and (each.unique or path not in found):
+                    found[path] = each
+        return found
+
     def index(self, name: str) -> Index | None:
         return next((each for each in self.indexes if each.name == name), None)
 

@@ -15,6 +15,7 @@ from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import SortKeys, plan
+from lowtide.documents.points import Point
 from lowtide.documents.sorting import Sort
 from lowtide.documents.source import PrefixOf
 from lowtide.documents.values import Document
@@ -57,6 +58,28 @@ class Look:
     ) -> Plan:
         """How the documents for ``filter`` are found."""
         return plan(filter, sort.keys if sort is not None else (), self.row.indexes, hint, limited=limited)
+
+    def knows(self, point: Point | None) -> bool:
+        """Whether ``at_point`` can be asked."""
+        return point is not None and (point.path == "_id" or point.path in self.row.points)
+
+    def at_point(self, point: Point) -> Stored | None:
+        """The first document with this value, without a plan."""
+        path, encoded = point
+        if path == "_id":
+            stored = self.reading.read(self.prefix + encoded)
+            return (encoded, stored) if stored is not None else None
+        index = self.row.points[path]
+        prefix = self.prefix_of(index.keyspace) + encoded
+        if index.unique:
+            key = self.reading.read(prefix)
+        else:
+            entries = self.reading.scan(Range(prefix, prefix + b"\xff"))
+            key = next((document_key_of(index, *entry) for entry in entries), None)
+        if key is None:
+            return None
+        stored = self.reading.read(self.prefix + key)
+        return (key, stored) if stored is not None else None
 
     def matching(
         self,

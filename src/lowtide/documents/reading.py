@@ -14,15 +14,16 @@ from lowtide.documents.catalog import Row, check_collection_name
 from lowtide.documents.codec import EXTENSIONS, decode_document, decode_value
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.ids import ID_TYPES, id_key
 from lowtide.documents.indexes.entries import extract
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.look import Decode, Look
+from lowtide.documents.points import point_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.values import Document, place
-from lowtide.errors import InvalidDocument
+from lowtide.documents.watching import CollectionWatch
+from lowtide.errors import UsageError
 from lowtide.transaction.statement import Reading
 
 _Result = TypeVar("_Result")
@@ -58,34 +59,30 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        key = _only_id(filter)
-        if key is not None and not skip and hint is None:
-            stored = self._stored(key)
-            found = decode_document(stored) if stored is not None else None
-            if found is None or projection is None:
-                return found
-            chosen = compile_projection(projection)
-            return chosen(found) if chosen is not None else found
-        compiled = compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
-        shape = compile_projection(projection, compiled) if projection is not None else None
-        order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
+        compiled, order, count, hinted = None, compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
+        point = point_of(filter) if not skip and hint is None and sort is None else None
+        if point is None:
+            compiled = _compiled(filter)
 
         def work(look: Look) -> Document | None:
-            by = look.plan(compiled, order, hinted, limited=True)
-            for each in islice(look.matching(compiled, by, order, count + 1), count, None):
+            if point is not None and look.knows(point):
+                found = look.at_point(point)
+                return decode_document(found[1]) if found is not None else None
+            wanted = compiled if compiled is not None else _compiled(filter)
+            by = look.plan(wanted, order, hinted, limited=True)
+            for each in islice(look.matching(wanted, by, order, count + 1), count, None):
                 return each[2]
             return None
 
-        found = self._look(work)
-        return shape(found) if shape is not None and found is not None else found
-
-    def _stored(self, key: bytes) -> bytes | None:
-        """The stored form of the document with this key. Of the store itself, it is read without a snapshot: the row
-        of the collection first, then the document, which is in the keyspace that the row said, or gone."""
-        source = self._source
-        if isinstance(source, OfStore):
-            return source.newest(self.name, key)
-        return self._look(lambda look: look.reading.read(look.prefix + key))
+        if point is not None and point.path == "_id" and isinstance(self._source, OfStore):
+            stored = self._source.newest(self.name, point.encoded)
+            found = decode_document(stored) if stored is not None else None
+        else:
+            found = self._look(work)
+        if projection is None or found is None:
+            return found
+        shape = compile_projection(projection, compiled if compiled is not None else _compiled(filter))
+        return shape(found) if shape is not None else found
 
     def _look(self, work: Callable[[Look], _Result]) -> _Result:
         name = self.name
@@ -192,6 +189,28 @@ class ReadCollection:
 
         return pipeline.rest.run(documents, foreign)
 
+    def watch(
+        self,
+        filter: FilterSpec = None,
+        since: int | None = None,
+        *,
+        before: bool = False,
+        timeout: float | None = None,
+    ) -> CollectionWatch:
+        """The changes of the documents that match, after commit ``since``, by default after the last one, and further
+        ones as they are committed. Only of the store's own collections: ``store.collection(name).watch()``.
+
+        ``before`` asks for the documents that were replaced or deleted, see ``store.watch``, as ``timeout`` does.
+
+        >>> with store.collection("users").watch({"city": "Oslo"}, since=0, timeout=0) as changes:
+        ...     [(change.kind, change.document["name"]) for change in changes]
+        [('insert', 'Ann'), ('insert', 'Bob')]
+        """
+        source, compiled = self._source, compile_filter(filter)
+        if not isinstance(source, OfStore):
+            raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
+        return CollectionWatch(source.watch(self._row().keyspace, since, before, timeout), self.name, compiled)
+
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.
 
@@ -229,18 +248,8 @@ def compiled_sort(sort: SortSpec | None) -> Sort | None:
     return compile_sort(sort) if sort is not None else None
 
 
-def _only_id(filter: Any) -> bytes | None:
-    """The key of the one document that can match, if the filter says no more than that."""
-    if type(filter) is dict:
-        if len(filter) != 1:
-            return None
-        value = filter.get("_id")
-    else:
-        value = filter
-    try:
-        return id_key(value) if type(value) in ID_TYPES else None
-    except InvalidDocument:
-        return None  # too long, or no text: the planner knows that it is nobody's
+def _compiled(filter: Any) -> Filter:
+    return compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
 
 
 def _fields_of(filter: Filter) -> frozenset[str] | None:

@@ -46,9 +46,12 @@ class Unit:
         else:
             self._put(key, None, decode_document(encoded), encoded)
 
-    def replace(self, key: bytes, old: Document, new: Document, encoded: bytes) -> None:
-        """Put ``new`` in the place of ``old``, which is the document with this key now."""
-        self._put(key, old, new, encoded)
+    def replace(
+        self, key: bytes, old: Document, new: Document, encoded: bytes, fields: frozenset[str] | None = None
+    ) -> None:
+        """Put ``new`` in the place of ``old``, which is the document with this key now. They differ in ``fields`` only;
+        None for any."""
+        self._put(key, old, new, encoded, fields)
 
     def delete(self, key: bytes, old: Document) -> None:
         """Remove a document."""
@@ -58,11 +61,15 @@ class Unit:
                 changes[prefix + entry_key(entries.index, values, key)] = None
         self.writes.update(changes)
 
-    def _put(self, key: bytes, old: Document | None, new: Document, encoded: bytes) -> None:
+    def _put(
+        self, key: bytes, old: Document | None, new: Document, encoded: bytes, fields: frozenset[str] | None = None
+    ) -> None:
         if (validator := self.row.validator) is not None:
             validator.check(self.look.name, new)
         changes: Writes = {self.look.prefix + key: encoded}
         for entries, prefix in self._indexes():
+            if fields is not None and entries.fields.isdisjoint(fields):
+                continue
             index = entries.index
             before = _old_entries(entries, old) if old is not None else ()
             now, special = entries.of(new)

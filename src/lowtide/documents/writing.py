@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any
 
-from lowtide.documents.codec import clean, encode_document
+from lowtide.documents.codec import clean, decode_document, encode_document
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.ids import ID_TYPES, id_key, new_id
 from lowtide.documents.look import Found
 from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.points import Point, point_of
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
 from lowtide.documents.unit import Unit
@@ -20,17 +22,28 @@ from lowtide.documents.values import Document
 from lowtide.errors import InvalidDocument
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Selection:
     """Which documents a statement changes: the first that matches, or all."""
 
-    filter: Filter
+    spec: Any
+    """The filter as it was given."""
     many: bool = False
     sort: Sort | None = None
     hint: str | SortKeys | None = None
+    point: Point | None = None
+    """What the filter asks for, if that is one value, and nothing else is said."""
+
+    @cached_property
+    def filter(self) -> Filter:
+        return compile_filter(self.spec)
 
     def of(self, unit: Unit) -> list[Found]:
         """The documents, all found before the first one is changed: a statement never meets its own writes."""
+        point = self.point
+        if point is not None and unit.look.knows(point):
+            stored = unit.look.at_point(point)
+            return [(*stored, decode_document(stored[1]))] if stored is not None else []
         by = unit.look.plan(self.filter, self.sort, self.hint, limited=not self.many)
         return list(unit.look.matching(self.filter, by, self.sort, 0 if self.many else 1))
 
@@ -91,7 +104,7 @@ def update(
         if new is not document:
             encoded = encode_document(new)
             if encoded != stored:
-                unit.replace(key, document, new, encoded)
+                unit.replace(key, document, new, encoded, change.fields)
                 modified += 1
     return UpdateResult(len(found), modified), before, after_last
 
@@ -114,4 +127,9 @@ def delete(unit: Unit, selection: Selection) -> tuple[DeleteResult, Document | N
 
 
 def select(filter: Any, *, many: bool, sort: Sort | None = None, hint: str | SortKeys | None = None) -> Selection:
-    return Selection(compile_filter(filter), many, sort, hint)
+    """The selection of a filter, which is refused now if it is none."""
+    point = point_of(filter) if type(filter) is dict and not many and hint is None and sort is None else None
+    selection = Selection(filter, many, sort, hint, point)
+    if point is None:
+        _ = selection.filter
+    return selection

@@ -114,13 +114,16 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
 class Entries:
     """The entries of one index, compiled."""
 
-    __slots__ = ("_descending", "_extracts", "_flat", "index")
+    __slots__ = ("_descending", "_extracts", "_flat", "fields", "index")
 
     def __init__(self, index: Index) -> None:
         self.index = index
         self._extracts = [extract(path) for path, _ in index.keys]
         self._descending = [direction < 0 for _, direction in index.keys]
         single = len(index.keys) == 1 and "." not in index.keys[0][0] and not self._descending[0]
+        asked = index.partial_filter.conjuncts if index.partial_filter is not None else ()
+        self.fields = frozenset(path.split(".")[0] for path in (*index.paths, *(each.path for each in asked)))
+        """The fields of a document that decide its entries."""
         self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
 
     def of(self, document: Document) -> tuple[list[bytes], int]:

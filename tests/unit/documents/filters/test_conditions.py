@@ -52,6 +52,28 @@ def test_a_document_that_matches_satisfies_every_conjunct_and_one_branch(filter:
         assert matched == (satisfied and any(each.matches(document) for each in compiled.alternatives))
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ({"a": 1}, {"a": {"$eq": 1.0}}, True),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": {"$in": [0, "x"]}}, {"a": {"$in": [False, "x"]}}, False),
+        ({"a": {"$in": [0, "x"]}}, {"a": {"$in": [0.0, "x"]}}, True),
+        ({"a": {"$in": [0]}}, {"a": {"$in": [0, 1]}}, False),
+        ({"a": {"$elemMatch": {"$gt": 1}}}, {"a": {"$elemMatch": {"$gt": 1.0}}}, True),
+        ({"a": {"$elemMatch": {"$gt": 1}}}, {"a": {"$elemMatch": {"$gt": True}}}, False),
+        ({"a": {"x": 1}}, {"a": {"x": True}}, False),
+        ({"a": 1}, {"b": 1}, False),
+        ({"a": {"$gt": 1}}, {"a": {"$gte": 1}}, False),
+    ],
+    ids=repr,
+)
+def test_conditions_are_equal_if_they_ask_for_the_same(first: Any, second: Any, same: bool) -> None:
+    one, other = compile_filter(first).conjuncts, compile_filter(second).conjuncts
+    assert (one == other) is same
+    assert not same or hash(one) == hash(other)
+
+
 A = "a"
 CONJUNCTS: list[tuple[Any, list[Condition], bool]] = [
     (None, [], True),

@@ -1,0 +1,46 @@
+"""Points: filters that ask for one value of one field, ``{"_id": 7}`` or ``{"email": "ann@example.com"}``.
+
+They are most of what services ask, and a plan for them need not be made: where the field has an index of its own, the
+entries are known. A value that an index leads to is the document's own or an element of its array, so it matches.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from lowtide.documents.ids import ID_TYPES, MAX_ID
+from lowtide.documents.indexes.entries import CUT
+from lowtide.documents.ordering import encode
+
+_SCALARS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
+
+
+class Point(NamedTuple):
+    """One value at one path without dots; ``encoded`` is no longer than an index holds uncut."""
+
+    path: str
+    encoded: bytes
+
+
+def point_of(filter: Any) -> Point | None:
+    """What a filter asks for, if that is one value of one field. What is no dict is taken for an ``_id``."""
+    if type(filter) is not dict:
+        path, value = "_id", filter
+    elif len(filter) == 1:
+        path, value = next(iter(filter.items()))
+        if type(path) is not str or "." in path or path[:1] == "$":
+            return None
+    else:
+        return None
+    kind = type(value)
+    if kind not in _SCALARS or (kind is float and value != value):
+        return None
+    if path == "_id" and kind not in ID_TYPES:
+        return None
+    try:
+        encoded = encode(value)
+    except UnicodeEncodeError:
+        return None
+    return Point(path, encoded) if len(encoded) <= (MAX_ID if path == "_id" else CUT) else None
