@@ -15,9 +15,12 @@ from lowtide.transaction.engine import Engine
 class Transaction(transaction.Transaction):
     """One transaction; made by ``store.begin`` or ``store.transaction``.
 
-    >>> with store.transaction() as tx:
-    ...     tx.keyspace("fruit").put(b"plum", b"purple")
-    ...     _ = tx["trees"].insert_one({"_id": "plum", "height": 6})
+    >>> tx = store.begin()
+    >>> tx.keyspace("fruit").put(b"plum", b"purple")
+    >>> tx["trees"].insert_one({"_id": "plum", "height": 6}).inserted_id
+    'plum'
+    >>> tx.commit() == store.stats().last_commit
+    True
     """
 
     __slots__ = ()

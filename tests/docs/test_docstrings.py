@@ -15,6 +15,12 @@ from tests.conftest import OpenStore
 
 FRUIT = {b"apple": b"red", b"banana": b"yellow", b"blueberry": b"blue"}
 
+USERS = [
+    {"_id": 1, "name": "Ann", "age": 33, "city": "Oslo"},
+    {"_id": 2, "name": "Bob", "age": 30, "city": "Oslo"},
+    {"_id": 3, "name": "Cid", "age": 25, "city": "Bergen"},
+]
+
 
 def modules() -> list[ModuleType]:
     names = (each.name for each in pkgutil.walk_packages(lowtide.__path__, "lowtide."))
@@ -37,9 +43,18 @@ def fruit(open_store: OpenStore) -> lowtide.Store:
     return store
 
 
+@pytest.fixture
+def users(open_store: OpenStore) -> lowtide.Store:
+    """What the docstrings of documents call ``store``."""
+    store = open_store("users")
+    store.collection("users").insert_many(USERS)
+    return store
+
+
 @pytest.mark.parametrize("example", examples(), ids=lambda example: example.name)
-def test_the_example_shows_what_it_says(example: doctest.DocTest, fruit: lowtide.Store) -> None:
-    example.globs = {"store": fruit}
+def test_the_example_shows_what_it_says(example: doctest.DocTest, request: pytest.FixtureRequest) -> None:
+    fixture = "users" if example.name.startswith("lowtide.documents.") else "fruit"
+    example.globs = {**example.globs, "store": request.getfixturevalue(fixture)}
     report = io.StringIO()
     results = doctest.DocTestRunner(verbose=False).run(example, out=report.write)
     assert results.failed == 0, report.getvalue()

@@ -248,6 +248,7 @@ class Collection(ReadCollection):
         DeleteMany. At the first that fails it stops, or, with ``ordered=False``, goes on; what did not fail is done,
         and BulkWriteError tells of the rest.
 
+        >>> from lowtide import DeleteOne, InsertOne
         >>> store.collection("users").bulk_write([InsertOne({"_id": 4}), DeleteOne({"_id": 1})]).deleted_count
         1
         """

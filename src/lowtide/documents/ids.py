@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import struct
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.ordering import encode
+from lowtide.documents.ordering import encode, inverted
 from lowtide.errors import InvalidDocument
 
 MAX_ID: Final = 200
 """Bytes of an encoded ``_id``."""
+
+_double: Final = struct.Struct(">d").unpack
 
 ID_TYPES: Final = frozenset((str, int, bytes, UUID))
 
@@ -33,6 +36,31 @@ def id_key(value: Any) -> bytes:
     if len(key) > MAX_ID:
         raise InvalidDocument("_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {value[:40]!r}...")
     return key
+
+
+def id_of(key: bytes) -> Any:
+    """The ``_id`` that a key is of.
+
+    >>> [id_of(id_key(each)) for each in (7, -(10**30), "seven", b"7")]
+    [7, -1000000000000000000000000000000, 'seven', b'7']
+    """
+    body = key[1:]
+    match key[0]:
+        case 0x20:
+            return _integer(body) if body[0] & 0x80 else -_integer(inverted(body))
+        case 0x30:
+            return body[:-2].replace(b"\x00\xff", b"\x00").decode()
+        case 0x60:
+            return UUID(bytes=body[5:]) if body[4] else body[5:]
+    raise ValueError(f"no key of an _id: {key.hex()}")
+
+
+def _integer(body: bytes) -> int:
+    """A number from zero on, as ``ordering`` encodes it."""
+    if body[8] == 1:
+        return int(-_double(body[:8])[0])
+    power = int.from_bytes(body[9:17], "big") - (1 << 63)
+    return int(body[17:-1].ljust(power, b"0"))
 
 
 class IdSource:

@@ -22,6 +22,8 @@ from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.values import Document, place
+from lowtide.documents.watching import CollectionWatch
+from lowtide.errors import UsageError
 from lowtide.transaction.statement import Reading
 
 _Result = TypeVar("_Result")
@@ -186,6 +188,28 @@ class ReadCollection:
             return (each[2] for each in other.matching(wanted, other.plan(wanted, None)))
 
         return pipeline.rest.run(documents, foreign)
+
+    def watch(
+        self,
+        filter: FilterSpec = None,
+        since: int | None = None,
+        *,
+        before: bool = False,
+        timeout: float | None = None,
+    ) -> CollectionWatch:
+        """The changes of the documents that match, after commit ``since``, by default after the last one, and further
+        ones as they are committed. Only of the store's own collections: ``store.collection(name).watch()``.
+
+        ``before`` asks for the documents that were replaced or deleted, see ``store.watch``, as ``timeout`` does.
+
+        >>> with store.collection("users").watch({"city": "Oslo"}, since=0, timeout=0) as changes:
+        ...     [(change.kind, change.document["name"]) for change in changes]
+        [('insert', 'Ann'), ('insert', 'Bob')]
+        """
+        source, compiled = self._source, compile_filter(filter)
+        if not isinstance(source, OfStore):
+            raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
+        return CollectionWatch(source.watch(self._row().keyspace, since, before, timeout), self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.

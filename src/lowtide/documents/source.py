@@ -11,6 +11,8 @@ from typing import Protocol, TypeVar
 
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.errors import TransientError, UsageError
+from lowtide.feed.feed import Feed
+from lowtide.feed.watch import Watch
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.snapshot import Snapshot
@@ -132,10 +134,13 @@ class OfSnapshot:
 
 
 class Engines(Protocol):
-    """Who has the engine of now: the parts of an open store."""
+    """Who has the engine of now, and the change feed: the parts of an open store."""
 
     @property
     def engine(self) -> Engine: ...
+
+    @property
+    def feed(self) -> Feed: ...
 
 
 class OfStore:
@@ -146,9 +151,12 @@ class OfStore:
     def __init__(self, parts: Engines) -> None:
         self._parts = parts
 
-    @property
-    def engine(self) -> Engine:
-        return self._parts.engine
+    def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
+        """The changes of a keyspace."""
+        feed = self._parts.feed
+        feed.check_open()
+        start = feed.published() if since is None else feed.check_since(since)
+        return Watch(feed, start, [keyspace], before, timeout)
 
     def newest(self, name: str, key: bytes) -> bytes | None:
         """The newest stored form of the document with this key, without a snapshot: the collection's row is read

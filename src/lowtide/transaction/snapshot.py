@@ -23,15 +23,8 @@ class Closing(Protocol):
 
 
 class Snapshot:
-    """The committed state at ``ts``, kept for as long as this is open; made by ``store.snapshot``.
-
-    Any number of threads may read it at once.
-
-    >>> with store.snapshot() as snapshot:
-    ...     store.keyspace("fruit").put(b"apple", b"green")
-    ...     snapshot.keyspace("fruit").get(b"apple")
-    b'red'
-    """
+    """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
+    have it as ``lowtide.Snapshot``."""
 
     __slots__ = ("_closing", "_engine", "_token", "keyspaces", "ts")
 

@@ -34,13 +34,7 @@ _FEW: Final = 64
 
 
 class Transaction:
-    """One transaction; made by ``store.begin`` or ``store.transaction``.
-
-    >>> tx = store.begin()
-    >>> tx.keyspace("fruit").put(b"plum", b"purple")
-    >>> tx.commit() == store.stats().last_commit
-    True
-    """
+    """One transaction, of keyspaces. Users have it as ``lowtide.Transaction``, with collections."""
 
     __slots__ = (
         "_callbacks",

@@ -1,0 +1,106 @@
+"""Watching a collection: what commits do to its documents, in commit order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any
+
+from lowtide.documents.codec import decode_document
+from lowtide.documents.filters import Filter
+from lowtide.documents.ids import id_of
+from lowtide.documents.values import Document
+from lowtide.feed.change import Change, Kind
+from lowtide.feed.watch import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentChange:
+    """What commit ``ts``, at ``time`` (seconds since the epoch), did to the document with this ``id``.
+
+    ``document`` is as the commit left it, None for a delete; ``before`` as it was, where that was asked for. The names
+    of PyMongo's change streams can be used as well: ``change["operationType"]``, ``change["fullDocument"]``.
+
+    >>> users = store.collection("users")
+    >>> with users.watch(since=store.stats().last_commit, timeout=0) as changes:
+    ...     _ = users.update_one({"_id": 1}, {"$set": {"city": "Bergen"}})
+    ...     [(change.kind, change.id, change.document["city"]) for change in changes]
+    [('update', 1, 'Bergen')]
+    """
+
+    ts: int
+    time: float
+    collection: str
+    kind: Kind
+    id: Any
+    document: Document | None
+    before: Document | None = None
+
+    def __getitem__(self, name: str) -> Any:
+        match name:
+            case "_id":
+                return {"ts": self.ts}
+            case "operationType":
+                return self.kind
+            case "ns":
+                return {"coll": self.collection}
+            case "documentKey":
+                return {"_id": self.id}
+            case "fullDocument":
+                return self.document
+            case "fullDocumentBeforeChange":
+                return self.before
+            case "wallTime":
+                return datetime.fromtimestamp(self.time, UTC)
+        raise KeyError(name)
+
+
+class CollectionWatch:
+    """The changes of a collection that match a filter, for ever; made by ``collection.watch``.
+
+    An insert or update matches by the document that it left. A delete matches by the document that it took, if the
+    store keeps those (``before_images``) and they were asked for, else by its ``_id``, which is all that is known.
+
+    It reads the log at its user's own pace, so a slow user holds up nobody; one who falls behind what the log keeps
+    gets ChangesLost. Used by one thread; ``close`` may come from any other and ends the iteration.
+    """
+
+    def __init__(self, changes: Watch, collection: str, filter: Filter) -> None:
+        self._changes = changes
+        self._collection = collection
+        self._filter = filter
+
+    @property
+    def position(self) -> int:
+        """The last commit that was shown whole: where another watch can go on, as ``since``."""
+        return self._changes.position
+
+    def __iter__(self) -> CollectionWatch:
+        return self
+
+    def __next__(self) -> DocumentChange:
+        while True:
+            found = self._decoded(next(self._changes))
+            known = found.document or found.before or {"_id": found.id}
+            if self._filter.matches(known):
+                return found
+
+    def _decoded(self, change: Change) -> DocumentChange:
+        document = decode_document(change.value) if change.value is not None else None
+        before = decode_document(change.before) if change.before is not None else None
+        known = document or before
+        _id = known["_id"] if known is not None else id_of(change.key)
+        return DocumentChange(change.ts, change.time, self._collection, change.kind, _id, document, before)
+
+    def close(self) -> None:
+        """End the iteration, also of a thread that waits in it."""
+        self._changes.close()
+
+    def __enter__(self) -> CollectionWatch:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
