@@ -30,10 +30,12 @@ _NUMBERS = count()
 def store() -> Iterator[lowtide.Store]:
     """One for all examples: each has a collection of its own."""
     parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory:
-        with lowtide.open(Path(directory) / "store", durability="relaxed", checkpointer="thread") as store:
-            yield store
-            check_store(store)
+    with (
+        tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory,
+        lowtide.open(Path(directory) / "store", durability="relaxed", checkpointer="thread") as store,
+    ):
+        yield store
+        check_store(store)
 
 
 def ids_of(found: Any) -> list[Any]:
