@@ -25,6 +25,8 @@ SCALARS: list[Any] = [
     *(datetime(2020, 1, 1), datetime(2020, 1, 1, tzinfo=UTC), datetime(1969, 1, 1), UUID(int=5), UUID(int=6)),
 ]
 _PATHS = ["a"] * 6 + ["b"] * 4 + ["c", "a.b", "a.b", "a.a", "b.a", "a.0", "a.1", "a.1.b", "a.b.a"]
+_FEW: list[Any] = [None, 0, 1, 2, "a", True]
+_TEXTS: list[Any] = ["", "a", "ab", "abc", "a\0", "a\0b", "b", None]
 _COMPARED = ["$eq", "$gt", "$gte", "$lt", "$lte"]
 
 
@@ -49,11 +51,13 @@ class Maker:
 
     def __init__(self, seed: int) -> None:
         self.random = random = Random(seed)
-        scalars = [None, 0, 1, 2, "a", "b"] if random.random() < 0.4 else random.choices(SCALARS, k=6)
+        scalars = random.choice([_FEW, _FEW, _TEXTS, random.choices(SCALARS, k=6)])
         if random.random() < 0.3:
-            scalars += random.choices(LONG, k=3)
+            scalars = scalars + random.choices(LONG, k=3)
         self.scalars = scalars
         self.nesting = random.choice([0, 0, 0.15, 0.4])
+        self.structured = self.nesting and random.random() < 0.4
+        """Whether the documents have arrays of objects, as those of services do."""
 
     def scalar(self) -> Any:
         return self.random.choice(self.scalars)
@@ -67,7 +71,18 @@ class Maker:
         return {name: self.value(depth + 1) for name in self.random.sample(["a", "b", "0"], self.random.randint(0, 2))}
 
     def body(self) -> Document:
+        if self.structured:
+            return {
+                "a": [self.thing() for _ in range(self.random.randint(0, 3))] if self.random.random() < 0.7 else {},
+                "b": self.thing(),
+            }
         return {name: self.value() for name in self.random.sample(["a", "b", "c"], self.random.randint(0, 3))}
+
+    def thing(self) -> Any:
+        chance = self.random.random()
+        if chance < 0.1:
+            return self.scalar()
+        return {"b": {"a": self.scalar()} if chance < 0.4 else self.scalar()} if chance < 0.8 else {"a": self.value(2)}
 
     def path(self) -> str:
         return self.random.choice(_PATHS if self.nesting else ["a", "a", "b", "b", "c", "a.b"])
@@ -82,15 +97,15 @@ class Maker:
     # Filters
 
     def operator(self, depth: int = 0) -> tuple[str, Any]:
-        chance = self.random.randrange(22 if depth < 2 else 18)
+        chance = self.random.randrange(23 if depth < 2 else 18)
+        if chance in (15, 22):
+            return "$regex", self.random.choice(["^a", "^a", "^a.*b", "b", "^x{3}", "^x", "^" + "x" * 280])
         if chance < 10:
             return self.random.choice(_COMPARED), self.value(1)
         if chance < 13:
             return "$in", self.some()
         if chance < 15:
             return "$exists", self.random.random() < 0.6
-        if chance == 15:
-            return "$regex", self.random.choice(["^a", "^a.*b", "b", "^x{3}", "^x", "^" + "x" * 280])
         if chance == 16:
             return self.random.choice(["$nin", "$all"]), self.some()
         if chance == 17:
