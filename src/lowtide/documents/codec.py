@@ -74,7 +74,12 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
 def clean(value: Any, path: str = "") -> Any:
     """``value`` as it will come back from the store: tuples as lists, subclasses as the types themselves, its own copy
     of every object and array. Raises InvalidDocument as ``encode_document`` does."""
-    return _decode_any(_encode(_clean(value, path, 1)))
+    cleaned = _clean(value, path, 1)
+    try:
+        return _decode_any(_encode(cleaned))
+    except UnicodeEncodeError:
+        _find_surrogate(cleaned, path)
+        raise
 
 
 def _clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:

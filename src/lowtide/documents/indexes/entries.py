@@ -103,9 +103,9 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
             _walk(value[int(part)], parts, at + 1, found)
         for each in value:
             if type(each) is dict:
-                if part in each:
-                    _walk(each[part], parts, at + 1, found)
-                else:
+                before = len(found)
+                _walk(each, parts, at, found)
+                if len(found) == before:
                     found.append(None)
         return True
     return False

@@ -42,14 +42,19 @@ class Span:
 
     low: Bound
     high: Bound
-
-    @property
-    def point(self) -> bytes | None:
-        """The one value that this is, encoded; None if there may be others."""
-        return self.low.start if self.low.start == self.high.start and self.high.after and not self.low.after else None
+    point: bytes | None = None
+    """The one value that this is, encoded; None if there may be others."""
 
     def turned(self) -> Span:
-        return Span(self.high.turned(), self.low.turned())
+        return Span(self.high.turned(), self.low.turned(), inverted(self.point) if self.point is not None else None)
+
+    def both(self, other: Span) -> Span:
+        """What lies in both."""
+        low, high = max(self.low, other.low), min(self.high, other.high)
+        for each in (self, other):
+            if (low, high) == (each.low, each.high):
+                return each
+        return Span(low, high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +97,7 @@ def spans_of(condition: Condition) -> Spans | None:
 
 
 def _point(encoded: bytes) -> Span:
-    return Span(before(encoded), after(encoded))
+    return Span(before(encoded), after(encoded), encoded)
 
 
 def _equal(value: Any) -> list[Span]:
@@ -134,7 +139,7 @@ def _union(spans: list[Span], exact: bool) -> Spans:
 
 def intersection(first: Spans, second: Spans) -> Spans:
     """Where both lie."""
-    found = [Span(max(one.low, other.low), min(one.high, other.high)) for one in first.spans for other in second.spans]
+    found = [one.both(other) for one in first.spans for other in second.spans]
     return _union(found, first.exact and second.exact)
 
 

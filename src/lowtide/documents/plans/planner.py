@@ -108,6 +108,11 @@ def _spans_by_path(filter: Filter, path: str, multikey: bool) -> Spans | None:
     return reduce(intersection, found)
 
 
+def _is_told(filter: Filter, path: str) -> bool:
+    """Whether spans tell all that the filter asks of a path."""
+    return all(spans_of(each) is not None for each in filter.conjuncts if each.path == path)
+
+
 def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     """By the order of the documents themselves. An ``_id`` is never an array."""
     spans = _spans_by_path(filter, "_id", False)
@@ -120,7 +125,8 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     if points is not None:
         points = [each for each in points if len(each) <= MAX_ID]
         ordered = ordered or len(points) <= 1
-    exact = spans.exact and filter.complete and all(each.path == "_id" for each in filter.conjuncts)
+    exact = spans.exact and filter.complete and _is_told(filter, "_id")
+    exact = exact and all(each.path == "_id" for each in filter.conjuncts)
     pairs = [(span.low.key, span.high.key) for span in spans.spans]
     if max((max(map(len, pair)) for pair in pairs), default=0) > CUT:
         pairs, exact = _cut(pairs), False
@@ -144,7 +150,7 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
         if direction < 0:
             spans = spans.turned()
         used.add(path)
-        exact = exact and spans.exact
+        exact = exact and spans.exact and _is_told(filter, path)
         points = spans.points
         if points is None:
             stretches = [(prefix + span.low.key, prefix + span.high.key) for prefix in prefixes for span in spans.spans]
