@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.arrow.table import to_table
+from lowtide.documents.arrow.table import to_table
 from lowtide.documents.codec import encode_document
 from lowtide.errors import OperationFailure, UsageError
 from lowtide.sql import Result, query

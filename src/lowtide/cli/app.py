@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 import lowtide
-from lowtide.cli import audit, changes, figures, inspect, pins, top, upkeep
+from lowtide.cli import audit, catalog, changes, edits, figures, inspect, pins, queries, shell, top, transfer, upkeep
 from lowtide.cli.failures import guarded
 from lowtide.cli.reach import PATIENCE, settings
 
@@ -39,8 +39,21 @@ for command in (
     figures.metrics,
     top.top,
     audit.audit,
+    catalog.collections,
+    queries.find,
+    queries.count,
+    queries.aggregate,
+    queries.sql,
+    edits.insert,
+    edits.update,
+    edits.delete,
+    catalog.indexes,
+    catalog.schema,
+    transfer.export,
+    shell.shell,
 ):
     app.command()(guarded(command))
+app.command("import")(guarded(transfer.import_))
 app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
 inspecting.command()(guarded(inspect.key))
 inspecting.command()(guarded(inspect.segment))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -19,6 +19,8 @@ from lowtide.cli.words import as_json, clean
 
 Tell = Callable[[str], None]
 """Told what is being done now."""
+Advance = Callable[[int, str], None]
+"""Told how much is done, of what was said to be all of it, and more about it in words."""
 
 
 class Output:
@@ -96,3 +98,21 @@ def busy(what: str) -> Iterator[Tell]:
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(clean(what), total=None)
         yield lambda step: progress.update(task, description=clean(f"{what}: {step}"))
+
+
+@contextmanager
+def measured(what: str, total: int | None) -> Iterator[Advance]:
+    """Show, on a terminal, how much of something is done; gone when it is done. Without a total there is no bar."""
+    console = Console(file=sys.stderr)
+    if not console.is_terminal:
+        yield lambda done, words: None
+        return
+    bar: tuple[ProgressColumn, ...] = (BarColumn(), TextColumn("{task.percentage:>3.0f} %")) if total else ()
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), *bar, TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(clean(what), total=total)
+
+        def advance(done: int, words: str) -> None:
+            progress.update(task, completed=done, description=clean(f"{what}: {words}"))
+
+        yield advance

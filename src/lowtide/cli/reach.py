@@ -26,11 +26,14 @@ PATIENCE = 5.0
 
 _PAUSE = 0.02
 _EVERYTHING = 1 << 60
+_NEVER = 1e9
 
 _KEEP_THE_LOG: OpenOptions = {
     "feed_bytes": _EVERYTHING,
     "consumer_bytes": _EVERYTHING,
     "consumer_age": float(_EVERYTHING),
+    "snapshot_warn_age": _NEVER,  # of a command that takes long its user knows
+    "snapshot_critical_age": _NEVER,
 }
 _READ_ONLY: OpenOptions = {**_KEEP_THE_LOG, "read_only": True}
 

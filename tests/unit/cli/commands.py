@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -41,9 +42,9 @@ store.close()
 """An owner that has a snapshot, a pin and a consumer open, and then does what it is told, line by line."""
 
 
-def invoke(*arguments: object) -> Result:
+def invoke(*arguments: object, input: str | bytes | None = None) -> Result:
     """The command in this process."""
-    return CliRunner().invoke(app, [str(each) for each in arguments])
+    return CliRunner().invoke(app, [str(each) for each in arguments], input=input)
 
 
 def run(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
@@ -94,4 +95,20 @@ def make(path: Path) -> Path:
         store.pin("nightly", ttl=3600)
         store.consumer("mirror", since=1)
         fruit.put(b"apple", b"yellow")
+    return path
+
+
+USERS: list[dict[str, Any]] = [
+    {"_id": 1, "name": "Ada", "age": 36, "city": "Oslo"},
+    {"_id": 2, "name": "Bob", "age": 41, "city": "Bergen", "joined": datetime(2026, 5, 1, 12, tzinfo=UTC)},
+    {"_id": 3, "name": "Cleo", "age": 29, "city": "Oslo"},
+]
+
+
+def make_shop(path: Path) -> Path:
+    """A store with documents, closed."""
+    with lowtide.open(path, durability="relaxed") as store:
+        users = store.collection("users")
+        users.insert_many(USERS)
+        users.create_index("city")
     return path

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.commands import make
+from tests.unit.cli.commands import make, make_shop
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +20,9 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 def unowned(tmp_path: Path) -> Path:
     """A store with something in it that nobody has open."""
     return make(tmp_path / "store")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    """A store with three users that nobody has open."""
+    return make_shop(tmp_path / "shop")

@@ -32,6 +32,8 @@ def test_the_commands_are_those_that_were_promised() -> None:
     assert set(LEAVES) == {
         *("stats", "snapshots", "pins", "pin", "unpin", "changes", "consumers", "verify", "checkpoint", "gc", "backup"),
         *("compact", "metrics", "top", "audit", "inspect key", "inspect segment", "inspect base"),
+        *("collections", "find", "count", "aggregate", "sql", "insert", "update", "delete", "indexes", "schema"),
+        *("import", "export", "shell"),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.cli.output import Output, aligned, busy
+from lowtide.cli.output import Output, aligned, busy, measured
 
 
 def test_columns_are_below_each_other_and_numbers_to_the_right() -> None:
@@ -57,3 +57,23 @@ def test_progress_says_what_is_done_on_a_terminal(
     assert captured.out == ""
     assert "verifying [x]: a step" in captured.err
     assert "0:00:0" in captured.err
+
+
+def test_a_bar_is_not_for_pipes(capsys: pytest.CaptureFixture[str]) -> None:
+    with measured("importing", 100) as advance:
+        advance(50, "5 documents")
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(("total", "shown"), [(100, "50 %"), (None, "5 documents")])
+def test_a_bar_says_how_much_is_done_on_a_terminal(
+    total: int | None, shown: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with measured("importing [x]", total) as advance:
+        advance(50, "5 documents")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "importing [x]: 5 documents" in captured.err
+    assert shown in captured.err
+    assert ("50 %" in captured.err) == (total is not None)

@@ -1,0 +1,109 @@
+"""What users write on the command line for filters, updates, pipelines, fields and orders: pure functions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lowtide.errors import UsageError
+from lowtide.files.extended import NotExtended, loads
+from lowtide.files.malformed import reason_and_byte
+
+EXAMPLES = {
+    "filter": '{"age": {"$gt": 3}}',
+    "update": '{"$set": {"age": 4}}',
+    "document": '{"name": "Ada"}',
+    "pipeline": '[{"$group": {"_id": "$city", "count": {"$sum": 1}}}]',
+    "fields": '{"name": 1, "_id": 0}',
+    "order": '{"city": 1, "age": -1}',
+    "schema": '{"properties": {"age": {"type": "integer"}}}',
+    "array filters": '[{"item.age": {"$gt": 3}}]',
+}
+
+
+def value_of(text: str, what: str) -> Any:
+    """The value of Extended JSON, which is a filter or whatever ``what`` says."""
+    example = EXAMPLES.get(what)
+    hint = f"; write it as {example}" + (", in single quotes" if example and "'" not in example else "")
+    try:
+        return loads(text.encode(errors="surrogateescape"))
+    except NotExtended as error:
+        raise UsageError(f"the {what}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        reason, byte = reason_and_byte(error)
+        at = f" at character {byte + 1}" if byte is not None else ""
+        raise UsageError(f"the {what} is no JSON: {reason}{at}{hint if example else ''}") from error
+
+
+def object_of(text: str, what: str) -> dict[str, Any]:
+    """The object that a user wrote."""
+    found = value_of(text, what)
+    if type(found) is not dict:
+        raise UsageError(f"the {what} is no object; write it as {EXAMPLES.get(what, '{...}')}")
+    return found
+
+
+def objects_of(text: str, what: str) -> list[dict[str, Any]]:
+    """The array of objects that a user wrote; one object alone is an array of one."""
+    found = value_of(text, what)
+    if type(found) is dict:
+        return [found]
+    if type(found) is not list or not all(type(each) is dict for each in found):
+        raise UsageError(f"the {what} is no array of objects; write it as {EXAMPLES.get(what, '[{...}]')}")
+    return found
+
+
+def filter_of(*given: str | None) -> dict[str, Any]:
+    """The filter, which may be given in one of two ways, or not."""
+    texts = [each for each in given if each is not None]
+    if len(texts) > 1:
+        raise UsageError("the filter is there twice: as an argument and as --filter")
+    return object_of(texts[0], "filter") if texts else {}
+
+
+def fields_of(text: str | None) -> dict[str, Any] | None:
+    """A projection: ``name,address.city``, or without some, ``-_id,-notes``, or as an object.
+
+    >>> fields_of("name,-_id")
+    {'name': 1, '_id': 0}
+    """
+    if text is None:
+        return None
+    if text.lstrip().startswith("{"):
+        return object_of(text, "fields")
+    return {name: 1 if direction > 0 else 0 for name, direction in _signed(text, "fields")}
+
+
+def columns_of_fields(fields: Mapping[str, Any] | None) -> list[str] | None:
+    """The columns of a table with these fields only; None if that is not known beforehand."""
+    if fields is None:
+        return None
+    wanted = [name for name, value in fields.items() if name != "_id" and value]
+    if not wanted and not fields.get("_id"):
+        return None
+    if any(type(value) not in (int, bool) or (not value and name != "_id") for name, value in fields.items()):
+        return None
+    return [*(["_id"] if fields.get("_id", 1) else []), *wanted]
+
+
+def order_of(text: str | None) -> list[tuple[str, int]] | None:
+    """An order, or the keys of an index: ``city,-age``, or an object.
+
+    >>> order_of("city,-age")
+    [('city', 1), ('age', -1)]
+    """
+    if text is None:
+        return None
+    if text.lstrip().startswith("{"):
+        return list(object_of(text, "order").items())
+    return _signed(text, "order")
+
+
+def _signed(text: str, what: str) -> list[tuple[str, int]]:
+    found = []
+    for part in (each.strip() for each in text.split(",")):
+        name = part.removeprefix("-").removeprefix("+")
+        if not name:
+            raise UsageError(f"the {what} {text!r} names no field; write the names with commas, as in city,-age")
+        found.append((name, -1 if part.startswith("-") else 1))
+    return found

@@ -1,0 +1,115 @@
+"""``lowtide find``, ``count``, ``aggregate`` and ``sql``: questions to one snapshot of the store."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from lowtide.cli.arguments import CollectionName, Fields, FilterArgument, FilterOption, Json, Order, StorePath
+from lowtide.cli.collections import line, looking_at, print_documents
+from lowtide.cli.expressions import fields_of, filter_of, objects_of, order_of
+from lowtide.cli.output import Output
+from lowtide.cli.reach import find_store, reading
+from lowtide.documents.values import RANKS
+from lowtide.files.cells import cell_of
+from lowtide.files.extended import to_extended
+
+
+def find(
+    path: StorePath,
+    collection: CollectionName,
+    filter: FilterArgument = None,
+    filter_option: FilterOption = None,
+    fields: Fields = None,
+    sort: Order = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="At most so many; 0 for all.")
+    ] = 0,
+    skip: Annotated[int, typer.Option("--skip", metavar="NUMBER", min=0, help="Leave out so many at first.")] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Tell how it is found, and what that touches, not what is found.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """The documents that a filter matches, as Extended JSON, one to a line."""
+    output = Output(json)
+    wanted, projection, order = filter_of(filter, filter_option), fields_of(fields), order_of(sort)
+    with looking_at(path, collection) as found:
+        cursor = found.find(wanted, projection, skip=skip, limit=limit, sort=order)
+        if explain:
+            tell_plan(output, cursor.explain())
+        else:
+            print_documents(output, cursor)
+
+
+def tell_plan(output: Output, plan: dict[str, Any]) -> None:
+    """What ``explain`` found out."""
+    if output.json:
+        output.document(to_extended(plan))
+    else:
+        rows = [(name, value if type(value) is str else line(value)) for name, value in plan.items()]
+        output.table(("step", "value"), rows, none="nothing to explain")
+
+
+def count(
+    path: StorePath,
+    collection: CollectionName,
+    filter: FilterArgument = None,
+    filter_option: FilterOption = None,
+    json: Json = False,
+) -> None:
+    """How many documents a filter matches."""
+    output, wanted = Output(json), filter_of(filter, filter_option)
+    with looking_at(path, collection) as found:
+        number = found.count_documents(wanted)
+    if json:
+        output.document({"path": find_store(path), "collection": collection, "count": number})
+    else:
+        output.say(str(number))
+
+
+def aggregate(
+    path: StorePath,
+    collection: CollectionName,
+    pipeline: Annotated[
+        str, typer.Argument(metavar="PIPELINE", help="An array of stages, as Extended JSON.", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """What a pipeline makes of the documents of a collection, one to a line."""
+    output, stages = Output(json), objects_of(pipeline, "pipeline")
+    with looking_at(path, collection) as found:
+        print_documents(output, found.aggregate(stages))
+
+
+def sql(
+    path: StorePath,
+    query: Annotated[
+        str, typer.Argument(metavar="QUERY", help="In SQL; each collection is a table.", show_default=False)
+    ],
+    json: Json = False,
+) -> None:
+    """Ask in SQL, of one snapshot, by DuckDB. With --json one row to a line."""
+    output = Output(json)
+    with reading(find_store(path)) as opened:
+        asked: Any = opened
+        result = asked.sql(query)
+    if json:
+        for row in result:
+            print(line({name: plain(value) for name, value in zip(result.columns, row, strict=True)}))
+    else:
+        output.table(result.columns, [[_cell(plain(value)) for value in row] for row in result], none="no rows")
+
+
+def plain(value: Any) -> Any:
+    """A value of SQL as one that a document may have; of other kinds, such as spans of time, as text."""
+    if isinstance(value, dict):
+        return {str(name): plain(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value if type(value) in RANKS and value == value else None if value != value else str(value)
+
+
+def _cell(value: Any) -> object:
+    return value if type(value) in (int, float) else cell_of(value)

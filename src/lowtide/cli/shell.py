@@ -1,0 +1,201 @@
+"""``lowtide shell``: the commands without the name of the store, at a prompt or from a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import lowtide
+from lowtide.cli.arguments import Json, StorePath
+from lowtide.cli.completion import Known, command_of
+from lowtide.cli.failures import INTERRUPTED, WRONG, fail
+from lowtide.cli.lines import Unfinished, words_of
+from lowtide.cli.reach import find_store, reading, settings
+from lowtide.errors import Error, UsageError
+
+_SAMPLE = 200
+"""Documents that are looked at for the names of fields."""
+_ENDS = ("exit", "quit")
+HELP = """\
+Commands are those of the command line, without the name of the store:
+  find users {"age": {"$gt": 3}} --limit 5
+  update users {"_id": 1} {"$set": {"age": 4}}
+  sql select city, count(*) from users group by city
+help COMMAND tells more of one; exit, or Ctrl-D, ends the shell."""
+
+
+def shell(path: StorePath, json: Json = False) -> None:
+    """A prompt for commands on one store, with completion and a history; from a pipe, one command after another."""
+    store = find_store(path)
+    session = Session(store, json)
+    if sys.stdin.isatty():
+        _converse(session)
+    else:
+        code = run_script(session, sys.stdin)
+        if code:
+            raise typer.Exit(code)
+
+
+class Session:
+    """The commands on one store."""
+
+    def __init__(self, store: Path, json: bool) -> None:
+        from lowtide.cli.app import app  # which contains this command
+
+        self.store = store
+        self._json = json
+        self._app = app
+        self.commands = dict(_leaves(typer.main.get_command(app)))
+        self._names: list[str] | None = None
+        self._fields: dict[str, list[str]] = {}
+
+    def run(self, text: str) -> int:
+        """Run one command; returns its exit code. Its output and its words go where those of any command go."""
+        self._names, self._fields = None, {}
+        try:
+            words = words_of(text)
+            if words[:1] == ["help"]:
+                return self._help(words[1:])
+            name = command_of(" ".join(words[:2]) + " ", self.commands)
+            if name is None:
+                raise UsageError(f"there is no command {words[0]!r} in the shell; help lists those that there are")
+        except Unfinished:
+            return _told("the command does not end: a bracket or a quote is open")
+        except UsageError as error:
+            return _told(error)
+        size = len(name.split())
+        more = ["--json"] if self._json and "--json" not in words else []
+        return self._call(*words[:size], str(self.store), *words[size:], *more)
+
+    def _call(self, *arguments: str) -> int:
+        try:
+            self._app(["--timeout", str(settings.patience), *arguments], prog_name="lowtide")
+        except SystemExit as end:
+            return end.code if isinstance(end.code, int) else int(end.code is not None)
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        return 0
+
+    def _help(self, words: list[str]) -> int:
+        name = " ".join(words)
+        if name:
+            if name not in self.commands:
+                raise UsageError(f"there is no command {name!r}; help lists those that there are")
+            return self._call(*words, "--help")
+        print(HELP)
+        width = max(map(len, self.commands))
+        for each, command in self.commands.items():
+            print(f"  {each:<{width}}  {(command.help or '').split(chr(10))[0]}")
+        return 0
+
+    def known(self) -> Known:
+        """What may be completed."""
+        arguments = {name: {each.name for each in command.params} for name, command in self.commands.items()}
+        return Known(
+            commands={
+                name: tuple(option for each in command.params for option in each.opts if option.startswith("--"))
+                for name, command in self.commands.items()
+            },
+            with_collection=frozenset(name for name, each in arguments.items() if "collection" in each),
+            with_file=frozenset(name for name, each in arguments.items() if "file" in each),
+            collections=self._collections,
+            fields=self._fields_of,
+        )
+
+    def _collections(self) -> list[str]:
+        if self._names is None:
+            self._names = []
+            with contextlib.suppress(Error, OSError), reading(self.store) as opened:
+                self._names = list(opened.list_collection_names())
+        return self._names
+
+    def _fields_of(self, collection: str) -> list[str]:
+        if collection not in self._fields:
+            found: dict[str, None] = {}
+            with contextlib.suppress(Error, OSError), reading(self.store) as opened:
+                for document in opened.collection(collection).find({}, limit=_SAMPLE):
+                    found.update(dict.fromkeys(_paths(document)))
+            self._fields[collection] = list(found)
+        return self._fields[collection]
+
+
+def _paths(document: dict[str, Any], before: str = "") -> Iterator[str]:
+    for name, value in document.items():
+        yield before + name
+        if isinstance(value, dict):
+            yield from _paths(value, f"{before}{name}.")
+
+
+def _leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """The commands that take a store, by their names."""
+    for each, inner in command.commands.items():
+        full = f"{name} {each}".strip()
+        if hasattr(inner, "commands"):
+            yield from _leaves(inner, full)
+        elif inner.params and inner.params[0].name == "path" and full != "shell":
+            yield full, inner
+
+
+def _told(words: object) -> int:
+    with contextlib.suppress(typer.Exit):
+        fail(words, WRONG)
+    return WRONG
+
+
+def run_script(session: Session, lines: Iterable[str]) -> int:
+    """Run the commands of a script; returns 0, or the exit code of the first that fails, which ends it. A command may
+    have several lines, and one that begins with # is none."""
+    text = ""
+    for line in lines:
+        if not text and (not line.strip() or line.lstrip().startswith("#")):
+            continue
+        text += line
+        try:
+            words = words_of(text)
+        except Unfinished:
+            continue
+        except UsageError as error:
+            return _told(error)
+        if words[0] in _ENDS:
+            return 0
+        code = session.run(text)
+        if code:
+            return code
+        text = ""
+    return session.run(text) if text.strip() else 0
+
+
+def _converse(session: Session) -> None:
+    try:
+        from lowtide.cli.prompt import ask
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "prompt_toolkit":
+            raise
+        raise UsageError("the shell needs one more package; install it with: pip install 'lowtide[cli]'") from error
+    print(f"lowtide {lowtide.__version__}, {session.store}: help lists the commands, exit or Ctrl-D ends")
+    for text in ask(session.store.name, session.known(), history_file()):
+        if text.split()[0] in _ENDS:
+            return
+        session.run(text)
+
+
+def history_file() -> Path | None:
+    """The file of what was typed before, for its user's eyes only; None if there can be none."""
+    base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
+    path = Path(base) / "lowtide" / "history"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return None
+    return path

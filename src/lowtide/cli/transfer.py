@@ -1,0 +1,287 @@
+"""``lowtide import`` and ``export``: collections out of files and into them, whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+import lowtide
+from lowtide.cli.arguments import CollectionName, Fields, FileFormat, FilterOption, Json, Order, StorePath
+from lowtide.cli.collections import counted, looking_at
+from lowtide.cli.expressions import columns_of_fields, fields_of, filter_of, order_of
+from lowtide.cli.output import Advance, Output, measured
+from lowtide.cli.reach import find_store, owning
+from lowtide.documents.values import Document
+from lowtide.documents.writing import prepare
+from lowtide.errors import BulkWriteError, Error, UsageError
+from lowtide.files.batches import Batch
+from lowtide.files.cells import kinds_of
+from lowtide.files.documents import read_documents, write_documents
+from lowtide.files.problems import BadFile
+from lowtide.files.streams import STANDARD, Source, format_of, reading_from, writing_to
+
+_NOTED = 1000
+"""Documents between two looks at the progress."""
+
+
+def import_(
+    path: StorePath,
+    collection: CollectionName,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The file, or - for standard input.", show_default=False)],
+    format: FileFormat = None,
+    types: Annotated[
+        str,
+        typer.Option(
+            "--types",
+            metavar="KINDS",
+            help="What columns of a CSV hold: age=int,code=str,*=auto; auto, str, int, float, decimal, bool, datetime, "
+            "uuid, bytes or json.",
+            show_default=False,
+        ),
+    ] = "",
+    id_field: Annotated[
+        str | None,
+        typer.Option("--id-field", metavar="NAME", help="The field that becomes the _id.", show_default=False),
+    ] = None,
+    upsert: Annotated[
+        bool, typer.Option("--upsert", help="Replace documents that have the same _id, instead of failing.")
+    ] = False,
+    drop: Annotated[
+        bool,
+        typer.Option(
+            "--drop", help="Drop the collection before, with its indexes and its schema, in the same transaction."
+        ),
+    ] = False,
+    batches: Annotated[
+        int | None,
+        typer.Option(
+            "--batches",
+            metavar="NUMBER",
+            min=1,
+            help="Commit after so many documents each, for files that are larger than memory; by default all of them "
+            "are one transaction.",
+            show_default=False,
+        ),
+    ] = None,
+    create: Annotated[bool, typer.Option("--create", help="Make the store if there is none.")] = False,
+    json: Json = False,
+) -> None:
+    """Import the documents of a file: all of them, or none if one is refused.
+
+    The one transaction is held in memory until it is committed; --batches NUMBER bounds that, and gives it up.
+    """
+    store, output = _store_for(path, create), Output(json)
+    kinds, name = kinds_of(types), format_of(file, format)
+    wish = _Wish(collection, id_field, upsert, drop, batches)
+    with (
+        reading_from(file) as source,
+        _opened(store, create) as opened,
+        measured(f"importing {source.name}", source.size) as advance,
+        contextlib.closing(read_documents(source, name, kinds)) as found,
+    ):
+        done = _Import(opened, wish, source).run(found, advance)
+    if json:
+        output.document(
+            {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits}
+        )
+    else:
+        several = f", in {counted(done.commits, 'transaction')}" if batches is not None else ""
+        output.say(f"imported {counted(done.count)} into {collection}{several}")
+
+
+def _store_for(path: Path, create: bool) -> Path:
+    if create and (not path.exists() or (path.is_dir() and not any(path.iterdir()))):
+        return path.absolute()
+    return find_store(path)
+
+
+@contextlib.contextmanager
+def _opened(store: Path, create: bool) -> Iterator[lowtide.Store]:
+    if create and not store.exists():
+        with lowtide.open(store) as opened:
+            yield opened
+    else:
+        with owning(store) as opened:
+            yield opened
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What an import is to do."""
+
+    collection: str
+    id_field: str | None
+    upsert: bool
+    drop: bool
+    each: int | None
+
+
+class _Import:
+    """The documents of a file on their way into a collection."""
+
+    def __init__(self, store: lowtide.Store, wish: _Wish, source: Source) -> None:
+        self._store = store
+        self._wish = wish
+        self._source = source
+        self.count = 0
+        self.commits = 0
+
+    def run(self, batches: Iterable[Batch], advance: Advance) -> _Import:
+        if self._wish.each is None:
+            self._whole(batches, advance)
+        else:
+            self._in_parts(cut(batches, self._wish.each), advance)
+        return self
+
+    def _whole(self, batches: Iterable[Batch], advance: Advance) -> None:
+        """Everything in one transaction."""
+        count = 0
+        tx = self._store.begin()
+        try:
+            if self._wish.drop:
+                tx.collection(self._wish.collection).drop()
+            for batch in batches:
+                self._write(tx, batch)
+                count += len(batch.documents)
+                advance(self._source.done(), f"{count:,} documents")
+            advance(self._source.done(), f"{count:,} documents, committing")
+        except BaseException:
+            tx.rollback()
+            raise
+        try:
+            tx.commit()
+        except UsageError as error:  # it is too large
+            raise Error(f"{error}, with --batches NUMBER") from error
+        self.count, self.commits = count, 1
+
+    def _in_parts(self, batches: Iterable[Batch], advance: Advance) -> None:
+        """Each batch in a transaction of its own."""
+        drop = self._wish.drop
+        try:
+            for batch in batches:
+                with self._store.transaction() as tx:
+                    if drop:
+                        tx.collection(self._wish.collection).drop()
+                    self._write(tx, batch)
+                drop = False
+                self.count += len(batch.documents)
+                self.commits += 1
+                advance(self._source.done(), f"{self.count:,} documents")
+            if drop:  # for nothing
+                self._store.collection(self._wish.collection).drop()
+        except Error as error:
+            raise Error(f"{error}\n{self._so_far()}") from error
+        except KeyboardInterrupt:
+            typer.echo(f"lowtide: interrupted\n{self._so_far()}", err=True)
+            raise
+
+    def _so_far(self) -> str:
+        return (
+            f"{counted(self.count)} before that are in {self._wish.collection}, committed in "
+            f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert, if "
+            "the documents have an _id of their own"
+        )
+
+    def _write(self, tx: Any, batch: Batch) -> None:
+        """Write the documents in a transaction; an error names the place in the file."""
+        documents = batch.documents
+        if self._wish.id_field is not None:
+            documents = [self._with_id(document, batch, index) for index, document in enumerate(documents)]
+        target = tx.collection(self._wish.collection)
+        try:
+            if self._wish.upsert:
+                for index, document in enumerate(documents):
+                    self._replace(target, document, batch, index)
+            else:
+                target.insert_many(documents)
+        except BulkWriteError as error:
+            first = error.details["writeErrors"][0]
+            raise self._refused(batch, first["index"], first["errmsg"]) from error
+        except UsageError as error:
+            place = first_invalid(documents)
+            if place is None:
+                raise
+            raise self._refused(batch, place, str(error)) from error
+
+    def _replace(self, target: Any, document: Document, batch: Batch, index: int) -> None:
+        try:
+            if "_id" in document:
+                target.replace_one({"_id": document["_id"]}, document, upsert=True)
+            else:
+                target.insert_one(document)
+        except UsageError as error:
+            raise self._refused(batch, index, str(error)) from error
+
+    def _refused(self, batch: Batch, index: int, reason: str) -> BadFile:
+        return BadFile(self._source.name, batch.place(index), "", reason)
+
+    def _with_id(self, document: Document, batch: Batch, index: int) -> Document:
+        name = self._wish.id_field
+        assert name is not None
+        if name not in document:
+            raise BadFile(self._source.name, batch.place(index), name, "--id-field names this field, and it is missing")
+        return {"_id": document[name], **{each: value for each, value in document.items() if each not in (name, "_id")}}
+
+
+def cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """The same documents in batches of ``size``; the last may be smaller."""
+    documents: list[Document] = []
+    places: list[int] = []
+    unit = "line"
+    for batch in batches:
+        unit = batch.unit
+        documents += batch.documents
+        places += batch.places
+        while len(documents) >= size:
+            yield Batch(documents[:size], places[:size], unit)
+            documents, places = documents[size:], places[size:]
+    if documents:
+        yield Batch(documents, places, unit)
+
+
+def first_invalid(documents: list[Document]) -> int | None:
+    """The index of the first document that cannot be stored."""
+    for index, document in enumerate(documents):
+        try:
+            prepare(document)
+        except UsageError:
+            return index
+    return None
+
+
+def export(
+    path: StorePath,
+    collection: CollectionName,
+    file: Annotated[
+        str, typer.Argument(metavar="[FILE]", help="The file, or - for standard output.", show_default=False)
+    ] = STANDARD,
+    filter: FilterOption = None,
+    fields: Fields = None,
+    sort: Order = None,
+    format: FileFormat = None,
+    json: Json = False,
+) -> None:
+    """Export the documents of one snapshot to a file, which is replaced when the new one is whole."""
+    store, output = find_store(path), Output(json)
+    name, wanted, projection, order = format_of(file, format), filter_of(filter), fields_of(fields), order_of(sort)
+    with looking_at(path, collection) as found, measured(f"exporting {collection}", None) as advance:
+
+        def documents() -> Iterator[Document]:
+            for number, document in enumerate(found.find(wanted, projection, sort=order), 1):
+                if number % _NOTED == 0:
+                    advance(number, f"{number:,} documents")
+                yield document
+
+        with writing_to(file) as stream:
+            count = write_documents(stream, name, documents, columns_of_fields(projection))
+    if file == STANDARD:
+        return
+    if json:
+        output.document({"path": store, "collection": collection, "file": file, "exported": count})
+    else:
+        output.say(f"exported {counted(count)} of {collection} to {file}")

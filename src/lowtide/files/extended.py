@@ -1,0 +1,200 @@
+"""Values as JSON: MongoDB's relaxed Extended JSON, for what JSON has no word for.
+
+==========  ====================================================================================================
+datetime    ``{"$date": "2026-05-01T12:00:00Z"}``, or with another offset, or with none
+bytes       ``{"$binary": {"base64": "AP8=", "subType": "00"}}``
+UUID        ``{"$uuid": "018f..."}``
+Decimal     ``{"$numberDecimal": "9.90"}``
+infinity    ``{"$numberDouble": "Infinity"}``
+==========  ====================================================================================================
+
+Numbers are numbers, however long; an integer of thousands of digits, which few programs can read, is
+``{"$numberLong": "0x..."}``. ``loads(dumps(value))`` is ``value``. Read besides, since MongoDB's tools write it:
+``$numberInt``, ``$numberLong``, ``$numberDouble``, dates as milliseconds, and ``$oid``, which becomes its text. No name
+of a stored field begins with ``$``, so that none of this can be a document's own.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+_SIMPLE: Final = frozenset((str, bool, type(None)))
+_LONGEST: Final = 10**4000
+"""Integers from here on Python itself refuses to write in decimal."""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_encode: Final = msgspec.json.Encoder().encode
+_decode: Final = msgspec.json.Decoder().decode
+_MARKS: Final = (b'"$', b"\\u0024")
+
+
+class NotExtended(ValueError):
+    """A value is not what its mark says. ``path`` is where it stands."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(f"field {path!r}: {reason}" if path else reason)
+
+
+def dumps(value: object) -> bytes:
+    """``value`` as one line of JSON.
+
+    >>> dumps({"_id": 1, "price": Decimal("9.90")})
+    b'{"_id":1,"price":{"$numberDecimal":"9.90"}}'
+    """
+    return _encode(to_extended(value))
+
+
+def loads(text: bytes | str) -> Any:
+    """The value of a line of JSON. Raises NotExtended, or what msgspec raises for text that is no JSON.
+
+    >>> loads('{"at": {"$date": "2026-05-01T12:00:00Z"}}')
+    {'at': datetime.datetime(2026, 5, 1, 12, 0, tzinfo=datetime.timezone.utc)}
+    """
+    encoded = text.encode() if isinstance(text, str) else text
+    found = _decode(encoded)
+    return from_extended(found) if is_marked(encoded) else found
+
+
+def is_marked(text: bytes) -> bool:
+    """Whether a name in this JSON may begin with ``$``."""
+    return _MARKS[0] in text or _MARKS[1] in text
+
+
+def to_extended(value: Any) -> Any:
+    """``value`` in words of JSON; itself if it is in them already."""
+    kind = type(value)
+    if kind in _SIMPLE:
+        return value
+    if kind is int:
+        return value if -_LONGEST < value < _LONGEST else {"$numberLong": hex(value)}
+    if kind is float:
+        if math.isfinite(value):
+            return value
+        return {"$numberDouble": "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"}
+    if isinstance(value, Mapping):
+        return _object(value)
+    if isinstance(value, list | tuple):
+        return [to_extended(each) for each in value]
+    if kind is datetime:
+        return {"$date": written(value)}
+    if kind is Decimal:
+        return {"$numberDecimal": str(value)}
+    if kind is UUID:
+        return {"$uuid": str(value)}
+    if isinstance(value, bytes | bytearray):
+        return {"$binary": {"base64": base64.b64encode(value).decode(), "subType": "00"}}
+    raise TypeError(f"{kind.__name__} has no form in JSON")
+
+
+def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    changed: dict[str, Any] = {}
+    for name, each in value.items():
+        if type(each) in _SIMPLE:
+            continue
+        new = to_extended(each)
+        if new is not each:
+            changed[name] = new
+    return {**value, **changed} if changed else value
+
+
+def written(moment: datetime) -> str:
+    """A moment in ISO 8601, with Z for UTC, and no offset if it has none."""
+    text = moment.isoformat()
+    return f"{text[:-6]}Z" if text.endswith("+00:00") else text
+
+
+def from_extended(value: Any, path: str = "") -> Any:
+    """The value that was written as ``value``. Objects and arrays are changed in place."""
+    if type(value) is dict:
+        first = next(iter(value), "")
+        if first[:1] == "$" and (reader := _READERS.get(first)) is not None:
+            return _marked(value, first, reader, path)
+        for name, each in value.items():
+            if type(each) is dict or type(each) is list:
+                value[name] = from_extended(each, f"{path}.{name}" if path else name)
+    elif type(value) is list:
+        for index, each in enumerate(value):
+            if type(each) is dict or type(each) is list:
+                value[index] = from_extended(each, f"{path}.{index}" if path else str(index))
+    return value
+
+
+def _marked(value: dict[str, Any], mark: str, reader: Callable[[Any], Any], path: str) -> Any:
+    others = set(value) - {mark, "$type"} if mark == "$binary" else set(value) - {mark}
+    if others:
+        raise NotExtended(path, f"{mark} stands beside {', '.join(sorted(others))}; it must be alone")
+    try:
+        return reader(value[mark])
+    except (ValueError, TypeError, KeyError, ArithmeticError) as error:
+        shown = _encode(value).decode(errors="backslashreplace")
+        raise NotExtended(
+            path, f"{shown if len(shown) <= 80 else shown[:77] + '...'} is not {_MEANINGS[mark]}"
+        ) from error
+
+
+def _text(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError
+    return value
+
+
+def _date(value: Any) -> datetime:
+    if type(value) is str:
+        return datetime.fromisoformat(value)
+    milliseconds = value if type(value) is int else _integer(value["$numberLong"])
+    return _EPOCH + timedelta(milliseconds=milliseconds)
+
+
+def _binary(value: Any) -> bytes | UUID:
+    if type(value) is str:  # an older form, with the kind beside it
+        return base64.b64decode(value, validate=True)
+    data = base64.b64decode(_text(value["base64"]), validate=True)
+    return UUID(bytes=data) if int(value.get("subType", "00"), 16) == 4 else data
+
+
+def _integer(value: Any) -> int:
+    return int(value, 16) if _text(value).lstrip("-").startswith("0x") else int(value)
+
+
+def _decimal(value: Any) -> Decimal:
+    try:
+        return Decimal(_text(value))
+    except InvalidOperation as error:
+        raise ValueError from error
+
+
+def _pattern(value: Any) -> dict[str, str]:
+    return {"$regex": _text(value["pattern"]), "$options": _text(value.get("options", ""))}
+
+
+_READERS: Final[dict[str, Callable[[Any], Any]]] = {
+    "$date": _date,
+    "$binary": _binary,
+    "$uuid": lambda value: UUID(_text(value)),
+    "$numberDecimal": _decimal,
+    "$numberDouble": lambda value: float(_text(value)),
+    "$numberLong": _integer,
+    "$numberInt": _integer,
+    "$oid": _text,
+    "$regularExpression": _pattern,
+}
+_MEANINGS: Final = {
+    "$date": "a date, such as 2026-05-01T12:00:00Z",
+    "$binary": 'binary data, {"base64": "...", "subType": "00"}',
+    "$uuid": "a UUID",
+    "$numberDecimal": "a decimal number, as text",
+    "$numberDouble": "a floating-point number, as text",
+    "$numberLong": "an integer, as text",
+    "$numberInt": "an integer, as text",
+    "$oid": "the text of an object id",
+    "$regularExpression": 'a pattern, {"pattern": "...", "options": ""}',
+}

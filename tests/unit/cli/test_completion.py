@@ -1,0 +1,76 @@
+"""What the shell offers at the end of a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lowtide.cli.completion import Known, Offer, command_of, offers
+
+KNOWN = Known(
+    commands={
+        "find": ("--limit", "--sort", "--skip"),
+        "import": ("--format",),
+        "inspect key": (),
+        "inspect base": (),
+        "sql": (),
+        "update": (),
+        "stats": (),
+    },
+    with_collection=frozenset({"find", "import", "update"}),
+    with_file=frozenset({"import"}),
+    collections=lambda: ["users", "uploads", "orders"],
+    fields=lambda collection: ["_id", "age", "address.city", "agent"] if collection == "users" else [],
+)
+
+
+def texts(line: str) -> list[str]:
+    """The line with each offer put to its end."""
+    return [f"{line[: len(line) - each.length]}{each.text}" for each in offers(line, KNOWN)]
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("f", ["find"]),
+        ("  s", ["  sql", "  stats"]),
+        ("ex", ["exit"]),
+        ("ins", ["inspect key", "inspect base"]),
+        ("inspect k", ["inspect key"]),
+        ("find u", ["find uploads", "find users"]),
+        ("find users --s", ["find users --skip", "find users --sort"]),
+        ("find users --sort a", ["find users --sort address.city", "find users --sort age", "find users --sort agent"]),
+        ("find users --sort _id,-ag", ["find users --sort _id,-age", "find users --sort _id,-agent"]),
+        ('find users {"ag', ['find users {"age', 'find users {"agent']),
+        ("find users {ag", ['find users {"age"', 'find users {"agent"']),
+        ('find users {"age": {"$gt', ['find users {"age": {"$gt', 'find users {"age": {"$gte']),
+        ("find users {age: {$mo", ['find users {age: {"$mod"']),
+        ('update users {} {"$se', ['update users {} {"$set', 'update users {} {"$setOnInsert']),
+        ('find orders {"ag', []),
+        ("sql select * from us", ["sql select * from users"]),
+        ("stats x", []),
+        ("nonsense x", []),
+        ("find users {} x", []),
+        ('find users {"a"}x', []),
+    ],
+)
+def test_what_fits_is_offered(line: str, offered: list[str]) -> None:
+    assert texts(line) == offered
+
+
+def test_an_empty_line_is_offered_every_command() -> None:
+    assert texts("") == [*KNOWN.commands, "help", "exit"]
+
+
+def test_files_are_offered(tmp_path: Path) -> None:
+    (tmp_path / "users.csv").touch()
+    (tmp_path / "users.d").mkdir()
+    line = f"import users {tmp_path}/us"
+    assert texts(line) == [f"import users {tmp_path}/users.csv", f"import users {tmp_path}/users.d/"]
+    assert list(offers("find users us", KNOWN)) == [] != [Offer("users", 2)]
+
+
+def test_a_command_is_the_longest_that_fits() -> None:
+    assert command_of("inspect key ", ["inspect", "inspect key"]) == "inspect key"
+    assert command_of("inspect", ["inspect"]) is None
