@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +163,21 @@ def test_run_turns_a_concurrent_duplicate_into_a_plain_one(store: lowtide.Store)
     assert attempts == 2
     assert type(refusal.value) is lowtide.DuplicateKeyError
     assert refusal.value.details["_id"] == "theirs"
+
+
+def test_a_cursor_is_named_with_the_line_that_made_it_read(store: lowtide.Store) -> None:
+    here = Path(__file__).name
+    cursor, results = store["users"].find(), store["users"].find()
+    next(cursor)
+    _ = next(iter(results))
+    pipeline = store["users"].aggregate([])
+    next(pipeline)
+    held = store.stats().snapshots
+    assert len(held) == 3
+    assert all(here in each.where for each in held)
+    for each in (cursor, results, pipeline):
+        each.close()
+    assert store.stats().snapshots == []
 
 
 def test_a_duplicate_ends_its_statement_only(store: lowtide.Store) -> None:
