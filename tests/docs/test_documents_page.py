@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
+from datetime import datetime
+from decimal import Decimal
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -129,6 +133,37 @@ def test_an_id_may_be_as_long_as_the_page_says() -> None:
 
 def test_the_size_of_a_step_is_that_of_the_source() -> None:
     assert f"the documents are entered, {building.STEP:,} in a transaction" in section(PAGE, "Indexes")
+
+
+SEEN: dict[str, tuple[list[Any], str]] = {
+    "nothing but null": ([None], "null"),
+    "bool": ([True, None], "bool"),
+    "int": ([1, -(2**63)], "int64"),
+    "float, with other numbers": ([1.5, 2, Decimal("0.1")], "double"),
+    "Decimal, with int": ([Decimal("9.90"), 3], "decimal128(38, 2)"),
+    "str, UUID": (["a", UUID(int=1)], "string"),
+    "bytes": ([b"a"], "binary"),
+    "datetime": ([datetime(2026, 1, 1)], "timestamp[us, tz=UTC]"),
+    "dict": ([{"a": 1}, {"b": "x"}], "struct<a: int64, b: string>"),
+    "list": ([[1], [2.5]], "list<item: double>"),
+    "values of several of these, or numbers beyond 38 digits": ([1, "a"], "string"),
+}
+
+
+def test_each_type_of_a_column_is_what_the_table_says(tmp_path: Path) -> None:
+    rows = {row[0]: row[1] for row in table(section(PAGE, "SQL and Arrow"))}
+    assert list(rows) == list(SEEN)
+    with lowtide.open(tmp_path / "store") as store:
+        for number, (row, (seen, wanted)) in enumerate(SEEN.items()):
+            collection = store.collection(f"c{number}")
+            collection.insert_many({"v": value} for value in seen)
+            field = collection.to_arrow(["v"]).schema.field("v")
+            assert str(field.type) == wanted
+            as_text = field.metadata is not None
+            assert rows[row].startswith("JSON text" if as_text else wanted.partition("<")[0].partition("(")[0])
+        beyond = store.collection("beyond")
+        beyond.insert_many([{"v": 2**63}, {"v": 1}])
+        assert str(beyond.to_arrow(["v"]).schema.field("v").type) in rows["int"]
 
 
 def test_each_error_of_documents_is_named() -> None:
