@@ -56,8 +56,8 @@ class Offer:
     length: int
 
 
-def offers(line: str, known: Known) -> Iterator[Offer]:
-    """What may stand at the end of ``line``."""
+def offers(line: str, known: Known, behind: str = "") -> Iterator[Offer]:
+    """What may stand at the end of ``line``, if ``behind`` it is what comes next."""
     whole = line.lstrip()
     command = command_of(whole, known.commands)
     if command is None:
@@ -72,7 +72,7 @@ def offers(line: str, known: Known) -> Iterator[Offer]:
     try:
         words = words_of(rest)
     except Unfinished:
-        yield from _inside(rest, command, known)
+        yield from _inside(rest, command, known, "" if behind.startswith('"') else '"')
         return
     except UsageError:
         return
@@ -95,8 +95,8 @@ def command_of(line: str, commands: Iterable[str]) -> str | None:
     return max(fitting, key=len, default=None)
 
 
-def _inside(rest: str, command: str, known: Known) -> Iterator[Offer]:
-    """In JSON that is open."""
+def _inside(rest: str, command: str, known: Known, closing: str) -> Iterator[Offer]:
+    """In JSON that is open. Names are in quotes; ``closing`` is the second one, if it is missing."""
     found = _LAST.search(rest)
     if found is None or not found[0]:
         return
@@ -105,7 +105,7 @@ def _inside(rest: str, command: str, known: Known) -> Iterator[Offer]:
     names = OPERATORS.get(command, ()) if word.startswith("$") else sorted(known.fields(collection))
     for name in names:
         if name.startswith(word):
-            yield Offer(name if quoted else f'"{name}"', len(word))
+            yield Offer(f"{name}{closing}" if quoted else f'"{name}"', len(word))
 
 
 def _in_string(text: str) -> bool:

@@ -42,11 +42,11 @@ def texts(line: str) -> list[str]:
         ("find users --s", ["find users --skip", "find users --sort"]),
         ("find users --sort a", ["find users --sort address.city", "find users --sort age", "find users --sort agent"]),
         ("find users --sort _id,-ag", ["find users --sort _id,-age", "find users --sort _id,-agent"]),
-        ('find users {"ag', ['find users {"age', 'find users {"agent']),
+        ('find users {"ag', ['find users {"age"', 'find users {"agent"']),
         ("find users {ag", ['find users {"age"', 'find users {"agent"']),
-        ('find users {"age": {"$gt', ['find users {"age": {"$gt', 'find users {"age": {"$gte']),
+        ('find users {"age": {"$gt', ['find users {"age": {"$gt"', 'find users {"age": {"$gte"']),
         ("find users {age: {$mo", ['find users {age: {"$mod"']),
-        ('update users {} {"$se', ['update users {} {"$set', 'update users {} {"$setOnInsert']),
+        ('update users {} {"$se', ['update users {} {"$set"', 'update users {} {"$setOnInsert"']),
         ('find orders {"ag', []),
         ("sql select * from us", ["sql select * from users"]),
         ("stats x", []),
@@ -57,6 +57,10 @@ def texts(line: str) -> list[str]:
 )
 def test_what_fits_is_offered(line: str, offered: list[str]) -> None:
     assert texts(line) == offered
+
+
+def test_a_quote_that_is_there_is_not_put_twice() -> None:
+    assert [each.text for each in offers('find users {"agen', KNOWN, '": 1}')] == ["agent"]
 
 
 def test_an_empty_line_is_offered_every_command() -> None:
