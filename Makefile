@@ -10,7 +10,7 @@ PEERS := $(VENV)/.peers
 help:
 	@echo "make demo    set up, then show the store at work"
 	@echo "make test    set up, then run every test, the type checker and the linter"
-	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (half an hour)"
+	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (forty minutes)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
 	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
@@ -29,7 +29,7 @@ $(STAMP): pyproject.toml constraints.txt
 $(PEERS): $(STAMP)
 	@echo "Installing the peers ..."
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
-	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy; do \
+	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy montydb mongita tinydb pyarrow; do \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
 	  done
 	@touch $@

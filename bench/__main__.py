@@ -16,7 +16,9 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import amplification, bank, compare, growth, latency, long_reader, machine, memory, recovery, ycsb
+from bench import amplification, arrow, bank, compare, growth, latency, long_reader, machine, memory, recovery, ycsb
+from bench.collections import STORES
+from bench.collections import compare as documents
 from bench.peers import PEERS
 from bench.publish import RESULTS, publish
 from bench.report import make_console, show, write_document
@@ -32,7 +34,11 @@ SECTIONS: tuple[Section, ...] = (
     amplification.SECTION,
     memory.SECTION,
     growth.SECTION,
+    documents.SECTION,
+    arrow.SECTION,
 )
+NAMES = tuple(dict.fromkeys([*PEERS, *STORES]))
+"""Of all stores that are compared, in one section or another."""
 
 
 def workloads_of(section: Section) -> tuple[str, ...]:
@@ -54,15 +60,15 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--directory", type=Path, help="where to put the stores, on a disk (default: the system's temporary directory)"
     )
-    parser.add_argument("--peers", default="", help=f"comma separated, of {', '.join(PEERS)}")
+    parser.add_argument("--peers", default="", help=f"comma separated, of {', '.join(NAMES)}")
     parser.add_argument("--rounds", type=int, help="interleaved rounds, in the sections that compare")
     parser.add_argument("--seconds", type=float, help="time of one store in one round, in the sections that compare")
     parser.add_argument("--documents", type=int, help="documents in each store, in the sections that compare")
     options = parser.parse_args(arguments)
     options.peers = frozenset(filter(None, options.peers.split(",")))
-    unknown = options.peers - PEERS.keys()
+    unknown = options.peers - set(NAMES)
     if unknown:
-        parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(PEERS)}")
+        parser.error(f"unknown peers {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     return options
 
 

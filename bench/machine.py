@@ -10,7 +10,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from bench import peers
+from bench import collections, peers
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs"}
@@ -98,5 +98,5 @@ def describe(directory: Path) -> dict[str, object]:
         "py-lmdb": _version_of("lmdb"),
         "lmdb": ".".join(str(part) for part in lmdb.version()),
         "msgspec": msgspec.__version__,
-        "peers": peers.versions(),
+        "peers": peers.versions() | collections.versions(),
     }

@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from bench import arrow
+from bench.collections import compare as collections
 from bench.compare import measured, titled
 from bench.figures import BASE, Figures
 from bench.report import Document, machine_sentence, markdown_table, read_documents, report_markdown, shortened, times
@@ -15,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- figures of bench/results: begin -->", "<!-- figures of bench/results: end -->"
-PLOTS_OF_README = ("compare", "ycsb", "long_reader")
+PLOTS_OF_README = ("compare", "documents", "ycsb", "long_reader")
 """The sections of which the project's README shows the first plot."""
 
 Plots = Mapping[str, Sequence[tuple[str, str]]]
@@ -78,22 +80,16 @@ def with_figures(readme: str, figures: str) -> str:
 
 
 def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Document], plots: Plots) -> str:
-    """The main table, some plots, and how many targets were met."""
+    """The main tables, some plots, and how many targets were met."""
     document = documents["compare"]
     figures = Figures.from_data(document["data"]["figures"])
-    peers = [peer for peer in figures.peers() if peer != BASE]
-    rows = []
-    for workload in measured(figures):
-        rate = figures.rate(workload.name, BASE)
-        ratios = [figures.ratio(workload.name, peer) for peer in peers]
-        cells = ("–" if ratio is None else bold_if_behind(ratio.middle) for ratio in ratios)
-        rows.append((titled(workload), "–" if rate is None else shortened(rate.middle), *cells))
     met, missed = outcomes(sections, documents)
     parts = [
         f"Operations per second of Lowtide, then how many times as fast it is as each peer (bold: the peer is ahead). "
         f"{document['data']['documents']:,} documents of about 150 bytes, values decoded, medians of paired ratios. "
         + machine_sentence(document["machine"]),
-        markdown_table(("work", "Lowtide", *(f"/ {peer}" for peer in peers)), rows),
+        ratios_table(figures, [(work.name, titled(work)) for work in measured(figures)]),
+        *figures_of_documents(documents),
         *(
             f"![{caption}](bench/results/{file})"
             for name in PLOTS_OF_README
@@ -107,6 +103,36 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
     if any(each["quick"] for each in documents.values()):
         parts.insert(0, "*These are of a rough run (`--quick`): a check that it works, not a measurement.*")
     return "\n\n".join(parts)
+
+
+def figures_of_documents(documents: Mapping[str, Document]) -> list[str]:
+    """The same of collections, and a sentence about Arrow and imports."""
+    parts = []
+    if "documents" in documents:
+        data = documents["documents"]["data"]
+        figures = Figures.from_data(data["figures"])
+        lines = [(work.name, collections.titled(work)) for work in collections.measured(figures)]
+        parts.append(
+            f"The same of collections: {data['documents']:,} documents of about 300 bytes of JSON with two indexes, "
+            "dicts in and dicts out, beside other stores of documents. Some of those hold fewer documents, which is in "
+            "their favour; the report says how many, and what each does not do."
+        )
+        parts.append(ratios_table(figures, lines))
+    if "arrow" in documents:
+        parts.append(arrow.sentence(documents["arrow"]["data"]))
+    return parts
+
+
+def ratios_table(figures: Figures, lines: Sequence[tuple[str, str]]) -> str:
+    """A row for each of these workloads, given by name and title."""
+    peers = [peer for peer in figures.peers() if peer != BASE]
+    rows = []
+    for name, title in lines:
+        rate = figures.rate(name, BASE)
+        ratios = [figures.ratio(name, peer) for peer in peers]
+        cells = ("–" if ratio is None else bold_if_behind(ratio.middle) for ratio in ratios)
+        rows.append((title, "–" if rate is None else shortened(rate.middle), *cells))
+    return markdown_table(("work", "Lowtide", *(f"/ {peer}" for peer in peers)), rows)
 
 
 def bold_if_behind(ratio: float) -> str:

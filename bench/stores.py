@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from bench.documents import Pair, total_revisions
 from bench.peers import Adapter, Durability, Need, Peer, adapter, installed, open_loaded
@@ -72,7 +72,12 @@ class Stores:
             return session.scan(total_revisions)
 
 
-def undisturbed(peer: Peer, work: Callable[[], Answer]) -> tuple[Answer, float]:
+class Settling(Protocol):
+    def settle(self) -> None:
+        """Do the work that was put off."""
+
+
+def undisturbed(peer: Settling, work: Callable[[], Answer]) -> tuple[Answer, float]:
     """Do the work, then bring the store to rest; return the answer, and the seconds that coming to rest took."""
     # The garbage of one store is not to be collected in the time of the next.
     gc.collect()

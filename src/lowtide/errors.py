@@ -11,6 +11,15 @@ from pathlib import Path
 from typing import Any
 
 
+def shown(value: object) -> str:
+    """A value for a message, its beginning if it is long."""
+    try:
+        text = repr(value)
+    except ValueError:  # an int, or something with one, that Python does not write out
+        text = f"{type(value).__name__} with an int of thousands of digits"
+    return text if len(text) <= 200 else f"{text[:197]}..."
+
+
 class Error(Exception):
     """The root of all errors of Lowtide."""
 
@@ -130,7 +139,7 @@ class DuplicateKeyError(WriteError):
         self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
         super().__init__(
             f"duplicate key in collection {collection!r}, index {index!r}: "
-            f"{key_value!r} is there already, in the document with _id {holder!r}"
+            f"{shown(key_value)} is there already, in the document with _id {shown(holder)}"
         )
 
 
@@ -147,7 +156,7 @@ class DuplicateKeyConflict(DuplicateKeyError, ConflictError):
         self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
         message = (
             f"duplicate key in collection {collection!r}, index {index!r}: commit {conflict.committed_ts} gave "
-            f"{key_value!r} to the document with _id {holder!r} first; nothing was written"
+            f"{shown(key_value)} to the document with _id {shown(holder)} first; nothing was written"
         )
         self.args = (message,)
 

@@ -8,8 +8,8 @@ from typing import Any
 from lowtide.errors import UsageError
 
 
-def require(package: str, extra: str, purpose: str) -> Any:
-    """The module ``package``, or a UsageError that says which extra brings it.
+def require(package: str, extra: str | None, purpose: str) -> Any:
+    """The module ``package``, or a UsageError that says which extra brings it; without one, it is installed by itself.
 
     >>> require("json", "arrow", "tables").loads("[1]")
     [1]
@@ -19,6 +19,7 @@ def require(package: str, extra: str, purpose: str) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package.partition(".")[0]:
             raise  # it is there, but something that it needs itself is not
+        wanted = package if extra is None else f"'lowtide[{extra}]'"
         raise UsageError(
-            f"{purpose} needs the package {package}, which is not installed: pip install 'lowtide[{extra}]'"
+            f"{purpose} needs the package {package}, which is not installed: pip install {wanted}"
         ) from error

@@ -71,7 +71,7 @@ def test_a_missed_target_is_in_the_report_with_its_reason() -> None:
     assert f"read-modify-write, fsynced, sqlite3: {missed[0].why} | 0.50 |" in text
 
 
-@pytest.mark.parametrize("module", ["figures", "publish", "report", "timing", "zipf"])
+@pytest.mark.parametrize("module", ["collections.people", "figures", "publish", "report", "timing", "zipf"])
 def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"bench.{module}")).failed == 0
 

@@ -42,7 +42,8 @@ def packages_required(*paths: Path) -> set[tuple[str, str]]:
     for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text()))):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
             package, extra = (ast.literal_eval(each) for each in node.args[:2])
-            found.add((package.split(".")[0], extra))
+            if extra is not None:
+                found.add((package.split(".")[0], extra))
     return found
 
 

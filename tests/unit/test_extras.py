@@ -18,6 +18,8 @@ def test_a_package_that_is_there_is_imported() -> None:
 def test_a_missing_package_is_a_usage_error_that_names_the_extra() -> None:
     with pytest.raises(UsageError, match=r"tables needs the package no_such_thing, .* pip install 'lowtide\[arrow\]'"):
         require("no_such_thing", "arrow", "tables")
+    with pytest.raises(UsageError, match="pip install no_such_thing"):
+        require("no_such_thing", None, "tables")
 
 
 def test_a_package_that_misses_one_of_its_own_says_so_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

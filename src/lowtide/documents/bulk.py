@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from lowtide.documents.unit import Unit
 from lowtide.documents.writing import Prepared
-from lowtide.errors import BulkWriteError, DuplicateKeyError, OperationFailure, UsageError, WriteError
+from lowtide.errors import BulkWriteError, DuplicateKeyError, InvalidDocument, OperationFailure, WriteError
 
 if TYPE_CHECKING:
     from lowtide.documents.collection import Collection
@@ -92,7 +92,7 @@ def run_operations(
     for place, operation in enumerate(operations):
         try:
             result.add(place, _run(collection, operation))
-        except UsageError as error:
+        except (OperationFailure, InvalidDocument) as error:
             errors.append(described(place, error, operation))
             if ordered:
                 break

@@ -28,7 +28,7 @@ from uuid import UUID
 import msgspec
 
 from lowtide.documents.values import Document
-from lowtide.errors import InvalidDocument
+from lowtide.errors import InvalidDocument, shown
 
 MAX_DOCUMENT: Final = 16 << 20
 """Bytes of one encoded document."""
@@ -193,8 +193,7 @@ def _clean_subclass(value: Any, path: str, depth: int) -> Any:
 
 
 def _described(value: object) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+    return f"{type(value).__name__} {shown(value)}"
 
 
 def _find_surrogate(value: Any, path: str) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from lowtide.documents.building import Progress, create_index, index_asked_for
 from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
 from lowtide.documents.cursor import Hint, parse_hint
 from lowtide.documents.indexes.spec import Keys
-from lowtide.documents.management import Progress, drop, drop_index, index_asked_for, rename, set_schema
-from lowtide.documents.management import create_index as create
+from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reading import FilterSpec, ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
@@ -282,7 +282,7 @@ class Collection(ReadCollection):
         2
         """
         asked = index_asked_for(keys, name, unique, sparse, partialFilterExpression)
-        return create(self._source, self.name, asked, progress)
+        return create_index(self._source, self.name, asked, progress)
 
     def drop_index(self, index_or_name: str | Keys) -> None:
         """Remove an index, by name or by its keys.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, row_of
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_of
 from lowtide.documents.codec import decode_document
-from lowtide.documents.indexes.spec import Index
 from lowtide.documents.unit import key_value
-from lowtide.errors import ConflictError, DuplicateKeyConflict
+from lowtide.errors import ConflictError, DuplicateKeyConflict, shown
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.transaction import Transaction
 from lowtide.versions.visibility import Range
@@ -20,9 +19,9 @@ def explained(error: ConflictError, tx: Transaction) -> ConflictError:
         full_key = engine.catalog.prefix_of(error.keyspace) + error.key
         stored = tx._writes.get(full_key) or engine.reader.get_latest(full_key)
         if stored is not None:
-            _id = decode_document(stored)["_id"]
-            what = f"the document with _id {_id!r} of collection {error.keyspace.removeprefix(DOCUMENTS)!r}"
-            return error.naming(what)
+            named = _row_with(engine, error.keyspace)
+            name = named[0] if named is not None else error.keyspace.removeprefix(DOCUMENTS)
+            return error.naming(f"the document with _id {shown(decode_document(stored)['_id'])} of collection {name!r}")
     if error.keyspace.startswith(INDEXES):
         return _taken(error, tx, engine) or error
     if error.keyspace == CATALOG:
@@ -32,29 +31,31 @@ def explained(error: ConflictError, tx: Transaction) -> ConflictError:
 
 def _taken(error: ConflictError, tx: Transaction, engine: Engine) -> ConflictError | None:
     """For an entry of a unique index that another document has now: that both wanted the same value."""
-    named = _index_in(engine, error.keyspace)
-    if named is None or not named[2].unique:
+    named = _row_with(engine, error.keyspace)
+    if named is None:
         return None
-    collection, keyspace, index = named
+    collection, row = named
+    index = next(each for each in row.indexes if each.keyspace == error.keyspace)
+    if not index.unique:
+        return None
     full_key = engine.catalog.prefix_of(error.keyspace) + error.key
     holder, ours = engine.reader.get_latest(full_key), tx._writes.get(full_key)
     if holder is None or ours is None or holder == ours:
         return None
-    stored = engine.reader.get_latest(engine.catalog.prefix_of(keyspace) + holder)
+    stored = engine.reader.get_latest(engine.catalog.prefix_of(row.keyspace) + holder)
     if stored is None:
         return None
     document = decode_document(stored)
     return DuplicateKeyConflict(error, collection, index.name, key_value(index, document), document["_id"])
 
 
-def _index_in(engine: Engine, keyspace: str) -> tuple[str, str, Index] | None:
-    """The collection, its documents' keyspace and the index whose entries lie in ``keyspace``."""
+def _row_with(engine: Engine, keyspace: str) -> tuple[str, Row] | None:
+    """The collection, and its row, whose documents or entries lie in ``keyspace``."""
     rows = engine.catalog.prefix_of(CATALOG)
     last = engine.registry.published
     for chunk in engine.reader.scan(Range(rows, after_prefix(rows)), lambda: last, None):
         for key, encoded in chunk:
             row = row_of(key.decode(), encoded)
-            for index in row.indexes:
-                if index.keyspace == keyspace:
-                    return key.decode(), row.keyspace, index
+            if keyspace in row.keyspaces[1:]:
+                return key.decode(), row
     return None

@@ -104,12 +104,17 @@ class Cursor:
         return (projection(each[2]) for each in found)
 
     def __iter__(self) -> Iterator[Document]:
-        """The results that are left; quicker than asking for them one by one."""
+        """The results that are left; quicker than asking for them one by one. Who leaves the loop can come back."""
         results = self._begun()
         try:
-            yield from results
-        finally:
+            for document in results:  # noqa: UP028 - the end of this iteration is not that of the results
+                yield document
+        except GeneratorExit:
+            raise
+        except BaseException:
             self.close()
+            raise
+        self.close()
 
     def _begun(self) -> Iterator[Document]:
         if not self.alive:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.ordering import encode, inverted
-from lowtide.errors import InvalidDocument
+from lowtide.errors import InvalidDocument, shown
 
 MAX_ID: Final = 200
 """Bytes of an encoded ``_id``."""
@@ -28,13 +28,15 @@ def id_key(value: Any) -> bytes:
     True
     """
     if type(value) not in ID_TYPES:
-        raise InvalidDocument("_id", f"an _id is a str, int, bytes or UUID, not {type(value).__name__} {value!r}")
+        raise InvalidDocument("_id", f"an _id is a str, int, bytes or UUID, not {type(value).__name__} {shown(value)}")
     try:
         key = encode(value)
     except UnicodeEncodeError as error:
         raise InvalidDocument("_id", f"no Unicode text: {error}") from error
     if len(key) > MAX_ID:
-        raise InvalidDocument("_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {value[:40]!r}...")
+        raise InvalidDocument(
+            "_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {shown(value)[:30]}..."
+        )
     return key
 
 

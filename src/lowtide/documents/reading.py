@@ -14,9 +14,9 @@ from lowtide.documents.catalog import Row, check_collection_name
 from lowtide.documents.codec import EXTENSIONS, decode_document, decode_value
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.indexes.entries import extract
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.look import Decode, Look
+from lowtide.documents.paths import MISSING, steps_of, values_of
 from lowtide.documents.points import point_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
@@ -146,15 +146,15 @@ class ReadCollection:
         >>> store.collection("users").distinct("city")
         ['Oslo', 'Bergen']
         """
-        compiled, values_of, hinted = compile_filter(filter), extract(key), parse_hint(hint)
+        compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
 
         def work(look: Look) -> list[Any]:
             found: dict[Any, Any] = {}
             for each in look.matching(compiled, look.plan(compiled, None, hinted)):
-                values, _ = values_of(each[2])
-                for value in values:
-                    if value != [] or type(value) is not list:
-                        found.setdefault(place(value), value)
+                for value in values_of(each[2], steps, expand=False):
+                    for one in value if type(value) is list else [value]:
+                        if one is not MISSING:
+                            found.setdefault(place(one), one)
             return list(found.values())
 
         return self._look(work)

@@ -159,12 +159,16 @@ class OfStore:
         return Watch(feed, start, [keyspace], before, timeout)
 
     def newest(self, name: str, key: bytes) -> bytes | None:
-        """The newest stored form of the document with this key, without a snapshot: the collection's row is read
-        first, then the document, which is in the keyspace that the row said, or gone."""
+        """The newest stored form of the document with this key, without a snapshot: the collection's row is read, then
+        the document, then the row again. If that is the same, the document was the collection's when it was read."""
         engine = self._parts.engine
         prefix_of, read = engine.catalog.prefix_of, engine.reader.get_latest
-        row = row_of(name, read(prefix_of(CATALOG) + row_key(name)))
-        return read(prefix_of(row.keyspace) + key)
+        full_key = prefix_of(CATALOG) + row_key(name)
+        while True:
+            encoded = read(full_key)
+            stored = read(prefix_of(row_of(name, encoded).keyspace) + key)
+            if read(full_key) == encoded:
+                return stored
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine

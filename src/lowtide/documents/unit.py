@@ -58,7 +58,7 @@ class Unit:
         changes: Writes = {self.look.prefix + key: None}
         for entries, prefix in self._indexes():
             for values in _old_entries(entries, old):
-                changes[prefix + entry_key(entries.index, values, key)] = None
+                self._remove(changes, entries.index, prefix + entry_key(entries.index, values, key), key)
         self.writes.update(changes)
 
     def _put(
@@ -77,7 +77,7 @@ class Unit:
                 self._note(index.name, special)
             for values in before:
                 if values not in now:
-                    changes[prefix + entry_key(index, values, key)] = None
+                    self._remove(changes, index, prefix + entry_key(index, values, key), key)
             for values in now:
                 if values not in before:
                     full_key = prefix + entry_key(index, values, key)
@@ -85,6 +85,13 @@ class Unit:
                         raise self._duplicate(entries, new, holder)
                     changes[full_key] = entry_value(index, key)
         self.writes.update(changes)
+
+    def _remove(self, changes: Writes, index: Index, entry: bytes, key: bytes) -> None:
+        """Remove an entry of the document with this key. One that is not there yet, of an index that is being built, is
+        removed as well, so that a step which is about to enter it conflicts; but another document's is left alone."""
+        if index.building and index.unique and (holder := self._read(entry)) is not None and holder != key:
+            return
+        changes[entry] = None
 
     def _indexes(self) -> list[tuple[Entries, bytes]]:
         entries = self.look.row.entries
@@ -101,9 +108,9 @@ class Unit:
         """Let the collection's row say that an index has several entries for a document, or one that is cut."""
         index = self.row.index(name)
         assert index is not None
-        multikey, long = index.multikey or bool(special & MULTIKEY), index.long or bool(special & LONG)
-        if (multikey, long) != (index.multikey, index.long):
-            self.row = self.row.with_index(index.having(multikey=multikey, long=long))
+        noted = index.noting(multikey=bool(special & MULTIKEY), long=bool(special & LONG))
+        if noted is not index:
+            self.row = self.row.with_index(noted)
 
     def _duplicate(self, entries: Entries, new: Document, holder: bytes) -> DuplicateKeyError:
         stored = self._read(self.look.prefix + holder)

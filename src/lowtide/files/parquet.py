@@ -1,7 +1,7 @@
 """Parquet: one document to a row, by pyarrow.
 
 A null is a field that is missing, in the row and in objects in it: columns know no difference. Dates without a time are
-read as midnight, and maps as objects. Each column has one type, as ``lowtide.arrow.inference`` says; what has none is
+read as midnight, and maps as objects. Each column has one type, as ``lowtide.documents.arrow.inference`` says; what has none is
 JSON text, and is read from that again.
 """
 
@@ -36,7 +36,7 @@ def write_parquet(stream: BinaryIO, documents: Callable[[], Iterable[Document]])
     """Write one document to a row, with columns that hold every value; returns how many there were. The documents are
     read twice at least: once to find their types."""
     pyarrow = _pyarrow()
-    from lowtide.arrow.table import reader  # which needs pyarrow
+    from lowtide.documents.arrow.table import reader  # which needs pyarrow
 
     rows = reader(lambda: _stored(documents()))
     count = 0

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from lowtide.log.frame import Writes
-from lowtide.transaction.guards import Guards
 from lowtide.transaction.transaction import Transaction, tracked
 from lowtide.versions.visibility import Range
 
@@ -93,22 +92,18 @@ class Statement:
         """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
         tx = self._tx
         tx._open_ts()
-        buffered = tx._policy.buffered
-        guards = tx._guards if buffered and tx._guards is not None else Guards()
+        guards = tx._guarding()
         for full_key in (*relied_on, *writes):
             guards.add(full_key, self.ts)
-        tx._guards = guards
         try:
             tx.write_many(writes)
         finally:
-            if not buffered:
+            if not tx._policy.buffered:
                 tx._guards = None
 
     def rely_on(self, wanted: Range) -> None:
-        """Let the commit fail if somebody has changed anything in a range. At NONE there is none: what is written
-        next, in the same statement, may miss what was committed since it began."""
-        if self._tx._policy.buffered:
-            self._tx._guarding().add_range(wanted, self.ts)
+        """Let the commit, at NONE that of the next ``apply``, fail if somebody has changed anything in a range."""
+        self._tx._guarding().add_range(wanted, self.ts)
 
     def close(self) -> None:
         """Let go of the snapshot. Harmless when repeated."""

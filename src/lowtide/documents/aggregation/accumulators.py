@@ -25,7 +25,6 @@ from lowtide.documents.aggregation.expressions import flat_field, is_constant
 from lowtide.documents.aggregation.folding import Spread
 from lowtide.documents.aggregation.numerics import NUMBERS, add, checked, divide
 from lowtide.documents.paths import MISSING
-from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
 
@@ -285,9 +284,7 @@ def _ranked(*, bottom: bool, several: bool) -> BuildAccumulator:
     def build(operand: Any, context: Context) -> Accumulator:
         given = context.named(operand, ("n", "sortBy", "output") if several else ("sortBy", "output"))
         n = _constant_n(given["n"], context) if several else 1
-        sort = compile_sort(given["sortBy"])
-        for path, _ in sort.keys:
-            context.reads.path(path)
+        sort = context.at("sortBy").sort(given["sortBy"])
         values = values_of(given["output"], context)
 
         def fold(rows: Sequence[Row], at: int, documents: Sequence[Document], variables: Variables) -> None:

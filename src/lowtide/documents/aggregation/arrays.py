@@ -147,7 +147,10 @@ def positive(value: object) -> int:
 
 def unique(elements: list[Any]) -> list[Any]:
     """Without repetitions; the first of equal ones stays."""
-    return list({hashable(each): each for each in reversed(elements)}.values())[::-1]
+    found: dict[Any, Any] = {}
+    for each in elements:
+        found.setdefault(hashable(each), each)
+    return list(found.values())
 
 
 def _union(*values: Any) -> list[Any]:
@@ -207,16 +210,16 @@ def merged(*values: Any) -> Document:
     return made
 
 
-def _merge(*values: Any) -> Document:
-    return merged(*(values[0] if len(values) == 1 and isinstance(values[0], list) else values))
-
-
 def _get_field(operand: Any, context: Context) -> Evaluate:
-    """``{field, input}``, or the name alone; the name may have dots and dollars."""
-    given = {"field": operand} if isinstance(operand, str) else context.named(operand, ("field",), ("input",))
-    name, inner = given["field"], context.compile(given.get("input", "$$CURRENT"))
-    if not isinstance(name, str):
-        context.fail(f"field is the name of a field, not {described(name)}")
+    """``{field, input}``, or the name alone; the name may have dots, and dollars inside ``$literal``."""
+    alone = isinstance(operand, str) or (isinstance(operand, dict) and "$literal" in operand)
+    given = {"field": operand} if alone else context.named(operand, ("field",), ("input",))
+    said = given["field"]
+    literal = isinstance(said, dict) and said.keys() == {"$literal"}
+    name = said["$literal"] if literal else said
+    if not isinstance(name, str) or (name[:1] == "$" and not literal):
+        context.fail(f"field is the name of a field, inside $literal if it begins with $, not {described(said)}")
+    inner = context.compile(given.get("input", "$$CURRENT"))
 
     def evaluate(document: Document, variables: Variables) -> Any:
         value = inner(document, variables)
@@ -322,7 +325,7 @@ OPERATORS: Final[dict[str, Build]] = {
     "$lastN": by_name(_last_n, *_N),
     "$map": _map,
     "$maxN": by_name(_greatest_n, *_N),
-    "$mergeObjects": several(_merge, 1, strict=False),
+    "$mergeObjects": several(merged, 0, strict=False),
     "$minN": by_name(_least_n, *_N),
     "$objectToArray": unary(_to_pairs),
     "$range": several(_range, 2, 3, strict=False),

@@ -12,6 +12,7 @@ from decimal import Decimal, DecimalException
 from typing import Any, Final, NoReturn
 
 from lowtide.documents.paths import MISSING
+from lowtide.documents.sorting import Sort, compile_sort
 from lowtide.documents.values import RANKS, Document, Place, place
 from lowtide.errors import OperationFailure
 
@@ -63,8 +64,32 @@ class Context:
     def compile(self, expression: Any) -> Evaluate:
         return self.compiler(expression, self)
 
+    def constant(self, expression: Any) -> Any:
+        """The value of an expression that no document and no variable changes."""
+        alone = replace(self, variables=frozenset(), reads=Reads())
+        evaluate = alone.compile(expression)
+        try:
+            value = MISSING if alone.reads.fields or alone.reads.whole else evaluate({}, {})
+        except KeyError:  # $$NOW
+            value = MISSING
+        if value is MISSING:
+            self.fail(f"it is a constant, not {described(expression)}")
+        return value
+
     def fail(self, reason: str) -> NoReturn:
         raise OperationFailure(f"{self.where}: {reason}")
+
+    def sort(self, specification: Any) -> Sort:
+        """The order that an object of paths says, each with 1 or -1; what it looks at is read."""
+        if not isinstance(specification, dict) or not specification:
+            self.fail(f"an order is an object of paths, each with 1 or -1, not {described(specification)}")
+        try:
+            order = compile_sort(specification)
+        except OperationFailure as error:
+            raise OperationFailure(f"{self.where}: {error}") from error
+        for path, _ in order.keys:
+            self.reads.path(path)
+        return order
 
     def operands(self, operand: Any, least: int = 1, most: int | None = 1) -> list[Evaluate]:
         """The compiled operands of an operator: those in an array, or the one that stands alone."""

@@ -163,15 +163,16 @@ def _output(given: dict[str, Any], context: Context) -> dict[str, Any]:
 
 def _bucket(operand: Any, context: Context) -> Stage:
     given = context.named(operand, ("groupBy", "boundaries"), ("default", "output"))
-    boundaries = given["boundaries"]
-    if not isinstance(boundaries, list) or len(boundaries) < 2:
-        context.fail(f"boundaries is an array of at least two values, not {described(boundaries)}")
+    if not isinstance(given["boundaries"], list) or len(given["boundaries"]) < 2:
+        context.fail(f"boundaries is an array of at least two values, not {described(given['boundaries'])}")
+    boundaries = [context.at("boundaries").constant(each) for each in given["boundaries"]]
     places = [place_of(each) for each in boundaries]
     if any(first >= second for first, second in pairwise(places)):
         context.fail(f"boundaries ascend, and none is there twice: {boundaries!r}")
     if any(kind != places[0][0] for kind, _ in places):
         context.fail(f"boundaries are all of one type: {boundaries!r}")
-    default, has_default = given.get("default"), "default" in given
+    has_default = "default" in given
+    default = context.at("default").constant(given["default"]) if has_default else None
     if has_default and places[0] <= place_of(default) < places[-1]:
         context.fail(f"the default lies outside the boundaries, or is of another type: {described(default)}")
     evaluate = context.at("groupBy").compile(given["groupBy"])

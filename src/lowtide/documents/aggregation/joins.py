@@ -98,14 +98,15 @@ Through = Callable[[Document, Iterable[Document] | None], Iterable[Document]]
 
 def _inner(given: dict[str, Any], context: Context, compile_branch: CompileBranch) -> Callable[[Run], Through]:
     """The results of the pipeline for a document: over the foreign documents that were found for it, or over all. The
-    results of one that depends on no document are kept."""
+    results of one that depends on no document are kept for as long as the variables around it stay, which is one run
+    of the stage."""
     let = given.get("let", {})
     if not isinstance(let, dict):
         context.fail(f"let is an object of names and expressions, not {described(let)}")
     bound = [(name, context.at(f"let {name!r}").compile(each)) for name, each in let.items()]
     source = _text(given, "from", context)
     branch = compile_branch(given["pipeline"], context.at("pipeline").binding(*let))
-    depends = bool(let or context.variables) or "$sample" in branch.names()
+    depends = bool(let) or "$sample" in branch.names()
 
     def begin(run: Run) -> Through:
         kept: list[Document] | None = None

@@ -148,13 +148,13 @@ def _project(operand: Any, context: Context) -> Stage:
     said = list(_flattened(_object(operand, context), context))
     flags = {path: bool(each) for path, each in said if isinstance(each, bool) or type(each) in NUMBERS}
     others = [path for path, _ in said if path != "_id"]
-    excluding = not any(flags.get(path, True) for path in others) and flags.get("_id", not others) is False
-    if others:
-        excluding = flags.get(others[0], True) is False
+    excluding = flags.get(others[0] if others else "_id") is False
     for path in others:
-        if (flags.get(path, True) is False) != excluding:
+        if (flags.get(path) is False) != excluding:
             context.fail(f"{path!r}: fields are either included or excluded, only _id may be excluded beside others")
     if excluding:
+        if "_id" in operand and "_id" not in flags:
+            context.fail("'_id' cannot be computed where fields are excluded")
         return _exclusion("$project", operand, [path for path, _ in said if flags.get(path) is False], context)
     node = Node()
     if "_id" not in flags and not any(path.partition(".")[0] == "_id" for path, _ in said):
@@ -167,7 +167,18 @@ def _project(operand: Any, context: Context) -> Stage:
             holder.names.add(name)
     for name in (*node.names, *node.inner):
         context.reads.fields.add(name)
-    return Stage("$project", operand, _step(node, Mode.INCLUDE), context.reads, replaces=True, shares=False)
+    step = _step(node, Mode.INCLUDE)
+    if "_id" in node.computed:
+        step = _id_first(step)
+    return Stage("$project", operand, step, context.reads, replaces=True, shares=False)
+
+
+def _id_first(step: Step) -> Step:
+    def ordered(documents: Iterator[Document], run: Run) -> Iterator[Document]:
+        for document in step(documents, run):
+            yield {"_id": document["_id"], **document} if "_id" in document else document
+
+    return ordered
 
 
 def _exclusion(name: str, operand: Any, paths: list[str], context: Context) -> Stage:

@@ -13,7 +13,6 @@ from lowtide.documents.aggregation.stage import BuildStage, Run, Stage
 from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
-from lowtide.errors import OperationFailure
 
 
 def _whole(operand: Any, least: int, context: Context) -> int:
@@ -34,14 +33,7 @@ def _skip(operand: Any, context: Context) -> Stage:
 
 
 def _sort(operand: Any, context: Context) -> Stage:
-    if not isinstance(operand, dict) or not operand:
-        context.fail(f"it takes an object of paths, each with 1 or -1, not {described(operand)}")
-    try:
-        order = compile_sort(operand)
-    except OperationFailure as error:
-        raise OperationFailure(f"{context.where}: {error}") from error
-    for path, _ in order.keys:
-        context.reads.path(path)
+    order = context.sort(operand)
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
         yield from order.sorted(documents)

@@ -21,7 +21,7 @@ from typing import Any, Final
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.ordering import encode, inverted
 from lowtide.documents.values import Document
-from lowtide.errors import WriteError
+from lowtide.errors import WriteError, shown
 
 MAX_VALUES: Final = 290
 """Bytes of an entry's values; with the key of a document they make up a keyspace's longest key."""
@@ -142,7 +142,7 @@ class Entries:
         arrays = [path for path, (_, through) in zip(self.index.paths, found, strict=True) if through]
         if len({path.split(".")[0] for path in arrays}) > 1 or prod(len(values) for values, _ in found) > MOST_ENTRIES:
             raise WriteError(
-                f"index {self.index.name!r} cannot hold the document with _id {document.get('_id')!r}: there are "
+                f"index {self.index.name!r} cannot hold the document with _id {shown(document.get('_id'))}: there are "
                 f"arrays at {' and '.join(map(repr, arrays))}; at most one may be, of {MOST_ENTRIES:,} elements at most"
             )
         keys = [b""]

@@ -27,7 +27,8 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     ``keyspace`` holds the entries. ``multikey`` is whether a document has, or had, several entries: an array lies on
     one of the paths; ``long`` whether there is, or was, an entry whose values are cut. ``partial`` is an encoded
-    filter. ``building`` is true until all documents are in it: it is written, and not read.
+    filter. ``building`` is true until all documents are in it: it is written, and not read. ``build`` is drawn anew
+    each time that it is announced.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     multikey: bool = False
     long: bool = False
     building: bool = False
+    build: int = 0
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -57,6 +59,12 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         if self.partial is not None:
             found["partialFilterExpression"] = decode_value(self.partial)
         return found
+
+    def noting(self, *, multikey: bool, long: bool) -> Index:
+        """The index, after it was given an entry of this kind; itself if that is nothing new."""
+        if self.multikey >= multikey and self.long >= long:
+            return self
+        return self.having(multikey=self.multikey or multikey, long=self.long or long)
 
     def having(self, **changes: Any) -> Index:
         return msgspec.structs.replace(self, **changes)

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.arrow import inference
-from lowtide.arrow.inference import JSON, Shape, field_of, infer_schema, is_json, merge
-from tests.unit.arrow.documents import VALUES
+from lowtide.documents.arrow import inference
+from lowtide.documents.arrow.inference import JSON, Shape, field_of, infer_schema, is_json, merge
+from tests.unit.documents.arrow.documents import VALUES
 
 MOMENT = datetime(2026, 5, 1, tzinfo=UTC)
 TIMESTAMP = pa.timestamp("us", "UTC")

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lowtide.arrow import table as module
-from lowtide.arrow.inference import infer_schema
-from lowtide.arrow.table import covering_schema, reader, to_table
+from lowtide.documents.arrow import table as module
+from lowtide.documents.arrow.inference import infer_schema
+from lowtide.documents.arrow.table import covering_schema, reader, to_table
 from lowtide.errors import UsageError
-from tests.unit.arrow.documents import collections, expected, stored
+from tests.unit.documents.arrow.documents import collections, expected, stored
 
 
 @settings(max_examples=300)
@@ -93,16 +93,40 @@ def test_after_a_surprise_only_what_came_before_is_read_again() -> None:
     assert table["_id"].to_pylist() == list(range(6000))
 
 
-def test_digits_that_were_not_counted_before_do_no_harm() -> None:
+def test_digits_that_were_not_counted_before_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The large integer fits int64, so nobody looked at it; only with the Decimal its digits matter."""
+    monkeypatch.setattr(module, "SAMPLE", 1)
     batches = stored([{"v": 1}, {"v": 10**18}, {"v": Decimal("1E-25")}], 1)
-    before = module.SAMPLE
-    module.SAMPLE = 1  # type: ignore[misc]
-    try:
-        table = to_table(lambda: batches)
-    finally:
-        module.SAMPLE = before  # type: ignore[misc]
+    table = to_table(lambda: batches)
     assert table["v"].to_pylist() == ["1", str(10**18), "1E-25"]
+
+
+def test_the_scale_is_that_of_all_decimals_as_they_are_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a later one would fit without its last zeros: the schema does not depend on what the sample had."""
+    monkeypatch.setattr(module, "SAMPLE", 1)
+    batches = stored([{"v": Decimal("1.5")}, {"v": Decimal("2.500")}], 1)
+    assert to_table(lambda: batches).schema == pa.schema([("v", pa.decimal128(38, 3))])
+
+
+@pytest.mark.parametrize(
+    ("values", "found"),
+    [
+        ([{}, {"a": None}, {"a": 1}], pa.struct([("a", pa.int64())])),
+        ([[{}], [{"a": 1}]], pa.list_(pa.struct([("a", pa.int64())]))),
+        ([Decimal("1E-30"), 10**10, 0.5], pa.float64()),
+        ([{"a": {}}, {"a": {"b": "x"}}], pa.struct([("a", pa.struct([("b", pa.string())]))])),
+    ],
+)
+def test_what_seemed_to_need_text_does_not_if_later_values_say_so(
+    values: list[Any], found: pa.DataType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = [{"v": each} for each in values]
+    for sample in range(len(values) + 1):
+        monkeypatch.setattr(module, "SAMPLE", sample)
+        batches = stored(documents, 1)
+        table = to_table(lambda batches=batches: batches)  # type: ignore[misc]
+        assert table.schema == pa.schema([("v", found)])
+        assert table.to_pylist() == expected(documents, table.schema)
 
 
 def test_batches_with_very_many_bytes_are_halved(monkeypatch: pytest.MonkeyPatch) -> None:

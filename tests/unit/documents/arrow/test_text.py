@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 
-from lowtide.arrow.text import json_text
-from tests.unit.arrow.documents import VALUES
+from lowtide.documents.arrow.text import json_text
+from tests.unit.documents.arrow.documents import VALUES
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from lowtide.arrow.inference import is_json
-from lowtide.arrow.text import json_text
+from lowtide.documents.arrow.inference import is_json
+from lowtide.documents.arrow.text import json_text
 from lowtide.documents.codec import encode_document
 
 EARLY, LATE = datetime(2, 1, 1), datetime(9998, 1, 1)

@@ -24,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 from msgspec import ValidationError
 
-from lowtide.arrow.leaves import Misfit, decode
-from lowtide.arrow.nodes import Object
-from lowtide.arrow.text import json_text
+from lowtide.documents.arrow.inference import Fields
+from lowtide.documents.arrow.leaves import Misfit, decode
+from lowtide.documents.arrow.nodes import Object
+from lowtide.documents.arrow.text import json_text
 from lowtide.documents.schema import position
 from lowtide.errors import UsageError, ValueMisfit
 
@@ -53,9 +54,8 @@ class Uncovered(Exception):
 
 
 class Columns:
-    """Makes record batches of one schema. Strict ones, for inferred schemas, raise Uncovered for any value that does
-    not fit and any field that has no column, instead of what the mode says; ``every`` is False if only fields inside of
-    columns count."""
+    """Makes record batches of one schema. With the ``fields`` that it was inferred from they are strict: any value that
+    does not fit, and any field that has no column, is Uncovered, whatever the mode says."""
 
     def __init__(
         self,
@@ -64,8 +64,7 @@ class Columns:
         collection: str = "",
         mode: str = Mode.FAILFAST,
         corrupt: str | None = None,
-        strict: bool = False,
-        every: bool = True,
+        fields: Fields | None = None,
     ) -> None:
         if repeated := sorted({name for name in schema.names if schema.names.count(name) > 1}):
             raise UsageError(f"the schema has more than one column {repeated[0]!r}")
@@ -77,9 +76,10 @@ class Columns:
         self._collection = collection
         self._mode = Mode(mode)
         self._corrupt = corrupt
-        self._strict = strict
-        fields = [each for each in schema if each.name != corrupt]
-        self._root = Object(pa.struct(fields), "", strict=strict, every=every)
+        self._strict = fields is not None
+        declared = pa.struct([each for each in schema if each.name != corrupt])
+        shape = None if fields is None else fields.shape()
+        self._root = Object(declared, "", shape, every=fields is None or fields.columns is None)
 
     def batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
         """The record batch of these stored documents, in their order."""

@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 from msgspec import Raw, ValidationError
 
-from lowtide.arrow.leaves import Leaf, Misfit, decode, decoder_of, is_nil, joined, list_of
+from lowtide.documents.arrow.inference import Shape
+from lowtide.documents.arrow.leaves import Leaf, Misfit, decode, decoder_of, is_nil, joined, list_of
 from lowtide.errors import UsageError
 
 
@@ -33,16 +34,17 @@ class Node(Protocol):
         """The column of stored values, None being null."""
 
 
-def node(field: pa.Field, path: str, *, strict: bool) -> Node:
-    """The column of a field. A strict one refuses fields of objects that it has no column for."""
+def node(field: pa.Field, path: str, shape: Shape | None) -> Node:
+    """The column of a field. With the shape that its type was inferred from it is strict, and refuses fields of objects
+    that it has no column for."""
     found = field.type
     if pa.types.is_struct(found):
-        return Object(found, path, strict=strict)
+        return Object(found, path, shape)
     if pa.types.is_list(found) or pa.types.is_large_list(found):
-        return Array(found, path, strict=strict)
+        return Array(found, path, shape)
     if pa.types.is_map(found):
-        return Map(found, path, strict=strict)
-    return Leaf(field, path, strict=strict)
+        return Map(found, path)
+    return Leaf(field, path, shape)
 
 
 def _set_aside(node: Node, values: list[Any], heads: range, wide: bytes, misfits: list[Misfit]) -> list[Any]:
@@ -63,15 +65,20 @@ class Object:
     """A column of objects: a struct. Each of the ``declared`` fields has a node. A strict one refuses other fields,
     unless not ``every`` field is wanted."""
 
-    def __init__(self, found: Any, path: str, *, strict: bool, every: bool = True) -> None:
+    def __init__(self, found: Any, path: str, shape: Shape | None, *, every: bool = True) -> None:
         self.type = found
         self.loose = False
         self.declared: list[pa.Field] = list(found)
         self.nodes: list[Node] = [
-            node(each, f"{path}.{each.name}" if path else each.name, strict=strict) for each in self.declared
+            node(
+                each,
+                f"{path}.{each.name}" if path else each.name,
+                shape and shape.fields[each.name],
+            )
+            for each in self.declared
         ]
         self._names = {f"f{index}": each.name for index, each in enumerate(self.declared)}
-        self._strict = strict and every
+        self._strict = shape is not None and every
         self._tighten()
 
     def _tighten(self) -> None:
@@ -177,9 +184,9 @@ def _holes(offsets: list[int], values: list[Any], type: pa.DataType) -> pa.Array
 class Array:
     """A column of arrays: a list."""
 
-    def __init__(self, found: Any, path: str, *, strict: bool) -> None:
+    def __init__(self, found: Any, path: str, shape: Shape | None) -> None:
         self.type = found
-        self.element = node(found.value_field, path, strict=strict)
+        self.element = node(found.value_field, path, shape and shape.elements)
         self.loose = self.element.loose or not isinstance(self.element, Leaf) or not found.value_field.nullable
         self.annotation = None if self.loose else list_of(self.element.annotation) | None
         self._split = decoder_of(list[Raw] | None)
@@ -210,13 +217,13 @@ class Array:
 class Map:
     """A column of objects whose names are data: a map of string to one type."""
 
-    def __init__(self, found: Any, path: str, *, strict: bool) -> None:
+    def __init__(self, found: Any, path: str) -> None:
         self.type = found
         self.loose = True
         self.annotation = None
         if not pa.types.is_string(found.key_type):
             raise UsageError(f"column {path!r} cannot be of type {found}: the keys of a map are of type string")
-        self.item = node(found.item_field, path, strict=strict)
+        self.item = node(found.item_field, path, None)
         self._split = decoder_of(dict[str, Raw] | None)
 
     def decoded(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:

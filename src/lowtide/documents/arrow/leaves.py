@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 from msgspec import ValidationError
 
-from lowtide.arrow.inference import BEYOND, is_json
-from lowtide.arrow.text import json_text
-from lowtide.arrow.vectors import NIL, Stored, microseconds, uuid_texts
+from lowtide.documents.arrow.inference import BEYOND, Shape, is_json
+from lowtide.documents.arrow.text import json_text
+from lowtide.documents.arrow.vectors import NIL, Stored, microseconds, uuid_texts
 from lowtide.documents.codec import decode_document
 from lowtide.documents.values import microseconds as microseconds_of
 from lowtide.errors import UsageError
@@ -48,11 +48,12 @@ class Misfit(NamedTuple):
 
 
 class Leaf:
-    """A column of single values. ``annotation`` is the type that msgspec decodes to, while it is tight."""
+    """A column of single values. ``annotation`` is the type that msgspec decodes to, while it is tight. With the shape
+    that its type was inferred from, just what would not change that type fits it."""
 
-    def __init__(self, field: pa.Field, path: str, *, strict: bool) -> None:
+    def __init__(self, field: pa.Field, path: str, shape: Shape | None = None) -> None:
         self.type = field.type
-        self.annotation, self._fit = _rule(field, path, strict)
+        self.annotation, self._fit = _rule(field, path, shape)
         self.loose = self.annotation is None
         self._decode_tight = decoder_of(self.annotation)
         self._texts = pa.types.is_string(field.type) and not is_json(field)
@@ -131,11 +132,11 @@ def is_nil(value: Any) -> bool:
 Rule = tuple[Any, Callable[[Any], Any]]
 
 
-def _rule(field: pa.Field, path: str, strict: bool) -> Rule:
+def _rule(field: pa.Field, path: str, shape: Shape | None) -> Rule:
     """The annotation of a tight leaf (None for one that never is) and what fits it, for values that are not null."""
     types, found = pa.types, field.type
     if is_json(field):
-        return None, json_text
+        return None, json_text if shape is None else _seen_text(shape)
     if types.is_string(found) or types.is_large_string(found):
         return str | None, _text
     if types.is_integer(found):
@@ -147,7 +148,7 @@ def _rule(field: pa.Field, path: str, strict: bool) -> Rule:
     if types.is_binary(found) or types.is_large_binary(found):
         return bytes | None, lambda value: value if type(value) is bytes else MISFIT
     if types.is_decimal128(found) or types.is_decimal256(found):
-        return None, _decimal_rule(found.precision, found.scale, strict)
+        return None, _decimal_rule(found.precision, found.scale, strict=shape is not None)
     if types.is_timestamp(found):
         return None, lambda value: MISFIT  # never asked: they are taken many at once
     if types.is_date32(found):
@@ -158,6 +159,16 @@ def _rule(field: pa.Field, path: str, strict: bool) -> Rule:
         f"column {path!r} cannot be of type {found}; take bool, int8 to int64, float, double, decimal128, string, "
         "binary, timestamp, date32, or a struct, list or map of these"
     )
+
+
+def _seen_text(shape: Shape) -> Callable[[Any], str]:
+    """JSON text takes everything, so what it takes is added to the shape, which may come out as another type."""
+
+    def fit(value: Any) -> str:
+        shape.add(value)
+        return json_text(value)
+
+    return fit
 
 
 def _text(value: Any) -> Any:
@@ -180,7 +191,7 @@ def _float(value: Any) -> Any:
     return value if kind is float else MISFIT
 
 
-def _decimal_rule(precision: int, scale: int, strict: bool) -> Callable[[Any], Any]:
+def _decimal_rule(precision: int, scale: int, *, strict: bool) -> Callable[[Any], Any]:
     unit, zero = Decimal((0, (1,), -scale)), Decimal((0, (0,), -scale))
     exact = Context(prec=precision, traps=[Inexact, InvalidOperation], Emax=999_999, Emin=-999_999)
 

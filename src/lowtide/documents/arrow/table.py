@@ -12,8 +12,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from lowtide.arrow.columns import Columns, Mode, Uncovered
-from lowtide.arrow.inference import Fields
+from lowtide.documents.arrow.columns import Columns, Mode, Uncovered
+from lowtide.documents.arrow.inference import Fields
 from lowtide.documents.codec import decode_document
 from lowtide.errors import UsageError
 
@@ -107,7 +107,9 @@ def _covering(source: Source, columns: Sequence[str] | None, *, keep: bool) -> t
             if keep:
                 early.append(record)
         else:
-            return current, early + built
+            if fields.schema().equals(current.schema, check_metadata=True):
+                return current, early + built
+            current = _strict(fields)  # a column of JSON text turned out to need none
 
 
 def _sampled(source: Source, fields: Fields) -> Columns:
@@ -117,7 +119,7 @@ def _sampled(source: Source, fields: Fields) -> Columns:
 
 
 def _strict(fields: Fields) -> Columns:
-    return Columns(fields.schema(), strict=True, every=fields.columns is None)
+    return Columns(fields.schema(), fields=fields)
 
 
 def _widened(current: Columns, fields: Fields, batch: Sequence[bytes]) -> Columns:

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.arrow.columns import Columns, Mode
-from lowtide.arrow.inference import JSON
+from lowtide.documents.arrow.columns import Columns, Mode
+from lowtide.documents.arrow.inference import JSON
 from lowtide.documents.codec import encode_document
 from lowtide.errors import OperationFailure, UsageError, ValueMisfit
-from tests.unit.arrow.documents import EARLY, LATE, VALUES, ZONES
+from tests.unit.documents.arrow.documents import EARLY, LATE, VALUES, ZONES
 
 MOMENT = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ODD = object()
@@ -262,7 +262,7 @@ sys.modules["pyarrow"] = None
 import lowtide.documents
 from lowtide.errors import UsageError
 try:
-    import lowtide.arrow
+    import lowtide.documents.arrow
 except UsageError as error:
     print(error)
 """

@@ -183,6 +183,12 @@ class Fields:
                     shape = shapes[name] = Shape()
                 shape.add(value)
 
+    def shape(self) -> Shape:
+        """The shapes as the fields of one, which share them."""
+        whole = Shape()
+        whole.fields = self.shapes
+        return whole
+
     def schema(self, *, unknown: pa.DataType | None = None) -> pa.Schema:
         """The schema that holds all that was seen; ``unknown`` is the type where that is nothing but null, ``null``
         unless given."""

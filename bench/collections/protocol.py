@@ -1,0 +1,71 @@
+"""What is asked of a store of documents, and what an adapter says about its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, Protocol
+
+from bench.collections.people import Document
+from bench.peers.protocol import Durability
+
+__all__ = ["Adapter", "Collection", "Document", "Durability", "Work"]
+
+Work = Literal["insert", "insert-many", "find-id", "find-index", "update", "range", "scan", "group"]
+
+
+class Collection(Protocol):
+    """One open store with one collection of people. Each call is one transaction; dicts go in, dicts come out.
+
+    It is used by one thread.
+    """
+
+    def insert_one(self, document: Document) -> None: ...
+
+    def insert_many(self, documents: Sequence[Document]) -> None:
+        """Insert them all in a single transaction, where the store has such."""
+
+    def find_by_id(self, id: str) -> Document | None: ...
+
+    def find_by_email(self, email: str) -> Document | None:
+        """By the index on ``email``, where the store has such."""
+
+    def range_by_rank(self, start: int, stop: int) -> list[Document]:
+        """Those of a rank from ``start`` up to ``stop``, by the index on ``rank``, in its order."""
+
+    def increment(self, id: str) -> None:
+        """Add one to the ``revision`` of an existing document, in the way that the store has for it."""
+
+    def scan(self) -> Iterable[Document]:
+        """All documents, decoded, streamed where the store can."""
+
+    def group_by_city(self) -> list[Document]:
+        """For each city a document of its name as ``_id``, the ``count`` of people and the ``total`` balance."""
+
+    def settle(self) -> None:
+        """Do the work the store has put off, so that none of it falls into the next store's measurement."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """A store of documents that is measured: how it is opened, and what has to be known to read its figures."""
+
+    open: Callable[[Path, Durability], Collection]
+    """Open the store in this directory, and make it with its two indexes if it is not there."""
+    settings: Mapping[Durability, str]
+    """By the durabilities that it has."""
+    cannot: Mapping[Work, str] = field(default_factory=dict)
+    """What this store does not do, or not rightly, each with the reason. Such a line stays empty."""
+    weaker: str = ""
+    """Why it is not measured as synced, if it is not."""
+    documents: int | None = None
+    """How many it holds at most, where more would make the run long: its costs grow with their number."""
+    slow: bool = False
+    """Takes part in fewer rounds, because it would make the run long and its ratios need no precision."""
+    load_length: int | None = None
+    """Documents in one transaction of the first load, where the usual number is too many for it."""
+    remark: str = ""
+    """What a reader should know about how it was set up."""
