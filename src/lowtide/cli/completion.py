@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.cli.lines import Unfinished, words_of
+from lowtide.documents.aggregation.accumulators import ACCUMULATORS
+from lowtide.documents.aggregation.expressions import OPERATORS as EXPRESSIONS
 from lowtide.errors import UsageError
 
 _FILTERS: Final = (
@@ -20,8 +22,7 @@ _UPDATES: Final = (
     "$pull $pullAll $pop $bit"
 )
 _STAGES: Final = (
-    "$match $project $addFields $unwind $group $sort $skip $limit $count $lookup $facet $bucket $sample $replaceRoot "
-    "$sum $avg $min $max $first $last $push $addToSet"
+    "$match $project $addFields $unwind $group $sort $skip $limit $count $lookup $facet $bucket $sample $replaceRoot"
 )
 OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "find": tuple(_FILTERS.split()),
@@ -30,7 +31,7 @@ OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "export": tuple(_FILTERS.split()),
     "indexes": tuple(_FILTERS.split()),
     "update": tuple(dict.fromkeys([*_UPDATES.split(), *_FILTERS.split()])),
-    "aggregate": tuple(dict.fromkeys([*_STAGES.split(), *_FILTERS.split()])),
+    "aggregate": tuple(dict.fromkeys([*_STAGES.split(), *_FILTERS.split(), *ACCUMULATORS, *EXPRESSIONS])),
 }
 """The operators that the JSON of a command may have."""
 

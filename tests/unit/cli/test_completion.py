@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from lowtide.cli.completion import Known, Offer, command_of, offers
+from lowtide.cli.completion import OPERATORS, Known, Offer, command_of, offers
+from lowtide.documents.aggregation import compile_pipeline
+from lowtide.documents.filters import compile_filter
+from lowtide.documents.updates import compile_update
+from lowtide.errors import OperationFailure
 
 KNOWN = Known(
     commands={
@@ -78,3 +84,33 @@ def test_files_are_offered(tmp_path: Path) -> None:
 def test_a_command_is_the_longest_that_fits() -> None:
     assert command_of("inspect key ", ["inspect", "inspect key"]) == "inspect key"
     assert command_of("inspect", ["inspect"]) is None
+
+
+INNER = {"$options", "$each", "$slice", "$position"}
+"""Operators that stand inside others."""
+
+
+def refusals(operator: str) -> list[str]:
+    """What each compiler has against an operator with an operand that may be wrong, without its name."""
+    asked: list[tuple[Callable[[Any], object], Any]] = [
+        (compile_filter, {"a": {operator: 1}}),
+        (compile_filter, {operator: [{"a": 1}]}),
+        (compile_update, {operator: {"a": 1}}),
+        (compile_pipeline, [{operator: 1}]),
+        (compile_pipeline, [{"$group": {"_id": None, "a": {operator: 1}}}]),
+        (compile_pipeline, [{"$addFields": {"a": {operator: 1}}}]),
+    ]
+    found = []
+    for compile, spec in asked:
+        try:
+            compile(spec)
+        except OperationFailure as error:
+            found.append(str(error).replace(operator, "", 1))
+    return found
+
+
+@pytest.mark.parametrize("operator", sorted({each for names in OPERATORS.values() for each in names} - INNER))
+def test_each_operator_that_is_offered_exists(operator: str) -> None:
+    unknown = refusals("$nonsense")
+    assert len(unknown) == 6
+    assert refusals(operator) != unknown
