@@ -103,8 +103,7 @@ def sql(
     """Ask in SQL, of one snapshot, by DuckDB. With --json one row to a line."""
     output = Output(json)
     with reading(find_store(path)) as opened:
-        asked: Any = opened
-        result = asked.sql(query)
+        result = opened.sql(query)
     if json:
         for row in result:
             print(line({name: plain(value) for name, value in zip(result.columns, row, strict=True)}))
