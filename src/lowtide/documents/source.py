@@ -212,9 +212,9 @@ def _pauses() -> Iterator[float]:
 
 
 def _outside() -> int:
-    """How many frames lie between the caller and the first one that is not of this package."""
+    """How many frames above whatever the caller calls lies the first one that is not of this package."""
     frame: FrameType | None = sys._getframe(1)
-    depth = 0
+    depth = 1
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
         frame = frame.f_back
         depth += 1
