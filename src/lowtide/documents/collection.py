@@ -106,8 +106,8 @@ class Collection(ReadCollection):
         filter: FilterSpec,
         update: Mapping[str, Any],
         upsert: bool = False,
-        array_filters: ArrayFilters = None,
         *,
+        array_filters: ArrayFilters = None,
         hint: Hint | None = None,
         sort: SortSpec | None = None,
     ) -> UpdateResult:
