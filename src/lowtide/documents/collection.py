@@ -316,7 +316,7 @@ class Collection(ReadCollection):
         """
         drop(self._source, self.name)
 
-    def rename(self, new_name: str, dropTarget: bool = False) -> None:
+    def rename(self, new_name: str, *, dropTarget: bool = False) -> None:
         """Give the collection another name, in an instant; ``dropTarget`` removes one that has it already.
 
         >>> store.collection("users").rename("people")
