@@ -48,7 +48,7 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
     """Up to ``limit`` entries and a few that lie ``beyond`` the range; whether there may be more. In steps: all that
     is read past the range's end is read for nothing."""
     entries: list[Entry] = []
-    step = limit if beyond is None else max(_LEAST_STEP, limit // 8)
+    step = limit if beyond is None or limit < _LEAST_STEP else max(_LEAST_STEP, limit // 8)
     while (count := len(entries)) < limit:
         wanted = min(step, limit - count)
         entries += islice(rest, wanted)

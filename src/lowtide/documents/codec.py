@@ -19,10 +19,11 @@ as lists, and subclasses of the types above as the types themselves.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, TypedDict
 from uuid import UUID
 
 import msgspec
@@ -146,6 +147,8 @@ def _clean(value: Any, path: str, depth: int) -> Any:
 def _clean_array(value: list[Any] | tuple[Any, ...], path: str, depth: int) -> list[Any] | tuple[Any, ...]:
     if depth > MAX_DEPTH:
         raise InvalidDocument(path, f"it nests deeper than {MAX_DEPTH} levels; does it contain itself?")
+    if _SIMPLE.issuperset(map(type, value)):
+        return value
     cleaned = [_clean(each, f"{path}.{index}", depth) for index, each in enumerate(value)]
     return cleaned if any(map(_differs, cleaned, value)) else value
 
@@ -257,6 +260,14 @@ def encode_value(value: Any) -> bytes:
 def decode_value(encoded: bytes) -> Any:
     """What ``encode_value`` was given; a new one each time."""
     return _decode_any(encoded)
+
+
+@lru_cache(maxsize=256)
+def decoder_of(fields: tuple[str, ...]) -> Callable[[bytes], Document]:
+    """What decodes documents with these top-level fields only, which takes a fraction of the time."""
+    shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
+    return decoder.decode
 
 
 def decode_document(encoded: bytes) -> Document:

@@ -95,13 +95,13 @@ class Cursor:
         filter, sort = self._filter, self._sort
         limit = self._limit + self._skip if self._limit else 0
         by = look.plan(filter, sort, self._hint, limited=bool(limit))
-        found = look.matching(filter, by, sort, limit, touched)
+        if touched is None:
+            found = look.documents(filter, by, sort, limit)
+        else:
+            found = (each[2] for each in look.matching(filter, by, sort, limit, touched))
         if self._skip:
             found = islice(found, self._skip, None)
-        projection = self._projection
-        if projection is None:
-            return (each[2] for each in found)
-        return (projection(each[2]) for each in found)
+        return found if self._projection is None else map(self._projection, found)
 
     def __iter__(self) -> Iterator[Document]:
         """The results that are left; quicker than asking for them one by one. Who leaves the loop can come back."""

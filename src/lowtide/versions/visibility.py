@@ -30,11 +30,13 @@ _LARGEST_CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys."""
+    """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
+    a scan reads at first; it reads more each time that more are asked for."""
 
     low: bytes
     high: bytes | None
     reverse: bool = False
+    first: int = _FIRST_CHUNK
 
     def covers(self, key: bytes) -> bool:
         return self.low <= key and (self.high is None or key < self.high)
@@ -178,7 +180,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
         in the range, as they were when the scan began."""
-        size = _FIRST_CHUNK
+        size = wanted.first
         own_keys = sorted(own) if own else []
         rest: Range | None = wanted
         while rest is not None:
