@@ -11,6 +11,7 @@ from lowtide.documents.cursor import Cursor
 from lowtide.documents.reading import ReadCollection
 from lowtide.documents.results import ReturnDocument
 from lowtide.documents.sorting import ASCENDING, DESCENDING
+from lowtide.entry import open_store as open
 from lowtide.errors import (
     BulkWriteError,
     ChangesLost,
@@ -38,7 +39,6 @@ from lowtide.pins.pin import Pin
 from lowtide.readers.pinned import open_snapshot
 from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.store import Store
-from lowtide.store import open_store as open
 from lowtide.transaction.isolation import Isolation
 from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.transaction.savepoint import Savepoint

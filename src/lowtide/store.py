@@ -8,21 +8,20 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar, Unpack
+from typing import TypeVar
 
 from lowtide.documents.collection import Collection
 from lowtide.documents.source import OfStore
-from lowtide.errors import CorruptionError, DiskFull, StoreFailed, TransientError, UsageError
+from lowtide.errors import TransientError, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.watch import Watch
-from lowtide.log.disk import is_full
 from lowtide.metrics import render
-from lowtide.options import OpenOptions, Options, parse_options
+from lowtide.options import Options
 from lowtide.parts import Parts
 from lowtide.pins.pin import Pin
 from lowtide.readers.follower import Follower
-from lowtide.recovery.opening import check_directory, path_of
+from lowtide.sql import Parameters, Result
 from lowtide.stats import Stats
 from lowtide.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.transaction.keyspace import Keyspace
@@ -194,6 +193,17 @@ class Store:
         """
         return names_in(OfStore(self._parts), self._parts.engine)
 
+    def sql(self, query: str, parameters: Parameters = None) -> Result:
+        """Run a SQL query by DuckDB over the collections as they are now, all of the same instant (extra ``sql``).
+        Fields are columns; nested objects are structs, arrays lists.
+
+        >>> _ = store.collection("trees").insert_many([{"_id": "plum", "height": 6}, {"_id": "fir", "height": 40}])
+        >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
+        [('fir',)]
+        """
+        with self.snapshot() as snapshot:
+            return snapshot.sql(query, parameters)
+
     def keyspaces(self) -> list[str]:
         """The names of the keyspaces that were ever written to.
 
@@ -362,34 +372,3 @@ class Store:
 def _close(parts: Parts | Follower) -> None:
     """Close what a dropped store leaves behind."""
     parts.close()
-
-
-def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Store:
-    """Open the store in the directory ``path``, making it if it does not exist.
-
-    See :class:`lowtide.Options` for the options. One process owns a store at a time: a second ``open`` raises
-    StoreLocked, which says who holds it. With ``read_only=True`` any number of processes can read it beside the owner,
-    or when there is none: each transaction sees what was committed when it began.
-
-    >>> import lowtide, tempfile
-    >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
-    ...     fresh.keyspace("greetings").put(b"hello", b"world")
-    """
-    if not hasattr(os, "RWF_DSYNC"):
-        raise UsageError("Lowtide needs Linux: its log relies on synchronous positioned writes")
-    parsed = parse_options(options)
-    directory = path_of(path)
-    try:
-        check_directory(directory)
-        if not parsed.read_only:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Store(directory, parsed)
-    except IsADirectoryError as error:
-        raise CorruptionError(Path(error.filename), "a directory stands where a file of the store should") from error
-    except (PermissionError, NotADirectoryError) as error:
-        raise UsageError(
-            f"cannot open a store in {directory}: {error.strerror}; it must be a writable directory"
-        ) from error
-    except OSError as error:
-        kind = DiskFull if is_full(error) else StoreFailed
-        raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from lowtide.documents.collection import Collection
 from lowtide.documents.conflicts import explained
 from lowtide.documents.management import collection_names
 from lowtide.documents.reading import ReadCollection
 from lowtide.documents.source import OfSnapshot, OfTransaction, Source
 from lowtide.errors import ConflictError
+from lowtide.sql import Parameters, Result
+from lowtide.sql import query as run_sql
 from lowtide.transaction import snapshot, transaction
 from lowtide.transaction.engine import Engine
 
@@ -83,6 +87,15 @@ class Snapshot(snapshot.Snapshot):
     def __getitem__(self, name: str) -> ReadCollection:
         return ReadCollection(OfSnapshot(self), name)
 
+    def sql(self, query: str, parameters: Parameters = None) -> Result:
+        """Run a SQL query by DuckDB over the collections as they were at ``ts``; see ``store.sql``.
+
+        >>> with store.snapshot() as snapshot:
+        ...     snapshot.sql("select 6 * 7 as answer").fetchone()
+        (42,)
+        """
+        return run_sql(query, parameters, _Tables(self))
+
     def list_collection_names(self) -> list[str]:
         """The collections that existed at ``ts``.
 
@@ -91,6 +104,19 @@ class Snapshot(snapshot.Snapshot):
         []
         """
         return names_in(OfSnapshot(self), self._engine)
+
+
+class _Tables:
+    """The collections of a snapshot, as SQL asks for them."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+
+    def collections(self) -> list[str]:
+        return self._snapshot.list_collection_names()
+
+    def table(self, name: str, columns: list[str] | None) -> Any:
+        return self._snapshot.collection(name).to_arrow(columns)
 
 
 def names_in(source: Source, engine: Engine) -> list[str]:

@@ -141,7 +141,7 @@ def test_a_collection_that_is_swapped_for_another_always_has_its_documents(
     }
     for read in reads.values():
         following.insert_one({"_id": 1, "v": "new"})
-        swapped = []
+        swapped: list[int] = []
 
         def swap_once(
             get: Callable[..., Any], self: Reader, key: bytes, *more: Any, swapped: list[int] = swapped
@@ -170,7 +170,8 @@ def test_a_document_that_a_collection_never_had_is_not_read_from_it(
     collection = store.collection("a")
     collection.insert_one({"_id": 1, "v": "a's"})
     rows = parts_of(store).engine.catalog.prefix_of(CATALOG)
-    get, renamed = Reader.get_latest, []
+    get = Reader.get_latest
+    renamed: list[int] = []
 
     def rename_once(self: Reader, key: bytes) -> bytes | None:
         found = get(self, key)

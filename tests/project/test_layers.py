@@ -34,6 +34,7 @@ LAYERS = (
     ("parts",),
     ("readers",),
     ("store",),
+    ("entry",),
     ("lowtide",),
     ("cli",),
     ("__main__",),

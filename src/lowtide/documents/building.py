@@ -40,7 +40,7 @@ from lowtide.versions.visibility import Range
 STEP: Final = 1000
 """Documents that one step enters."""
 
-Progress = Callable[[int], None]
+Progress = Callable[[int], object]
 Batch = list[tuple[bytes, bytes]]
 """Keys of documents, and their stored forms."""
 

@@ -24,9 +24,12 @@ from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.values import Document, place
 from lowtide.documents.watching import CollectionWatch
 from lowtide.errors import UsageError
+from lowtide.extras import require
 from lowtide.transaction.statement import Reading
 
 _Result = TypeVar("_Result")
+_BATCH = 4096
+"""Documents that go to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
 
@@ -188,6 +191,51 @@ class ReadCollection:
             return (each[2] for each in other.matching(wanted, other.plan(wanted, None)))
 
         return pipeline.rest.run(documents, foreign)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
+        Types are found out, and widened until every value fits, or given by a ``pyarrow.Schema``, which all must fit.
+
+        >>> store.collection("users").to_arrow(["_id", "city"]).to_pylist()[0]
+        {'_id': 1, 'city': 'Oslo'}
+        """
+        require("pyarrow", "arrow", "to_arrow()")
+        from lowtide.documents.arrow.table import to_table
+
+        compiled = compile_filter(filter)
+
+        def work(look: Look) -> Any:
+            def batches() -> Iterator[Sequence[bytes]]:
+                by = look.plan(compiled, None)
+                found = look.stored(by) if not compiled.conjuncts and compiled.complete else None
+                if found is not None:
+                    values = (value for _, value in found)
+                else:
+                    values = (each[1] for each in look.matching(compiled, by))
+                while batch := list(islice(values, _BATCH)):
+                    yield batch
+
+            return to_table(batches, columns, schema, collection=self.name)
+
+        return self._look(work)
+
+    def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.
+
+        >>> list(store.collection("users").to_pandas(["age"])["age"])
+        [33, 30, 25]
+        """
+        require("pandas", None, "to_pandas()")
+        return self.to_arrow(columns, filter=filter).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``polars.DataFrame``, by way of ``to_arrow``.
+
+        >>> store.collection("users").to_polars(["age"])["age"].sum()
+        88
+        """
+        polars = require("polars", None, "to_polars()")
+        return polars.from_arrow(self.to_arrow(columns, filter=filter))
 
     def watch(
         self,

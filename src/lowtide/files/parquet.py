@@ -1,8 +1,8 @@
 """Parquet: one document to a row, by pyarrow.
 
 A null is a field that is missing, in the row and in objects in it: columns know no difference. Dates without a time are
-read as midnight, and maps as objects. Each column has one type, as ``lowtide.documents.arrow.inference`` says; what has none is
-JSON text, and is read from that again.
+read as midnight, and maps as objects. Each column has one type, as ``documents/arrow/inference.py`` says; what has none
+is JSON text, and is read from that again.
 """
 
 from __future__ import annotations

@@ -130,6 +130,8 @@ def _all_of(conditions: Iterable[Condition]) -> Spans | None:
 def _union(spans: list[Span], exact: bool) -> Spans:
     merged: list[Span] = []
     for span in sorted((each for each in spans if each.low < each.high), key=lambda each: each.low):
+        if merged and span == merged[-1]:
+            continue
         if merged and span.low < merged[-1].high:
             merged[-1] = Span(merged[-1].low, max(merged[-1].high, span.high))
         else:
