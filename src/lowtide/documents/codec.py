@@ -38,11 +38,6 @@ MAX_DEPTH: Final = 100
 
 _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
-_SCALARS: Final = frozenset((*_SIMPLE, int, float))
-_NAMES: Final = frozenset((str,))
-_PLAIN_DEPTH: Final = 3
-_SUSPECT: Final = (b"$", b"\xcb\x7f", b"\xcb\xff")
-"""What is in the stored form of a name that begins with $, and of NaN."""
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _eight: Final = struct.Struct(">q")
@@ -57,16 +52,12 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
     >>> decode_document(encode_document({"_id": 1, "price": Decimal("9.90")}))
     {'_id': 1, 'price': Decimal('9.90')}
     """
-    if type(document) is dict and _is_plain(document, _PLAIN_DEPTH):
-        try:
-            encoded = _encode(document)
-            if not any(map(encoded.__contains__, _SUSPECT)) and len(encoded) <= MAX_DOCUMENT:
-                return encoded
-        except (UnicodeEncodeError, OverflowError):
-            pass  # the long way finds out where
-    if not isinstance(document, Mapping):
+    if type(document) is dict:
+        plain = document
+    elif isinstance(document, Mapping):
+        plain = dict(document)
+    else:
         raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
-    plain = document if type(document) is dict else dict(document)
     cleaned = _clean_object(plain, "", 1)
     try:
         encoded = _encode(cleaned)
@@ -82,20 +73,6 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
             f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed; this field is the largest",
         )
     return encoded
-
-
-def _is_plain(document: dict[Any, Any], depth: int) -> bool:
-    """Whether a document that does not nest deeper is one that MessagePack can hold as it is, but for what ``_SUSPECT``
-    shows and integers beyond 64 bits."""
-    if not depth or not _NAMES.issuperset(map(type, document)):
-        return False
-    for value in document.values():
-        kind = type(value)
-        if kind in _SCALARS or (kind is list and _SCALARS.issuperset(map(type, value))):
-            continue
-        if kind is not dict or not _is_plain(value, depth - 1):
-            return False
-    return True
 
 
 def clean(value: Any, path: str = "") -> Any:
