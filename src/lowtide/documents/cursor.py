@@ -125,6 +125,11 @@ class Cursor:
         return self._results
 
     def __next__(self) -> Document:
+        """The next result; StopIteration after the last.
+
+        >>> store.collection("users").find().next()["name"]
+        'Ann'
+        """
         for document in self._begun():
             return document
         self.close()

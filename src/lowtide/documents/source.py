@@ -237,7 +237,7 @@ def _repeated(attempt: Callable[[], _Result]) -> _Result:
 
 
 def _outside() -> int:
-    """How many frames above whatever the caller calls lies the first one that is not of this package."""
+    """How deep, seen from what the caller calls, the first frame lies that is not of this package."""
     frame: FrameType | None = sys._getframe(1)
     depth = 1
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
