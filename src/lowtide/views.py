@@ -120,5 +120,6 @@ class _Tables:
 
 
 def names_in(source: Source, engine: Engine) -> list[str]:
-    """The collections that a source's statements see."""
-    return source.look(lambda reading, prefix_of: collection_names(reading, prefix_of, engine.catalog.names()))
+    """The collections that a source's statements see: also one that a transaction has just begun to fill, whose
+    keyspace nobody else has written to."""
+    return source.look(lambda reading, prefix_of: collection_names(reading, prefix_of, list(engine.catalog.prefixes)))

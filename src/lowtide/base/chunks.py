@@ -32,6 +32,9 @@ def stretch(
     if not reverse:
         if not cursor.set_range(low):
             return [], False
+        if limit == 1:
+            first = cursor.item()
+            return ([first], True) if high is None or first[0] < high else ([], False)
         entries, more = _walk(cursor.iternext(), limit, None if high is None else lambda key: key >= high)
         return (entries, more) if high is None or more else (entries[: bisect_left(entries, high, key=_key)], False)
     if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):
@@ -48,7 +51,7 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
     """Up to ``limit`` entries and a few that lie ``beyond`` the range; whether there may be more. In steps: all that
     is read past the range's end is read for nothing."""
     entries: list[Entry] = []
-    step = limit if beyond is None else max(_LEAST_STEP, limit // 8)
+    step = limit if beyond is None or limit < _LEAST_STEP else max(_LEAST_STEP, limit // 8)
     while (count := len(entries)) < limit:
         wanted = min(step, limit - count)
         entries += islice(rest, wanted)

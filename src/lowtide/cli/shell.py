@@ -30,10 +30,10 @@ Commands are those of the command line, without the name of the store:
 help COMMAND tells more of one; exit, or Ctrl-D, ends the shell."""
 
 
-def shell(path: StorePath, json: Json = False) -> None:
+def shell(context: typer.Context, path: StorePath, json: Json = False) -> None:
     """A prompt for commands on one store, with completion and a history; from a pipe, one command after another."""
     store = find_store(path)
-    session = Session(store, json)
+    session = Session(store, context.find_root().command, json)
     if sys.stdin.isatty():
         _converse(session)
     else:
@@ -45,13 +45,11 @@ def shell(path: StorePath, json: Json = False) -> None:
 class Session:
     """The commands on one store."""
 
-    def __init__(self, store: Path, json: bool) -> None:
-        from lowtide.cli.app import app  # which contains this command
-
+    def __init__(self, store: Path, command: Any, json: bool) -> None:
         self.store = store
         self._json = json
-        self._app = app
-        self.commands = dict(_leaves(typer.main.get_command(app)))
+        self._command = command
+        self.commands = dict(_leaves(command))
         self._names: list[str] | None = None
         self._fields: dict[str, list[str]] = {}
 
@@ -75,7 +73,7 @@ class Session:
 
     def _call(self, *arguments: str) -> int:
         try:
-            self._app(["--timeout", str(settings.patience), *arguments], prog_name="lowtide")
+            self._command.main(["--timeout", str(settings.patience), *arguments], prog_name="lowtide")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else int(end.code is not None)
         except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
@@ -32,7 +32,7 @@ class UpdateOne:
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
     upsert: bool = False
-    array_filters: Sequence[Mapping[str, Any]] | None = None
+    array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class UpdateMany:
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
     upsert: bool = False
-    array_filters: Sequence[Mapping[str, Any]] | None = None
+    array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
     match operation:
         case InsertOne(document):
             return collection.insert_one(document)
-        case UpdateOne(filter, update, upsert, array_filters):
-            return collection.update_one(filter, update, upsert, array_filters)
-        case UpdateMany(filter, update, upsert, array_filters):
+        case UpdateOne(filter, update, upsert, array_filters=array_filters):
+            return collection.update_one(filter, update, upsert, array_filters=array_filters)
+        case UpdateMany(filter, update, upsert, array_filters=array_filters):
             return collection.update_many(filter, update, upsert, array_filters)
         case ReplaceOne(filter, replacement, upsert):
             return collection.replace_one(filter, replacement, upsert)
@@ -118,9 +118,13 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
 def insert_all(unit: Unit, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
     """Insert what is not refused; the error tells of the rest."""
     result, errors = BulkWriteResult(), []
+    known = unit.known_ids([each.key for each in documents if not each.is_new])
+    fresh = {each.key for each in documents}
     for place, each in enumerate(documents):
+        is_new = each.is_new or (each.key in fresh and each.key not in known)
+        fresh.discard(each.key)  # another one with the same _id is looked up
         try:
-            unit.insert(each.key, each.encoded, is_new=each.is_new)
+            unit.insert(each.key, each.encoded, is_new=is_new)
             result.inserted_count += 1
         except WriteError as error:
             errors.append(described(place, error, each.id))

@@ -8,15 +8,17 @@ whoever writes a document relies on the collection's row, see ``transaction/guar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.codec import decode_value
+from lowtide.documents.codec import decode_value, decoder_of
 from lowtide.documents.indexes.entries import Entries
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.schema import Validator, compile_schema
+from lowtide.documents.values import Document
 from lowtide.errors import UsageError
 
 CATALOG: Final = "lowtide/collections"
@@ -45,6 +47,16 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @cached_property
     def validator(self) -> Validator | None:
         return compile_schema(decode_value(self.schema)) if self.schema is not None else None
+
+    @cached_property
+    def flat(self) -> bool:
+        """Whether most documents have just one entry in each index, at the value of a field; see ``Entries.only``."""
+        return all(each.is_flat and not each.index.unique and not each.index.building for each in self.entries)
+
+    @cached_property
+    def decode_indexed(self) -> Callable[[bytes], Document]:
+        """Decodes the fields of a document that its index entries are made of."""
+        return decoder_of(tuple(sorted({name for each in self.entries for name in each.fields})))
 
     @cached_property
     def points(self) -> dict[str, Index]:

@@ -42,7 +42,7 @@ class Gathering:
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         return self._writing.scan(wanted)
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None:
+    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
         self._writes.update(writes)
         self._relied_on.update(dict.fromkeys(relied_on))
 

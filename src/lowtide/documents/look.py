@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import builtins
 import heapq
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
+from operator import itemgetter
 from typing import Final
 
 from lowtide.base.codec import after_prefix
@@ -22,7 +24,8 @@ from lowtide.documents.values import Document
 from lowtide.transaction.statement import Reading
 from lowtide.versions.visibility import Range
 
-_FIRST_FETCH: Final = 16
+_FIRST_READ: Final = 128
+_FIRST_FETCH: Final = 128
 _LARGEST_FETCH: Final = 1024
 
 Stored = tuple[bytes, bytes]
@@ -30,6 +33,8 @@ Stored = tuple[bytes, bytes]
 Found = tuple[bytes, bytes, Document]
 """A document's key, its stored form, and the document."""
 Decode = Callable[[bytes], Document]
+
+_second: Final = itemgetter(1)
 
 
 @dataclass(slots=True)
@@ -74,7 +79,7 @@ class Look:
         if index.unique:
             key = self.reading.read(prefix)
         else:
-            entries = self.reading.scan(Range(prefix, prefix + b"\xff"))
+            entries = self.reading.scan(Range(prefix, prefix + b"\xff", False, 2))
             key = next((document_key_of(index, *entry) for entry in entries), None)
         if key is None:
             return None
@@ -88,95 +93,117 @@ class Look:
         sort: Sort | None = None,
         limit: int = 0,
         touched: Touched | None = None,
-        decode: Decode = decode_document,
     ) -> Iterator[Found]:
         """The documents that match, in the order of ``sort``; the first ``limit`` of them, unless that is 0. They come
         one by one, if the plan has the order that is asked for."""
-        found = self._filtered(filter, by, limit, touched, decode)
+        stored = self.stored(by, limit if by.ordered else 0, touched)
+        matches = _predicate(filter, by)
+        found: Iterator[Found]
+        if matches is None:
+            found = ((key, value, decode_document(value)) for key, value in stored)
+        else:
+            decoded = ((key, value, decode_document(value)) for key, value in stored)
+            found = (each for each in decoded if matches(each[2]))
         if sort is not None and not by.ordered:
             found = iter(_sorted(found, sort, limit))
         return islice(found, limit) if limit else found
 
-    def _filtered(
-        self, filter: Filter, by: Plan, limit: int, touched: Touched | None, decode: Decode
-    ) -> Iterator[Found]:
-        """The documents that match, in the order of the plan."""
-        wanted = limit if by.ordered and by.exact else 0
-        stored = self.stored(by, wanted, touched)
-        matches = filter.matches if filter.conjuncts or filter.alternatives or not filter.complete else None
-        if matches is None:
-            return ((key, value, decode(value)) for key, value in stored)
-        return ((key, value, document) for key, value in stored for document in (decode(value),) if matches(document))
+    def documents(
+        self, filter: Filter, by: Plan, sort: Sort | None = None, limit: int = 0, decode: Decode = decode_document
+    ) -> Iterator[Document]:
+        """As ``matching``, the documents alone."""
+        found = map(decode, self.values(by, limit if by.ordered else 0))
+        matches = _predicate(filter, by)
+        if matches is not None:
+            found = builtins.filter(matches, found)  # type: ignore[assignment]
+        if sort is not None and not by.ordered:
+            return iter(sort.smallest(limit, found) if limit else sort.sorted(found))
+        return islice(found, limit) if limit else found
 
     def stored(self, by: Plan, wanted: int = 0, touched: Touched | None = None) -> Iterator[Stored]:
-        """The documents that a plan reads, each once. The first ``wanted`` are sure to be asked for."""
+        """The documents that a plan reads, each once. About ``wanted`` will be asked for; 0 for all."""
         if by.branches:
             return self._of_branches(by, touched)
-        if by.index is not None:
-            return self._fetched(self.document_keys(by, touched), wanted, touched)
-        if by.keys is not None:
-            keys = reversed(by.keys) if by.reverse else iter(by.keys)
-            return self._fetched(keys, wanted, touched)
-        found = self._scanned(self.prefix, by)
+        if by.index is None and by.keys is None:
+            found = self._scanned(self.prefix, by, wanted)
+        else:
+            found = chain.from_iterable(self._fetched(self.document_keys(by, wanted, touched), wanted))
         return found if touched is None else _counted(found, touched)
+
+    def values(self, by: Plan, wanted: int = 0) -> Iterator[bytes]:
+        """As ``stored``, without the keys."""
+        return map(_second, self.stored(by, wanted))
 
     def _of_branches(self, by: Plan, touched: Touched | None) -> Iterator[Stored]:
         seen: set[bytes] = set()
         for branch in by.branches:
-            for each in self.stored(branch, 0, touched):
+            for each in self.stored(branch, touched=touched):
                 if each[0] not in seen:
                     seen.add(each[0])
                     yield each
 
-    def _scanned(self, prefix: bytes, by: Plan) -> Iterator[tuple[bytes, bytes]]:
+    def _scanned(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a keyspace in the stretches of a plan."""
-        scan, reverse = self.reading.scan, by.reverse
+        scan, reverse, first = (
+            self.reading.scan,
+            by.reverse,
+            min(max(wanted, 2), _FIRST_READ) if wanted else _FIRST_READ,
+        )
         if by.stretches is None:
-            return scan(Range(prefix, after_prefix(prefix), reverse))
+            return scan(Range(prefix, after_prefix(prefix), reverse, first))
         stretches: Iterable[Stretch] = reversed(by.stretches) if reverse else by.stretches
-        return (entry for each in stretches for entry in scan(Range(prefix + each.low, prefix + each.high, reverse)))
+        ranges = (Range(prefix + each.low, prefix + each.high, reverse, first) for each in stretches)
+        return scan(next(ranges)) if len(by.stretches) == 1 else chain.from_iterable(map(scan, ranges))
 
-    def entries(self, by: Plan) -> Iterator[tuple[bytes, bytes]]:
+    def entries(self, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """The entries of the plan's index."""
         assert by.index is not None
         prefix = self.prefix_of(by.index.keyspace)
         if by.keys is None:
-            return self._scanned(prefix, by)
+            return self._scanned(prefix, by, wanted)
         keys = list(reversed(by.keys) if by.reverse else by.keys)
         values = self.reading.read_many([prefix + key for key in keys])
         return ((key, value) for key, value in zip(keys, values, strict=True) if value is not None)
 
-    def document_keys(self, by: Plan, touched: Touched | None = None) -> Iterator[bytes]:
-        """The keys of the documents that a plan's index leads to, each once."""
+    def document_keys(self, by: Plan, wanted: int = 0, touched: Touched | None = None) -> Iterator[bytes]:
+        """The keys of the documents that a plan leads to, each once."""
         index = by.index
-        assert index is not None
-        seen: set[bytes] | None = set() if by.repeats else None
-        for key, value in self.entries(by):
-            if touched is not None:
-                touched.keys += 1
-            found = document_key_of(index, key, value)
-            if seen is not None:
-                if found in seen:
-                    continue
-                seen.add(found)
-            yield found
+        if index is None:
+            assert by.keys is not None
+            return iter(reversed(by.keys) if by.reverse else by.keys)
+        entries = self.entries(by, wanted)
+        if touched is not None:
+            entries = _counted_keys(entries, touched)
+        found = map(_second, entries) if index.unique else (key[-value[0] :] for key, value in entries)
+        return _once(found) if by.repeats else found
 
-    def _fetched(self, keys: Iterator[bytes], wanted: int, touched: Touched | None) -> Iterator[Stored]:
+    def _fetched(self, keys: Iterator[bytes], wanted: int) -> Iterator[list[Stored]]:
         """The documents with these keys, a batch at a time."""
-        prefix, size = self.prefix, min(wanted, _LARGEST_FETCH) or 1
+        prefix, size = self.prefix, min(wanted, _LARGEST_FETCH) or _FIRST_FETCH
         while batch := list(islice(keys, size)):
+            values: list[bytes | None]
             if len(batch) == 1:
                 values = [self.reading.read(prefix + batch[0])]
             else:
                 values = self.reading.read_many([prefix + key for key in batch])
-            for key, value in zip(batch, values, strict=True):
-                if value is not None:
-                    if touched is not None:
-                        touched.documents += 1
-                    yield key, value
+            yield [(key, value) for key, value in zip(batch, values, strict=True) if value is not None]
             if len(batch) < size:
                 return
             size = min(max(_FIRST_FETCH, size * 4), _LARGEST_FETCH)
+
+
+def _predicate(filter: Filter, by: Plan) -> Callable[[Document], bool] | None:
+    """What is still to be asked of the documents that a plan reads; None if nothing is."""
+    everything = filter.complete and not filter.conjuncts and not filter.alternatives
+    return None if by.exact or everything else filter.matches
+
+
+def _once(keys: Iterable[bytes]) -> Iterator[bytes]:
+    seen: set[bytes] = set()
+    for key in keys:
+        if key not in seen:
+            seen.add(key)
+            yield key
 
 
 def _sorted(found: Iterable[Found], sort: Sort, limit: int) -> list[Found]:
@@ -191,4 +218,10 @@ def _sorted(found: Iterable[Found], sort: Sort, limit: int) -> list[Found]:
 def _counted(found: Iterator[Stored], touched: Touched) -> Iterator[Stored]:
     for each in found:
         touched.documents += 1
+        yield each
+
+
+def _counted_keys(entries: Iterator[tuple[bytes, bytes]], touched: Touched) -> Iterator[tuple[bytes, bytes]]:
+    for each in entries:
+        touched.keys += 1
         yield each

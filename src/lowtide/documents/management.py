@@ -133,7 +133,7 @@ def _exists(look: Look) -> bool:
 
 def collection_names(reading: Reading, prefix_of: PrefixOf, keyspaces: list[str]) -> list[str]:
     """The collections that exist: those with a row, and those without one that have a document. ``keyspaces`` are all
-    that were ever written to."""
+    that may have been written to."""
     rows = prefix_of(CATALOG)
     found = set()
     known = set()

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import islice
-from typing import Any, TypedDict, TypeVar
-
-import msgspec
+from typing import Any, TypeVar
 
 from lowtide.documents.aggregation import Pipeline, compile_pipeline, needed_fields
 from lowtide.documents.catalog import Row, check_collection_name
-from lowtide.documents.codec import EXTENSIONS, decode_document, decode_value
+from lowtide.documents.codec import decode_document, decode_value, decoder_of
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.look import Decode, Look
 from lowtide.documents.paths import MISSING, steps_of, values_of
-from lowtide.documents.points import point_of
+from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.points import Point, point_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import OfStore, PrefixOf, Source
@@ -62,30 +60,19 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        compiled, order, count, hinted = None, compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
-        point = point_of(filter) if not skip and hint is None and sort is None else None
-        if point is None:
-            compiled = _compiled(filter)
-
-        def work(look: Look) -> Document | None:
-            if point is not None and look.knows(point):
-                found = look.at_point(point)
-                return decode_document(found[1]) if found is not None else None
-            wanted = compiled if compiled is not None else _compiled(filter)
-            by = look.plan(wanted, order, hinted, limited=True)
-            for each in islice(look.matching(wanted, by, order, count + 1), count, None):
-                return each[2]
-            return None
-
-        if point is not None and point.path == "_id" and isinstance(self._source, OfStore):
-            stored = self._source.newest(self.name, point.encoded)
-            found = decode_document(stored) if stored is not None else None
+        point = point_of(filter) if sort is None and hint is None and not skip else None
+        if point is not None and isinstance(self._source, OfStore):
+            found, sure = self._source.newest(self.name, point)
+            if sure and (found is None or projection is None):
+                return found
         else:
-            found = self._look(work)
-        if projection is None or found is None:
-            return found
-        shape = compile_projection(projection, compiled if compiled is not None else _compiled(filter))
-        return shape(found) if shape is not None else found
+            found, sure = None, False
+        compiled = _compiled(filter)
+        shape = compile_projection(projection, compiled)
+        if not sure:
+            order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
+            found = self._look(lambda look: _first(look, compiled, point, order, count, hinted))
+        return shape(found) if shape is not None and found is not None else found
 
     def _look(self, work: Callable[[Look], _Result]) -> _Result:
         name = self.name
@@ -130,7 +117,7 @@ class ReadCollection:
             if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
                 found = look.entries(by) if by.index is not None else look.stored(by)
             else:
-                found = look.matching(compiled, by, decode=_partly(_fields_of(compiled)))
+                found = look.documents(compiled, by, decode=_partly(_fields_of(compiled)))
             return max(0, sum(1 for _ in islice(found, most)) - skipped)
 
         return self._look(work)
@@ -153,8 +140,8 @@ class ReadCollection:
 
         def work(look: Look) -> list[Any]:
             found: dict[Any, Any] = {}
-            for each in look.matching(compiled, look.plan(compiled, None, hinted)):
-                for value in values_of(each[2], steps, expand=False):
+            for each in look.documents(compiled, look.plan(compiled, None, hinted)):
+                for value in values_of(each, steps, expand=False):
                     for one in value if type(value) is list else [value]:
                         if one is not MISSING:
                             found.setdefault(place(one), one)
@@ -183,12 +170,11 @@ class ReadCollection:
         limit = leading.limit + leading.skip if leading.limit is not None else 0
         by = look.plan(compiled, order, limited=bool(limit))
         decode = _partly(needed_fields(pipeline))
-        found = look.matching(compiled, by, order, limit, decode=decode)
-        documents = (each[2] for each in islice(found, leading.skip, None))
+        documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
 
         def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
             other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
-            return (each[2] for each in other.matching(wanted, other.plan(wanted, None)))
+            return other.documents(wanted, other.plan(wanted, None))
 
         return pipeline.rest.run(documents, foreign)
 
@@ -205,13 +191,10 @@ class ReadCollection:
         compiled = compile_filter(filter)
 
         def work(look: Look) -> Any:
+            by = look.plan(compiled, None)
+
             def batches() -> Iterator[Sequence[bytes]]:
-                by = look.plan(compiled, None)
-                found = look.stored(by) if not compiled.conjuncts and compiled.complete else None
-                if found is not None:
-                    values = (value for _, value in found)
-                else:
-                    values = (each[1] for each in look.matching(compiled, by))
+                values = (each[1] for each in look.matching(compiled, by)) if filter else look.values(by)
                 while batch := list(islice(values, _BATCH)):
                     yield batch
 
@@ -292,6 +275,17 @@ class ReadCollection:
         return f"<collection {self.name!r}>"
 
 
+def _first(
+    look: Look, filter: Filter, point: Point | None, sort: Sort | None, skip: int, hint: str | SortKeys | None
+) -> Document | None:
+    """The first document that matches, after ``skip`` others."""
+    if point is not None and look.knows(point):
+        stored = look.at_point(point)
+        return decode_document(stored[1]) if stored is not None else None
+    by = look.plan(filter, sort, hint, limited=True)
+    return next(islice(look.documents(filter, by, sort, skip + 1), skip, None), None)
+
+
 def compiled_sort(sort: SortSpec | None) -> Sort | None:
     return compile_sort(sort) if sort is not None else None
 
@@ -309,11 +303,4 @@ def _partly(fields: frozenset[str] | None) -> Decode:
     """What decodes documents with these fields only, which takes a fraction of the time; None for all."""
     if fields is None or len(fields) > 20:
         return decode_document
-    return _decoder(tuple(sorted(fields)))
-
-
-@lru_cache(maxsize=256)
-def _decoder(fields: tuple[str, ...]) -> Decode:
-    shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
-    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
-    return decoder.decode
+    return decoder_of(tuple(sorted(fields)))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from random import uniform
 from time import sleep
 from types import FrameType
 from typing import Protocol, TypeVar
 
 from lowtide.documents.catalog import CATALOG, row_key, row_of
+from lowtide.documents.codec import decode_document
+from lowtide.documents.indexes.entries import document_key_of
+from lowtide.documents.ordering import encode
+from lowtide.documents.points import Point
+from lowtide.documents.values import Document
 from lowtide.errors import TransientError, UsageError
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
@@ -84,12 +89,7 @@ class OfTransaction:
             raise UsageError("this transaction is read-only")
         if tx._policy.buffered:
             return self._run(work)
-        for pause in _pauses():
-            try:
-                return self._run(work)
-            except TransientError:
-                sleep(pause)
-        raise AssertionError("there is always another pause")
+        return _repeated(lambda: self._run(work))
 
     def _run(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
         tx = self._tx
@@ -158,17 +158,37 @@ class OfStore:
         start = feed.published() if since is None else feed.check_since(since)
         return Watch(feed, start, [keyspace], before, timeout)
 
-    def newest(self, name: str, key: bytes) -> bytes | None:
-        """The newest stored form of the document with this key, without a snapshot: the collection's row is read, then
-        the document, then the row again. If that is the same, the document was the collection's when it was read."""
+    def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
+        """The newest document with this value, without a snapshot; and whether that is sure.
+
+        What is found is true of the instant at which the document was read: it had the value, and, since the row says
+        the same after as before, it was the collection's. That a key is not there is true of an instant as well; but
+        not that a scan without a snapshot finds nothing.
+        """
         engine = self._parts.engine
-        prefix_of, read = engine.catalog.prefix_of, engine.reader.get_latest
-        full_key = prefix_of(CATALOG) + row_key(name)
-        while True:
-            encoded = read(full_key)
-            stored = read(prefix_of(row_of(name, encoded).keyspace) + key)
-            if read(full_key) == encoded:
-                return stored
+        prefix_of, reader = engine.catalog.prefix_of, engine.reader
+        read = reader.get_latest
+        row_at = prefix_of(CATALOG) + row_key(name)
+        encoded = read(row_at)
+        row = row_of(name, encoded)
+        path, value = point
+        key: bytes | None = value
+        if path != "_id":
+            index = row.points.get(path)
+            if index is None:
+                return None, False
+            start = prefix_of(index.keyspace) + value
+            if index.unique:
+                key = read(start)
+            else:
+                entry = reader.first(start, start + b"\xff", engine.registry.published)
+                key = document_key_of(index, *entry) if entry is not None else None
+        stored = read(prefix_of(row.keyspace) + key) if key is not None else None
+        unchanged = read(row_at) == encoded
+        if stored is None:
+            return None, unchanged and (path == "_id" or (key is None and row.points[path].unique))
+        found = decode_document(stored)
+        return found, unchanged and (path == "_id" or _has(found, path, value))
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
@@ -179,13 +199,15 @@ class OfStore:
         engine = self._parts.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
-        for pause in _pauses():
-            try:
-                with Transaction(engine, SNAPSHOT, False) as tx:
-                    return work(tx, engine.catalog.prefix_of)
-            except TransientError:
-                sleep(pause)
-        raise AssertionError("there is always another pause")
+        return _repeated(lambda: self._attempt(engine, work))
+
+    def _attempt(self, engine: Engine, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+        with Transaction(engine, SNAPSHOT, False) as tx:
+            return work(tx, engine.catalog.prefix_of)
+
+    def _attempt_all(self, work: Callable[[Source], _Result]) -> _Result:
+        with Transaction(self._parts.engine, SNAPSHOT, False) as tx:
+            return work(OfTransaction(tx))
 
     def hold(self) -> Held:
         engine = self._parts.engine
@@ -193,28 +215,29 @@ class OfStore:
         return _Held(snapshot, engine.catalog.prefix_of, snapshot.close)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
-        engine = self._parts.engine
-        for pause in _pauses():
-            try:
-                with Transaction(engine, SNAPSHOT, False) as tx:
-                    return work(OfTransaction(tx))
-            except TransientError:
-                sleep(pause)
-        raise AssertionError("there is always another pause")
+        return _repeated(lambda: self._attempt_all(work))
 
 
-def _pauses() -> Iterator[float]:
-    """How long to wait before each further attempt, without end: somebody else's commit went through each time."""
+def _has(document: Document, path: str, encoded: bytes) -> bool:
+    value = document.get(path)
+    return type(value) is not list and encode(value) == encoded
+
+
+def _repeated(attempt: Callable[[], _Result]) -> _Result:
+    """What ``attempt`` comes to, once it meets no conflict: each time, somebody else's commit went through."""
     longest = _FIRST_PAUSE
     while True:
-        yield uniform(0, longest)
-        longest = min(longest * 2, _LONGEST_PAUSE)
+        try:
+            return attempt()
+        except TransientError:
+            sleep(uniform(0, longest))
+            longest = min(longest * 2, _LONGEST_PAUSE)
 
 
 def _outside() -> int:
-    """How many frames lie between the caller and the first one that is not of this package."""
+    """How deep, seen from what the caller calls, the first frame lies that is not of this package."""
     frame: FrameType | None = sys._getframe(1)
-    depth = 0
+    depth = 1
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
         frame = frame.f_back
         depth += 1

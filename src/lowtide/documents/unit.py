@@ -13,7 +13,7 @@ from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.look import Look
+from lowtide.documents.look import Found, Look
 from lowtide.documents.source import PrefixOf
 from lowtide.documents.values import Document
 from lowtide.errors import DuplicateKeyError, WriteError
@@ -24,7 +24,7 @@ from lowtide.transaction.statement import Writing
 class Unit:
     """The writes of one statement to one collection."""
 
-    __slots__ = ("_prefixes", "_writing", "look", "row", "writes")
+    __slots__ = ("_before", "_indexes", "_writing", "look", "row", "writes")
 
     def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str) -> None:
         self._writing = writing
@@ -32,7 +32,11 @@ class Unit:
         self.row: Row = self.look.row
         """As it will be: a document may be the first with an array in an index."""
         self.writes: Writes = {}
-        self._prefixes: list[bytes] | None = None
+        self._before: Writes | None = {}
+        """What is known to have been there before; None if that is not known of all."""
+        self._indexes = [(each, prefix_of(each.index.keyspace)) for each in self.row.entries]
+        if any(each.index.building for each, _ in self._indexes):
+            self._before = None
 
     def insert(self, key: bytes, encoded: bytes, *, is_new: bool) -> None:
         """Add a document. ``is_new`` says that nobody can have its ``_id``."""
@@ -41,63 +45,93 @@ class Unit:
             _id = decode_document(encoded)["_id"]
             raise DuplicateKeyError(self.look.name, "_id_", {"_id": _id}, _id)
         row = self.row
-        if not row.indexes and row.schema is None:
-            self.writes[full_key] = encoded
-        else:
-            self._put(key, None, decode_document(encoded), encoded)
-
-    def replace(
-        self, key: bytes, old: Document, new: Document, encoded: bytes, fields: frozenset[str] | None = None
-    ) -> None:
-        """Put ``new`` in the place of ``old``, which is the document with this key now. They differ in ``fields`` only;
-        None for any."""
-        self._put(key, old, new, encoded, fields)
-
-    def delete(self, key: bytes, old: Document) -> None:
-        """Remove a document."""
-        changes: Writes = {self.look.prefix + key: None}
-        for entries, prefix in self._indexes():
-            for values in _old_entries(entries, old):
-                self._remove(changes, entries.index, prefix + entry_key(entries.index, values, key), key)
+        if row.schema is not None or not row.flat:
+            self._put(key, None, None, decode_document(encoded), encoded)
+            return
+        changes: Writes = {full_key: encoded}
+        if self._indexes:
+            document, length = row.decode_indexed(encoded), bytes((len(key),))
+            for entries, prefix in self._indexes:
+                values = entries.only(document)
+                if values is None:
+                    self._put(key, None, None, decode_document(encoded), encoded)
+                    return
+                changes[prefix + values + key] = length
         self.writes.update(changes)
+        if self._before is not None:
+            self._before.update(dict.fromkeys(changes))
+
+    def known_ids(self, keys: list[bytes]) -> frozenset[bytes]:
+        """Those of the keys that documents have."""
+        prefix = self.look.prefix
+        values = self._writing.read_many([prefix + key for key in keys])
+        return frozenset(key for key, value in zip(keys, values, strict=True) if value is not None)
+
+    def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
+        """Put ``new`` in the place of a document that was found. They differ in ``fields`` only; None for any."""
+        key, stored, old = found
+        self._put(key, stored, old, new, encoded, fields)
+
+    def delete(self, found: Found) -> None:
+        """Remove a document that was found."""
+        key, stored, old = found
+        full_key = self.look.prefix + key
+        changes: Writes = {full_key: None}
+        before: Writes = {full_key: stored}
+        for entries, prefix in self._indexes:
+            for values in _old_entries(entries, old):
+                self._remove(changes, before, entries.index, prefix + entry_key(entries.index, values, key), key)
+        self._add(changes, before)
 
     def _put(
-        self, key: bytes, old: Document | None, new: Document, encoded: bytes, fields: frozenset[str] | None = None
+        self,
+        key: bytes,
+        stored: bytes | None,
+        old: Document | None,
+        new: Document,
+        encoded: bytes,
+        fields: frozenset[str] | None = None,
     ) -> None:
         if (validator := self.row.validator) is not None:
             validator.check(self.look.name, new)
-        changes: Writes = {self.look.prefix + key: encoded}
-        for entries, prefix in self._indexes():
+        full_key = self.look.prefix + key
+        changes: Writes = {full_key: encoded}
+        before: Writes = {full_key: stored}
+        for entries, prefix in self._indexes:
             if fields is not None and entries.fields.isdisjoint(fields):
                 continue
             index = entries.index
-            before = _old_entries(entries, old) if old is not None else ()
+            gone = _old_entries(entries, old) if old is not None else ()
             now, special = entries.of(new)
             if special:
                 self._note(index.name, special)
-            for values in before:
+            for values in gone:
                 if values not in now:
-                    self._remove(changes, index, prefix + entry_key(index, values, key), key)
+                    self._remove(changes, before, index, prefix + entry_key(index, values, key), key)
             for values in now:
-                if values not in before:
-                    full_key = prefix + entry_key(index, values, key)
-                    if index.unique and (holder := self._read(full_key)) is not None and holder != key:
+                if values not in gone:
+                    entry = prefix + entry_key(index, values, key)
+                    if index.unique and (holder := self._read(entry)) is not None and holder != key:
                         raise self._duplicate(entries, new, holder)
-                    changes[full_key] = entry_value(index, key)
+                    changes[entry] = entry_value(index, key)
+                    before[entry] = None
+        self._add(changes, before)
+
+    def _add(self, changes: Writes, before: Writes) -> None:
+        """Take over what one document comes to. Of what the statement has written before, ``before`` knows nothing."""
+        if self._before is not None:
+            if self.writes:
+                before = {full_key: value for full_key, value in before.items() if full_key not in self.writes}
+            self._before.update(before)
         self.writes.update(changes)
 
-    def _remove(self, changes: Writes, index: Index, entry: bytes, key: bytes) -> None:
+    def _remove(self, changes: Writes, before: Writes, index: Index, entry: bytes, key: bytes) -> None:
         """Remove an entry of the document with this key. One that is not there yet, of an index that is being built, is
         removed as well, so that a step which is about to enter it conflicts; but another document's is left alone."""
         if index.building and index.unique and (holder := self._read(entry)) is not None and holder != key:
             return
         changes[entry] = None
-
-    def _indexes(self) -> list[tuple[Entries, bytes]]:
-        entries = self.look.row.entries
-        if self._prefixes is None:
-            self._prefixes = [self.look.prefix_of(each.index.keyspace) for each in entries]
-        return list(zip(entries, self._prefixes, strict=True))
+        before[entry] = entry_value(index, key)
 
     def _read(self, full_key: bytes) -> bytes | None:
         """The value of a full key, with what this statement has written so far."""
@@ -122,7 +156,7 @@ class Unit:
         if self.row is not self.look.row:
             self.writes[self.look.row_key] = encode_row(self.row)
         if self.writes:
-            self._writing.apply(self.writes, (self.look.row_key,))
+            self._writing.apply(self.writes, (self.look.row_key,), self._before)
 
 
 def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from lowtide.documents.codec import clean, decode_document, encode_document
 from lowtide.documents.filters import Filter, compile_filter
@@ -48,8 +48,7 @@ class Selection:
         return list(unit.look.matching(self.filter, by, self.sort, 0 if self.many else 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(NamedTuple):
     """A document on its way in: its ``_id``, its key and its stored form."""
 
     id: Any
@@ -62,17 +61,16 @@ class Prepared:
 def prepare(document: Any) -> Prepared:
     """Check and encode a document to insert. One without an ``_id`` is given one, as PyMongo does, in place."""
     is_new = False
-    if isinstance(document, Mapping) and "_id" not in document:
+    if (type(document) is dict or isinstance(document, Mapping)) and "_id" not in document:
         if not hasattr(document, "__setitem__"):
             raise InvalidDocument("_id", "it is missing, and cannot be added to a document that is read-only")
         document["_id"] = new_id()
         is_new = True
-    encoded = encode_document(document if _begins_with_id(document) else {"_id": document["_id"], **document})
+    if type(document) is dict and next(iter(document)) == "_id":
+        encoded = encode_document(document)
+    else:
+        encoded = encode_document({"_id": document["_id"], **document} if isinstance(document, Mapping) else document)
     return Prepared(document["_id"], _key_of(document["_id"]), encoded, is_new)
-
-
-def _begins_with_id(document: Any) -> bool:
-    return not isinstance(document, Mapping) or next(iter(document)) == "_id"
 
 
 def _key_of(value: Any) -> bytes:
@@ -97,14 +95,15 @@ def update(
     before: Document | None = None
     after_last: Document | None = None
     now = datetime.now(UTC)
-    for key, stored, document in found:
+    for each in found:
+        stored, document = each[1:]
         position = selection.filter.position(document) if change.positional else None
         new = change.apply(document, now=now, position=position)
         before, after_last = document, new
         if new is not document:
             encoded = encode_document(new)
             if encoded != stored:
-                unit.replace(key, document, new, encoded, change.fields)
+                unit.replace(each, new, encoded, change.fields)
                 modified += 1
     return UpdateResult(len(found), modified), before, after_last
 
@@ -121,8 +120,8 @@ def _seeded(unit: Unit, change: Update, filter: Mapping[str, Any], replacing: bo
 def delete(unit: Unit, selection: Selection) -> tuple[DeleteResult, Document | None]:
     """Remove what is selected; also the last of it."""
     found = selection.of(unit)
-    for key, _, document in found:
-        unit.delete(key, document)
+    for each in found:
+        unit.delete(each)
     return DeleteResult(len(found)), found[-1][2] if found else None
 
 

@@ -44,7 +44,7 @@ from lowtide.stats import PinStats, SnapshotStats, Stats
 from lowtide.transaction.catalog import NOWHERE, Catalog
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import Keyspace
-from lowtide.transaction.transaction import scan_latest
+from lowtide.transaction.scans import scan_latest
 from lowtide.upkeep.basis import Running
 from lowtide.versions.visibility import Range
 

@@ -10,7 +10,7 @@ from lowtide.errors import UsageError
 from lowtide.log.frame import Writes, encode_payload
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.request import Request
-from lowtide.transaction.transaction import scan_latest
+from lowtide.transaction.scans import scan_latest
 from lowtide.versions.visibility import Range
 
 

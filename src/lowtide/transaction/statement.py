@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from lowtide.log.frame import Writes
-from lowtide.transaction.transaction import Transaction, tracked
+from lowtide.transaction.scans import tracked
+from lowtide.transaction.transaction import Transaction
 from lowtide.versions.visibility import Range
 
 
@@ -31,7 +32,7 @@ class Reading(Protocol):
 class Writing(Reading, Protocol):
     """What a statement writes to, besides."""
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None: ...
+    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None: ...
 
     def rely_on(self, wanted: Range) -> None: ...
 
@@ -88,7 +89,7 @@ class Statement:
             raise expired.error()
         return self.ts
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None:
+    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
         """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
         tx = self._tx
         tx._open_ts()

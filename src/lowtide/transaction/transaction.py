@@ -9,9 +9,9 @@ from __future__ import annotations
 import sys
 import warnings
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
-from types import CodeType, TracebackType
+from types import TracebackType
 from typing import Final, Self
 
 from lowtide.base.codec import MAX_COMMIT, commit_too_large
@@ -26,6 +26,7 @@ from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Details
 from lowtide.transaction.request import Request
 from lowtide.transaction.savepoint import MISSING, Savepoint
+from lowtide.transaction.scans import scan_latest, tracked
 from lowtide.versions.visibility import Range
 
 _OPEN: Final = ""
@@ -37,6 +38,7 @@ class Transaction:
     """One transaction, of keyspaces. Users have it as ``lowtide.Transaction``, with collections."""
 
     __slots__ = (
+        "_before",
         "_callbacks",
         "_engine",
         "_guards",
@@ -62,6 +64,7 @@ class Transaction:
         self._writes: Writes = {}
         self._savepoint: Savepoint | None = None
         self._reads: ReadSet | None = None
+        self._before: Writes = {}
         self._callbacks: list[Callback] | None = None
         self._guards: Guards | None = None
         self._ordered: list[bytes] | None = None
@@ -155,9 +158,15 @@ class Transaction:
         else:
             self._writes = writes
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes]) -> None:
+    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
         """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
-        full keys in ``relied_on`` since the statement saw it."""
+        full keys in ``relied_on`` since the statement saw it. ``before`` is what the statement knows to have been
+        there, so that the commit need not look again."""
+        if before is not None:
+            own = self._writes
+            if own:  # what the statement saw of these are the transaction's own writes
+                before = {full_key: value for full_key, value in before.items() if full_key not in own}
+            self._before.update(before)
         self.write_many(writes)
         for full_key in relied_on:
             self._guarding().add(full_key, self.ts)
@@ -253,7 +262,11 @@ class Transaction:
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
-        payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
+        if token and self._before.keys() >= writes.keys():
+            before = [self._before[full_key] for full_key in writes]
+        else:
+            before = engine.reader.get_many(writes, seen)
+        payload = encode_payload(time, writes, names, before, engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
         callbacks = self._callbacks if self._policy.buffered else None
@@ -345,49 +358,3 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
-
-
-def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
-    index = reads.begin_range()
-    keyspace = wanted.low[:4]
-    for entry in entries:
-        reads.extend_range(index, wanted.upto(keyspace + entry[0]))
-        yield entry
-    reads.extend_range(index, wanted)
-
-
-def scan_latest(
-    engine: Engine,
-    wanted: Range,
-    own: Writes | None,
-    one_snapshot: bool,
-    code: CodeType,
-    instruction: int,
-    check: Callable[[], object],
-) -> Iterator[tuple[bytes, bytes]]:
-    """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
-
-    The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
-    ``check`` is called before each chunk and raises if the scan may not go on. Whether the snapshot was expired is
-    looked at after each chunk was read; a scan that takes a new one for each chunk never gets old.
-    """
-    registry, token, ts = engine.registry, 0, 0
-
-    def draw() -> int:
-        nonlocal token, ts
-        check()
-        if not (one_snapshot and token):
-            registry.release(token)
-            token, ts = registry.register((False, engine.now(), code, instruction))
-        return ts
-
-    try:
-        for chunk in engine.reader.scan(wanted, draw, own):
-            if (expired := engine.expired.get(token)) is not None:
-                raise expired.error()
-            yield from chunk
-        check()
-    finally:
-        registry.release(token)
-        engine.released(ts)

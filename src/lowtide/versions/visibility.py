@@ -30,11 +30,13 @@ _LARGEST_CHUNK = 4096
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys."""
+    """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
+    a scan reads at first; it reads more each time that more are asked for."""
 
     low: bytes
     high: bytes | None
     reverse: bool = False
+    first: int = _FIRST_CHUNK
 
     def covers(self, key: bytes) -> bool:
         return self.low <= key and (self.high is None or key < self.high)
@@ -178,7 +180,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
         in the range, as they were when the scan began."""
-        size = _FIRST_CHUNK
+        size = wanted.first
         own_keys = sorted(own) if own else []
         rest: Range | None = wanted
         while rest is not None:
@@ -188,6 +190,21 @@ class Reader:
             yield entries
             rest = rest.beyond(last) if last is not None else None
             size = min(size * 2, _LARGEST_CHUNK)
+
+    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
+        """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado."""
+        active, frozen, _ = self._versions.view
+        above = active.keys.between(low, high, 1, False) or (
+            frozen is not None and frozen.keys.between(low, high, 1, False)
+        )
+        if not above:
+            entries, last = self._base.chunk(low, high, ts, 1, False, 0)
+            if entries or last is None:
+                return entries[0] if entries else None
+        for chunk in self.scan(Range(low, high, False, 2), lambda: ts, None):
+            for key, value in chunk:
+                return low[:KEYSPACE_PREFIX] + key, value
+        return None
 
     def _chunk(self, wanted: Range, ts: int, size: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end.

@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import resource
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 import lowtide
 from lowtide.files.extended import dumps
+from tests.crash.stores import PATIENCE, wait_until
 from tests.unit.cli.commands import USERS, command, document, environment, invoke
 from tests.unit.cli.test_documents import found
 
@@ -102,6 +104,25 @@ def test_with_batches_what_came_before_a_bad_line_is_in_and_the_message_says_how
     again = write(tmp_path / "a.jsonl", MANY)
     assert document(invoke("import", shop, "many", again, "--batches", 3000, "--upsert", "--json"))["commits"] == 4
     assert document(invoke("count", shop, "many", "--json"))["count"] == 10_000
+
+
+def test_an_import_in_batches_that_is_interrupted_says_how_far_it_came(shop: Path) -> None:
+    with subprocess.Popen(
+        command("import", shop, "many", "-", "--batches", 10),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"".join(dumps(each) + b"\n" for each in MANY[:25]))
+        process.stdin.flush()
+        with lowtide.open(shop, read_only=True) as store:
+            wait_until(lambda: store.collection("many").count_documents({}) == 20)
+        process.send_signal(signal.SIGINT)
+        words = process.stderr.read().decode()
+        assert process.wait(PATIENCE) == 130
+    assert words.startswith("lowtide: interrupted\n20 documents before that are in many, committed in 2 transactions;")
 
 
 def test_an_id_may_come_from_a_field_and_replace_what_is_there(shop: Path, tmp_path: Path) -> None:

@@ -126,6 +126,19 @@ class Entries:
         """The fields of a document that decide its entries."""
         self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
 
+    @property
+    def is_flat(self) -> bool:
+        """Whether ``only`` can be asked."""
+        return self._flat is not None
+
+    def only(self, document: Document) -> bytes | None:
+        """The encoded value of the one entry of ``document``; None if it has several, or one that is too long."""
+        value = document.get(self._flat)  # type: ignore[arg-type]
+        if type(value) is list:
+            return None
+        encoded = encode(value)
+        return encoded if len(encoded) <= MAX_VALUES else None
+
     def of(self, document: Document) -> tuple[list[bytes], int]:
         """The encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
         if self._flat is not None:

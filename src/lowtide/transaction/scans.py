@@ -1,0 +1,57 @@
+"""Scans of a transaction: one whose reads are validated, and one of what is committed now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CodeType
+
+from lowtide.log.frame import Writes
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.reads import ReadSet
+from lowtide.versions.visibility import Range
+
+
+def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
+    index = reads.begin_range()
+    keyspace = wanted.low[:4]
+    for entry in entries:
+        reads.extend_range(index, wanted.upto(keyspace + entry[0]))
+        yield entry
+    reads.extend_range(index, wanted)
+
+
+def scan_latest(
+    engine: Engine,
+    wanted: Range,
+    own: Writes | None,
+    one_snapshot: bool,
+    code: CodeType,
+    instruction: int,
+    check: Callable[[], object],
+) -> Iterator[tuple[bytes, bytes]]:
+    """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
+
+    The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
+    ``check`` is called before each chunk and raises if the scan may not go on. Whether the snapshot was expired is
+    looked at after each chunk was read; a scan that takes a new one for each chunk never gets old.
+    """
+    registry, token, ts = engine.registry, 0, 0
+
+    def draw() -> int:
+        nonlocal token, ts
+        check()
+        if not (one_snapshot and token):
+            registry.release(token)
+            token, ts = registry.register((False, engine.now(), code, instruction))
+        return ts
+
+    try:
+        for chunk in engine.reader.scan(wanted, draw, own):
+            if (expired := engine.expired.get(token)) is not None:
+                raise expired.error()
+            yield from chunk
+        check()
+    finally:
+        registry.release(token)
+        engine.released(ts)
