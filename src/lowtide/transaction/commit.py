@@ -313,7 +313,9 @@ class Committer:
     def _conflict(self, request: Request, clash: Clash, seen: int | None = None) -> ConflictError:
         self.conflicts += 1
         keyspace, key = self._catalog.describe(clash[0])
-        return ConflictError(keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes)
+        return ConflictError(
+            keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes
+        )
 
     def _unguarded(self, request: Request, accepted: list[Request]) -> ConflictError | None:
         """The conflict of a request whose guards no longer hold."""
