@@ -18,10 +18,13 @@ from lowtide.cli.failures import INTERRUPTED, WRONG, fail
 from lowtide.cli.lines import Unfinished, words_of
 from lowtide.cli.reach import find_store, reading, settings
 from lowtide.errors import Error, UsageError
+from lowtide.files.streams import STANDARD
 
 _SAMPLE = 200
 """Documents that are looked at for the names of fields."""
 _ENDS = ("exit", "quit")
+_READERS = ("import", "insert", "schema")
+"""Commands that may read standard input."""
 HELP = """\
 Commands are those of the command line, without the name of the store:
   find users {"age": {"$gt": 3}} --limit 5
@@ -63,6 +66,8 @@ class Session:
             name = command_of(" ".join(words[:2]) + " ", self.commands)
             if name is None:
                 raise UsageError(f"there is no command {words[0]!r} in the shell; help lists those that there are")
+            if name in _READERS and STANDARD in words:
+                raise UsageError("standard input is where the commands of the shell come from; name a file")
         except Unfinished:
             return _told("the command does not end: a bracket or a quote is open")
         except UsageError as error:

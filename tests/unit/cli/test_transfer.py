@@ -19,7 +19,8 @@ from tests.crash.stores import PATIENCE, wait_until
 from tests.unit.cli.commands import USERS, command, document, environment, invoke
 from tests.unit.cli.test_documents import found
 
-MANY = [{"_id": n, "n": n % 7, "text": "x" * 20} for n in range(10_000)]
+MANY = [{"_id": n, "n": n % 7, "text": "x" * 200} for n in range(10_000)]
+"""More than is read at once."""
 
 
 def write(path: Path, lines: list[Any]) -> Path:
@@ -88,6 +89,19 @@ def test_a_bad_line_leaves_nothing_behind(line: bytes, words: str, more: list[st
     assert result.stdout == ""
     assert result.stderr.startswith(f"lowtide: {file}, {words}")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("line", [b"nonsense\n", {"_id": 17}])
+def test_a_bad_line_at_the_end_of_a_long_file_leaves_nothing_behind_either(
+    line: Any, shop: Path, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "a.jsonl", [*MANY, line])
+    result = invoke("import", shop, "many", file)
+    assert result.exit_code == 1
+    assert f"{file}, line 10001" in result.stderr
+    assert names(shop) == ["users"]
+    assert invoke("import", shop, "users", write(tmp_path / "b.jsonl", [*MANY[10:], line]), "--drop").exit_code == 1
+    assert [each["_id"] for each in found(shop)] == [1, 2, 3]
 
 
 def test_with_batches_what_came_before_a_bad_line_is_in_and_the_message_says_how_much(
