@@ -23,7 +23,6 @@ from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.statement import Reading, Statement, Writing, statement_of
 from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
 
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]
@@ -182,9 +181,8 @@ class OfStore:
             if index.unique:
                 key = read(start)
             else:
-                last = engine.registry.published
-                chunk = next(reader.scan(Range(start, start + b"\xff", False, 2), lambda: last, None))
-                key = document_key_of(index, *chunk[0]) if chunk else None
+                entry = reader.first(start, start + b"\xff", engine.registry.published)
+                key = document_key_of(index, *entry) if entry is not None else None
         stored = read(prefix_of(row.keyspace) + key) if key is not None else None
         unchanged = read(row_at) == encoded
         if stored is None:

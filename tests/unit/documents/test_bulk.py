@@ -16,6 +16,7 @@ from lowtide import (
     ReplaceOne,
     UpdateMany,
     UpdateOne,
+    UsageError,
 )
 
 
@@ -149,6 +150,17 @@ def test_in_a_transaction_it_is_a_part_of_that(store: lowtide.Store, users: lowt
     assert stored(users) == {0: 0, 1: 1, 2: 2}
     tx.rollback()
     assert stored(users) == {0: 0, 1: 1, 2: 2}
+
+
+def test_misuse_is_no_failure_of_an_operation(store: lowtide.Store, users: lowtide.Collection) -> None:
+    with store.transaction(read_only=True) as tx, pytest.raises(UsageError, match="read-only") as caught:
+        tx["users"].bulk_write([InsertOne({"_id": 9})], ordered=False)
+    assert not isinstance(caught.value, BulkWriteError)
+    ended = store.begin()
+    ended.rollback()
+    with pytest.raises(UsageError, match="cannot be used any more") as caught:
+        ended["users"].bulk_write([InsertOne({"_id": 9})])
+    assert not isinstance(caught.value, BulkWriteError)
 
 
 def test_of_the_store_it_is_one_commit(store: lowtide.Store, users: lowtide.Collection) -> None:

@@ -86,6 +86,13 @@ def test_an_id_that_is_there_is_a_duplicate(users: lowtide.Collection, _id: int)
     assert everything(users) == PEOPLE
 
 
+def test_an_integer_that_python_would_not_print_can_be_a_duplicate(users: lowtide.Collection) -> None:
+    users.insert_one({"_id": 10**5000})
+    with pytest.raises(DuplicateKeyError, match="duplicate key in collection 'users'") as caught:
+        users.insert_one({"_id": 10**5000})
+    assert caught.value.details["_id"] == 10**5000
+
+
 def test_insert_many_takes_any_iterable(users: lowtide.Collection) -> None:
     documents: list[dict[str, Any]] = [{"_id": 4}, {}]
     result = users.insert_many(each for each in documents)

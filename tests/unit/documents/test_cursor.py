@@ -124,6 +124,18 @@ def test_ways_of_iterating_take_up_where_the_other_stopped(users: lowtide.Collec
     assert cursor.to_list() == []
 
 
+def test_a_loop_that_is_left_can_be_taken_up_again(store: lowtide.Store, users: lowtide.Collection) -> None:
+    cursor = users.find()
+    for each in cursor:
+        if each["_id"] == 1:
+            break
+    assert len(store.stats().snapshots) == 1
+    assert next(cursor)["_id"] == 2
+    assert ids(islice(cursor, 2)) == [3, 4]
+    assert ids(cursor) == [5]
+    assert store.stats().snapshots == []
+
+
 def test_to_list_gives_what_is_there(users: lowtide.Collection) -> None:
     assert ids(users.find().to_list(100)) == [0, 1, 2, 3, 4, 5]
     assert ids(users.find().to_list(None)) == [0, 1, 2, 3, 4, 5]

@@ -188,6 +188,15 @@ def test_distinct(users: lowtide.ReadCollection) -> None:
         assert sorted(found, key=str) == sorted(expected, key=str), (key, filter)
 
 
+def test_distinct_through_arrays(store: lowtide.Store) -> None:
+    found = store["found"]
+    found.insert_many(
+        [{"a": [{"b": 1}, {}]}, {"a": [{"b": [2, 1.0]}]}, {"a": [[], [3]]}, {"a": {"b": None}}, {"a": []}]
+    )
+    assert found.distinct("a.b") == [1, 2, None]
+    assert found.distinct("a") == [{"b": 1}, {}, {"b": [2, 1.0]}, [], [3], {"b": None}]
+
+
 def test_aggregate(users: lowtide.ReadCollection) -> None:
     pipeline: list[Any] = [{"$match": {"city": "Oslo"}}, {"$sort": {"age": 1}}, {"$skip": 1}, {"$limit": 5}]
     assert users.aggregate(pipeline).to_list() == [PEOPLE[0]]
