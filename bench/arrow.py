@@ -6,7 +6,7 @@ Each measurement is in a process of its own. The files are in the page cache.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib import util
 from pathlib import Path
@@ -92,6 +92,12 @@ def _timed(read: Callable[[], object]) -> Data:
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
+def chosen(names: Iterable[str], peers: frozenset[str]) -> list[str]:
+    """Those of the stores that were asked for, or else of all that are installed. A name begins with its store's."""
+    stores = {name: name.partition(",")[0] for name in names}
+    return [name for name, store in stores.items() if util.find_spec(store) and (not peers or store in peers)]
+
+
 class WrongTable(Exception):
     """A table that lacks rows or columns has no figures worth showing."""
 
@@ -100,11 +106,11 @@ def measure(plan: Plan, scale: Scale) -> Data:
     count, half = scale.documents, scale.documents // 2
     whole_file, half_file = plan.place / "people.jsonl", plan.place / "half.jsonl"
     plan.step("writing JSON Lines", 0.0)
-    length = in_fresh_process(write_lines, file=str(whole_file), count=count)["bytes"]
-    in_fresh_process(write_lines, file=str(half_file), count=half)
-    ways = [way for way in WAYS if way != "duckdb" or util.find_spec("duckdb")]
+    length = write_lines(whole_file, count)
+    write_lines(half_file, half)
+    ways = chosen(WAYS, plan.peers)
     jobs = [(way, whole_file, count) for way in ways] + [(BATCHED, half_file, half)]
-    readers = [reader for reader in READERS if not reader.startswith("duckdb") or util.find_spec("duckdb")]
+    readers = chosen(READERS, plan.peers)
     steps = len(jobs) + len(readers) * scale.rounds
     loaded = plan.place / "loaded"
     imports: list[Data] = []

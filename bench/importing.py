@@ -25,12 +25,12 @@ class ImportFailed(Exception):
     """The command ended with an error, or did not import all; what it said is on the standard error."""
 
 
-def write_lines(file: str, count: int) -> Data:
-    """A step that writes the first ``count`` people as JSON Lines."""
+def write_lines(file: Path, count: int) -> int:
+    """Write the first ``count`` people as JSON Lines; return the length of the file."""
     encode = msgspec.json.Encoder().encode
     with open(file, "wb") as out:
         out.writelines(encode(person) + b"\n" for person in make_people(0, count, count))
-    return {"bytes": os.path.getsize(file)}
+    return os.path.getsize(file)
 
 
 # -- the ways ---------------------------------------------------------------------------------------------------------

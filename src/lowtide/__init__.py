@@ -1,8 +1,8 @@
 """Lowtide: an embedded transactional store for Python.
 
 The few nouns: a :class:`Store` is an open directory; a :class:`Transaction` a snapshot to read from, a buffer to
-write to and a commit; a :class:`Snapshot` an instant that is kept; a :class:`Keyspace` an ordered map of bytes to
-bytes.
+write to and a commit; a :class:`Snapshot` an instant that is kept; a :class:`Collection` a set of
+documents with indexes; a :class:`Keyspace`, underneath, an ordered map of bytes to bytes.
 """
 
 from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
@@ -29,6 +29,7 @@ from lowtide.errors import (
     StoreLocked,
     TransientError,
     UsageError,
+    ValueMisfit,
     WriteError,
 )
 from lowtide.feed.change import Change
@@ -90,6 +91,7 @@ __all__ = [
     "UpdateMany",
     "UpdateOne",
     "UsageError",
+    "ValueMisfit",
     "Watch",
     "WriteError",
     "open",

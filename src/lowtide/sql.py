@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
 from lowtide.errors import OperationFailure
@@ -130,7 +131,7 @@ def query(sql: str, parameters: Parameters, source: Source, *, external: bool = 
     duckdb = require("duckdb", "sql", "SQL")
     require("pyarrow", "sql", "SQL")
     collections = list(source.collections())
-    with _connected(duckdb, external) as connection:
+    with TemporaryDirectory(prefix="lowtide-sql-") as scratch, _connected(duckdb, external, scratch) as connection:
         try:
             _check(connection.extract_statements(sql))
             tree = _tree(connection, sql)
@@ -145,8 +146,11 @@ def query(sql: str, parameters: Parameters, source: Source, *, external: bool = 
             raise _failure(error, collections) from error
 
 
-def _connected(duckdb: Any, external: bool) -> Any:
-    connection = duckdb.connect(":memory:", config=_OPEN if external else _CLOSED)
+def _connected(duckdb: Any, external: bool, scratch: str) -> Any:
+    """A DuckDB of its own. What does not fit its memory goes to ``scratch``, not to the directory that happens to be
+    the current one."""
+    settings = _OPEN if external else _CLOSED
+    connection = duckdb.connect(":memory:", config={**settings, "temp_directory": scratch})
     connection.execute("set TimeZone = 'UTC'")
     if not external:
         connection.execute("set lock_configuration = true")

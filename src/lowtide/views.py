@@ -103,7 +103,7 @@ class Snapshot(snapshot.Snapshot):
         ...     snapshot.list_collection_names()
         []
         """
-        return names_in(OfSnapshot(self), self._engine)
+        return names_in(OfSnapshot(self), self._engine, self.keyspaces)
 
 
 class _Tables:
@@ -119,6 +119,8 @@ class _Tables:
         return self._snapshot.collection(name).to_arrow(columns)
 
 
-def names_in(source: Source, engine: Engine) -> list[str]:
-    """The collections that a source's statements see."""
-    return source.look(lambda reading, prefix_of: collection_names(reading, prefix_of, engine.catalog.names()))
+def names_in(source: Source, engine: Engine, held: tuple[str, ...] | None = None) -> list[str]:
+    """The collections that a source's statements see: also one that a transaction has just begun to fill, whose
+    keyspace nobody else has written to. Of a pin that is limited to keyspaces, those that it holds."""
+    used = list(engine.catalog.prefixes)
+    return source.look(lambda reading, prefix_of: collection_names(reading, prefix_of, used, held))

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 import lowtide
+from lowtide.documents.cursor import Results
+from lowtide.documents.watching import CollectionWatch, DocumentChange
 from tests.docs.documents import ROOT, code_blocks, documents
 from tests.docs.test_docstrings import examples
 
@@ -19,6 +21,12 @@ CLASSES = (
     lowtide.Keyspace,
     lowtide.ReadKeyspace,
     lowtide.Savepoint,
+    lowtide.Collection,
+    lowtide.ReadCollection,
+    lowtide.Cursor,
+    Results,
+    CollectionWatch,
+    DocumentChange,
 )
 
 SEAM = frozenset(name for name in ("read", "read_many", "write", "write_many", "scan", "apply", "rely_on"))

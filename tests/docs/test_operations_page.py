@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from lowtide.garbage.account import Held
 from tests.docs.documents import OPERATIONS, ROOT, section, table
 
 OPTIONS = {row[0].strip("`"): row for row in table(section(OPERATIONS, "Options of lowtide.open"))}
+FOR_DEVELOPERS = frozenset(("demo", "bench", "peers", "test"))
 STATISTICS = {row[0].strip("`"): row[1] for row in table(section(OPERATIONS, "store.stats()"))}
 
 
@@ -45,6 +47,12 @@ def test_the_table_of_statistics_has_each_field_in_order() -> None:
         after = fields.index(inner) + 1
         fields[after:after] = [f"{inner}[].{name}" for name in fields_of(kind)]
     assert list(STATISTICS) == fields
+
+
+def test_each_extra_for_users_is_in_the_table() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    documented = [row[0].strip("`") for row in table(section(OPERATIONS, "Extras"))]
+    assert documented == [name for name in project["optional-dependencies"] if name not in FOR_DEVELOPERS]
 
 
 def test_each_choice_of_an_option_is_named() -> None:

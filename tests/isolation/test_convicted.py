@@ -9,7 +9,7 @@ import pytest
 
 from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
-from lowtide.transaction import transaction
+from lowtide.transaction import scans, transaction
 from lowtide.transaction.reads import RangeSet
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.validate import Validator
@@ -40,7 +40,7 @@ def reads_of_the_last_commit(patch: pytest.MonkeyPatch) -> None:
 
 
 def scans_of_many_instants(patch: pytest.MonkeyPatch) -> None:
-    whole = transaction.scan_latest
+    whole = scans.scan_latest
 
     def torn(*arguments: Any) -> Iterator[tuple[bytes, bytes]]:
         engine, wanted, own, _, *rest = arguments

@@ -1,10 +1,10 @@
-"""The command ``lowtide``. It needs typer and rich, which ``import lowtide`` does not: they are the extra ``cli``."""
+"""The command ``lowtide``. It needs typer and rich, which ``import lowtide`` does not: the extra ``cli``."""
 
 from __future__ import annotations
 
 import sys
 
-_MISSING = "lowtide: the command line needs two more packages; install them with: pip install 'lowtide[cli]'"
+_MISSING = "lowtide: the command line needs more packages; install them with: pip install 'lowtide[cli]'"
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ CollectionName = Annotated[
 
 FilterArgument = Annotated[
     str | None,
-    typer.Argument(metavar="[FILTER]", help="Which documents, as Extended JSON; all without it.", show_default=False),
+    typer.Argument(metavar="FILTER", help="Which documents, as Extended JSON; all without it.", show_default=False),
 ]
 
 FilterOption = Annotated[

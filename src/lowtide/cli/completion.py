@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from lowtide.cli.lines import Unfinished, words_of
+from lowtide.documents.aggregation.accumulators import ACCUMULATORS
+from lowtide.documents.aggregation.expressions import OPERATORS as EXPRESSIONS
 from lowtide.errors import UsageError
 
 _FILTERS: Final = (
@@ -20,8 +22,7 @@ _UPDATES: Final = (
     "$pull $pullAll $pop $bit"
 )
 _STAGES: Final = (
-    "$match $project $addFields $unwind $group $sort $skip $limit $count $lookup $facet $bucket $sample $replaceRoot "
-    "$sum $avg $min $max $first $last $push $addToSet"
+    "$match $project $addFields $unwind $group $sort $skip $limit $count $lookup $facet $bucket $sample $replaceRoot"
 )
 OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "find": tuple(_FILTERS.split()),
@@ -30,7 +31,7 @@ OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "export": tuple(_FILTERS.split()),
     "indexes": tuple(_FILTERS.split()),
     "update": tuple(dict.fromkeys([*_UPDATES.split(), *_FILTERS.split()])),
-    "aggregate": tuple(dict.fromkeys([*_STAGES.split(), *_FILTERS.split()])),
+    "aggregate": tuple(dict.fromkeys([*_STAGES.split(), *_FILTERS.split(), *ACCUMULATORS, *EXPRESSIONS])),
 }
 """The operators that the JSON of a command may have."""
 
@@ -56,8 +57,8 @@ class Offer:
     length: int
 
 
-def offers(line: str, known: Known) -> Iterator[Offer]:
-    """What may stand at the end of ``line``."""
+def offers(line: str, known: Known, behind: str = "") -> Iterator[Offer]:
+    """What may stand at the end of ``line``, if ``behind`` it is what comes next."""
     whole = line.lstrip()
     command = command_of(whole, known.commands)
     if command is None:
@@ -72,7 +73,7 @@ def offers(line: str, known: Known) -> Iterator[Offer]:
     try:
         words = words_of(rest)
     except Unfinished:
-        yield from _inside(rest, command, known)
+        yield from _inside(rest, command, known, "" if behind.startswith('"') else '"')
         return
     except UsageError:
         return
@@ -95,8 +96,8 @@ def command_of(line: str, commands: Iterable[str]) -> str | None:
     return max(fitting, key=len, default=None)
 
 
-def _inside(rest: str, command: str, known: Known) -> Iterator[Offer]:
-    """In JSON that is open."""
+def _inside(rest: str, command: str, known: Known, closing: str) -> Iterator[Offer]:
+    """In JSON that is open. Names are in quotes; ``closing`` is the second one, if it is missing."""
     found = _LAST.search(rest)
     if found is None or not found[0]:
         return
@@ -105,7 +106,7 @@ def _inside(rest: str, command: str, known: Known) -> Iterator[Offer]:
     names = OPERATORS.get(command, ()) if word.startswith("$") else sorted(known.fields(collection))
     for name in names:
         if name.startswith(word):
-            yield Offer(name if quoted else f'"{name}"', len(word))
+            yield Offer(f"{name}{closing}" if quoted else f'"{name}"', len(word))
 
 
 def _in_string(text: str) -> bool:

@@ -23,8 +23,7 @@ EXAMPLES = {
 
 def value_of(text: str, what: str) -> Any:
     """The value of Extended JSON, which is a filter or whatever ``what`` says."""
-    example = EXAMPLES.get(what)
-    hint = f"; write it as {example}" + (", in single quotes" if example and "'" not in example else "")
+    hint = f"; write it as {EXAMPLES[what]}, for a shell of the system in single quotes" if what in EXAMPLES else ""
     try:
         return loads(text.encode(errors="surrogateescape"))
     except NotExtended as error:
@@ -32,7 +31,7 @@ def value_of(text: str, what: str) -> Any:
     except (ValueError, RecursionError) as error:
         reason, byte = reason_and_byte(error)
         at = f" at character {byte + 1}" if byte is not None else ""
-        raise UsageError(f"the {what} is no JSON: {reason}{at}{hint if example else ''}") from error
+        raise UsageError(f"the {what} is no JSON: {reason}{at}{hint}") from error
 
 
 def object_of(text: str, what: str) -> dict[str, Any]:

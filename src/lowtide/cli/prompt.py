@@ -22,7 +22,7 @@ class _Offers(Completer):
         self._known = known
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        for offer in offers(document.text_before_cursor, self._known):
+        for offer in offers(document.text_before_cursor, self._known, document.text_after_cursor):
             yield Completion(offer.text, start_position=-offer.length)
 
 

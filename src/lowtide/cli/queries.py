@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any
 
 import typer
@@ -48,8 +49,17 @@ def tell_plan(output: Output, plan: dict[str, Any]) -> None:
     if output.json:
         output.document(to_extended(plan))
     else:
-        rows = [(name, value if type(value) is str else line(value)) for name, value in plan.items()]
-        output.table(("step", "value"), rows, none="nothing to explain")
+        rows = [row for part in plan.values() for row in flattened(part)]
+        output.table(("figure", "value"), rows, none="nothing to explain")
+
+
+def flattened(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+    """Each value inside objects, with its path."""
+    if isinstance(value, dict) and value:
+        for name, each in value.items():
+            yield from flattened(each, f"{path}.{name}" if path else name)
+    else:
+        yield path, value if type(value) is str else line(value)
 
 
 def count(
@@ -93,8 +103,7 @@ def sql(
     """Ask in SQL, of one snapshot, by DuckDB. With --json one row to a line."""
     output = Output(json)
     with reading(find_store(path)) as opened:
-        asked: Any = opened
-        result = asked.sql(query)
+        result = opened.sql(query)
     if json:
         for row in result:
             print(line({name: plain(value) for name, value in zip(result.columns, row, strict=True)}))

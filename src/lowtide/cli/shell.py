@@ -18,10 +18,13 @@ from lowtide.cli.failures import INTERRUPTED, WRONG, fail
 from lowtide.cli.lines import Unfinished, words_of
 from lowtide.cli.reach import find_store, reading, settings
 from lowtide.errors import Error, UsageError
+from lowtide.files.streams import STANDARD
 
 _SAMPLE = 200
 """Documents that are looked at for the names of fields."""
 _ENDS = ("exit", "quit")
+_READERS = ("import", "insert", "schema")
+"""Commands that may read standard input."""
 HELP = """\
 Commands are those of the command line, without the name of the store:
   find users {"age": {"$gt": 3}} --limit 5
@@ -30,10 +33,10 @@ Commands are those of the command line, without the name of the store:
 help COMMAND tells more of one; exit, or Ctrl-D, ends the shell."""
 
 
-def shell(path: StorePath, json: Json = False) -> None:
+def shell(context: typer.Context, path: StorePath, json: Json = False) -> None:
     """A prompt for commands on one store, with completion and a history; from a pipe, one command after another."""
     store = find_store(path)
-    session = Session(store, json)
+    session = Session(store, context.find_root().command, json)
     if sys.stdin.isatty():
         _converse(session)
     else:
@@ -45,13 +48,11 @@ def shell(path: StorePath, json: Json = False) -> None:
 class Session:
     """The commands on one store."""
 
-    def __init__(self, store: Path, json: bool) -> None:
-        from lowtide.cli.app import app  # which contains this command
-
+    def __init__(self, store: Path, command: Any, json: bool) -> None:
         self.store = store
         self._json = json
-        self._app = app
-        self.commands = dict(_leaves(typer.main.get_command(app)))
+        self._command = command
+        self.commands = dict(_leaves(command))
         self._names: list[str] | None = None
         self._fields: dict[str, list[str]] = {}
 
@@ -65,6 +66,8 @@ class Session:
             name = command_of(" ".join(words[:2]) + " ", self.commands)
             if name is None:
                 raise UsageError(f"there is no command {words[0]!r} in the shell; help lists those that there are")
+            if name in _READERS and STANDARD in words:
+                raise UsageError("standard input is where the commands of the shell come from; name a file")
         except Unfinished:
             return _told("the command does not end: a bracket or a quote is open")
         except UsageError as error:
@@ -75,7 +78,7 @@ class Session:
 
     def _call(self, *arguments: str) -> int:
         try:
-            self._app(["--timeout", str(settings.patience), *arguments], prog_name="lowtide")
+            self._command.main(["--timeout", str(settings.patience), *arguments], prog_name="lowtide")
         except SystemExit as end:
             return end.code if isinstance(end.code, int) else int(end.code is not None)
         except KeyboardInterrupt:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -78,13 +78,19 @@ def import_(
     store, output = _store_for(path, create), Output(json)
     kinds, name = kinds_of(types), format_of(file, format)
     wish = _Wish(collection, id_field, upsert, drop, batches)
-    with (
-        reading_from(file) as source,
-        _opened(store, create) as opened,
-        measured(f"importing {source.name}", source.size) as advance,
-        contextlib.closing(read_documents(source, name, kinds)) as found,
-    ):
-        done = _Import(opened, wish, source).run(found, advance)
+    done = _Import(wish)
+    try:
+        with (
+            reading_from(file) as source,
+            _opened(store, create) as opened,
+            measured(f"importing {source.name}", source.size) as advance,
+            contextlib.closing(read_documents(source, name, kinds)) as found,
+        ):
+            done.run(opened, source, found, advance)
+    except KeyboardInterrupt:
+        if done.commits:
+            typer.echo(f"lowtide: interrupted\n{done.so_far()}", err=True)
+        raise
     if json:
         output.document(
             {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits}
@@ -124,32 +130,36 @@ class _Wish:
 class _Import:
     """The documents of a file on their way into a collection."""
 
-    def __init__(self, store: lowtide.Store, wish: _Wish, source: Source) -> None:
-        self._store = store
+    def __init__(self, wish: _Wish) -> None:
         self._wish = wish
-        self._source = source
+        self._name = ""
         self.count = 0
         self.commits = 0
 
-    def run(self, batches: Iterable[Batch], advance: Advance) -> _Import:
-        if self._wish.each is None:
-            self._whole(batches, advance)
-        else:
-            self._in_parts(cut(batches, self._wish.each), advance)
-        return self
+    def run(self, store: lowtide.Store, source: Source, batches: Iterable[Batch], advance: Advance) -> None:
+        """Import everything; ``count`` and ``commits`` tell how far it came, whatever happens."""
+        self._name = source.name
 
-    def _whole(self, batches: Iterable[Batch], advance: Advance) -> None:
+        def note(count: int, more: str = "") -> None:
+            advance(source.done(), f"{count:,} documents{more}")
+
+        if self._wish.each is None:
+            self._whole(store, batches, note)
+        else:
+            self._in_parts(store, cut(batches, self._wish.each), note)
+
+    def _whole(self, store: lowtide.Store, batches: Iterable[Batch], note: Callable[..., None]) -> None:
         """Everything in one transaction."""
         count = 0
-        tx = self._store.begin()
+        tx = store.begin()
         try:
             if self._wish.drop:
                 tx.collection(self._wish.collection).drop()
             for batch in batches:
                 self._write(tx, batch)
                 count += len(batch.documents)
-                advance(self._source.done(), f"{count:,} documents")
-            advance(self._source.done(), f"{count:,} documents, committing")
+                note(count)
+            note(count, ", committing")
         except BaseException:
             tx.rollback()
             raise
@@ -159,28 +169,26 @@ class _Import:
             raise Error(f"{error}, with --batches NUMBER") from error
         self.count, self.commits = count, 1
 
-    def _in_parts(self, batches: Iterable[Batch], advance: Advance) -> None:
+    def _in_parts(self, store: lowtide.Store, batches: Iterable[Batch], note: Callable[..., None]) -> None:
         """Each batch in a transaction of its own."""
         drop = self._wish.drop
         try:
             for batch in batches:
-                with self._store.transaction() as tx:
+                with store.transaction() as tx:
                     if drop:
                         tx.collection(self._wish.collection).drop()
                     self._write(tx, batch)
                 drop = False
                 self.count += len(batch.documents)
                 self.commits += 1
-                advance(self._source.done(), f"{self.count:,} documents")
+                note(self.count)
             if drop:  # for nothing
-                self._store.collection(self._wish.collection).drop()
+                store.collection(self._wish.collection).drop()
         except Error as error:
-            raise Error(f"{error}\n{self._so_far()}") from error
-        except KeyboardInterrupt:
-            typer.echo(f"lowtide: interrupted\n{self._so_far()}", err=True)
-            raise
+            raise Error(f"{error}\n{self.so_far()}") from error
 
-    def _so_far(self) -> str:
+    def so_far(self) -> str:
+        """What is in, in words."""
         return (
             f"{counted(self.count)} before that are in {self._wish.collection}, committed in "
             f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert, if "
@@ -218,13 +226,13 @@ class _Import:
             raise self._refused(batch, index, str(error)) from error
 
     def _refused(self, batch: Batch, index: int, reason: str) -> BadFile:
-        return BadFile(self._source.name, batch.place(index), "", reason)
+        return BadFile(self._name, batch.place(index), "", reason)
 
     def _with_id(self, document: Document, batch: Batch, index: int) -> Document:
         name = self._wish.id_field
         assert name is not None
         if name not in document:
-            raise BadFile(self._source.name, batch.place(index), name, "--id-field names this field, and it is missing")
+            raise BadFile(self._name, batch.place(index), name, "--id-field names this field, and it is missing")
         return {"_id": document[name], **{each: value for each, value in document.items() if each not in (name, "_id")}}
 
 
@@ -258,7 +266,7 @@ def export(
     path: StorePath,
     collection: CollectionName,
     file: Annotated[
-        str, typer.Argument(metavar="[FILE]", help="The file, or - for standard output.", show_default=False)
+        str, typer.Argument(metavar="FILE", help="The file, or - for standard output.", show_default=False)
     ] = STANDARD,
     filter: FilterOption = None,
     fields: Fields = None,

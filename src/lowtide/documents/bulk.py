@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
@@ -32,7 +32,7 @@ class UpdateOne:
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
     upsert: bool = False
-    array_filters: Sequence[Mapping[str, Any]] | None = None
+    array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class UpdateMany:
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
     upsert: bool = False
-    array_filters: Sequence[Mapping[str, Any]] | None = None
+    array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +103,9 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
     match operation:
         case InsertOne(document):
             return collection.insert_one(document)
-        case UpdateOne(filter, update, upsert, array_filters):
-            return collection.update_one(filter, update, upsert, array_filters)
-        case UpdateMany(filter, update, upsert, array_filters):
+        case UpdateOne(filter, update, upsert, array_filters=array_filters):
+            return collection.update_one(filter, update, upsert, array_filters=array_filters)
+        case UpdateMany(filter, update, upsert, array_filters=array_filters):
             return collection.update_many(filter, update, upsert, array_filters)
         case ReplaceOne(filter, replacement, upsert):
             return collection.replace_one(filter, replacement, upsert)

@@ -52,9 +52,12 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
     >>> decode_document(encode_document({"_id": 1, "price": Decimal("9.90")}))
     {'_id': 1, 'price': Decimal('9.90')}
     """
-    if not isinstance(document, Mapping):
+    if type(document) is dict:
+        plain = document
+    elif isinstance(document, Mapping):
+        plain = dict(document)
+    else:
         raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
-    plain = document if type(document) is dict else dict(document)
     cleaned = _clean_object(plain, "", 1)
     try:
         encoded = _encode(cleaned)
@@ -270,7 +273,5 @@ def decoder_of(fields: tuple[str, ...]) -> Callable[[bytes], Document]:
     return decoder.decode
 
 
-def decode_document(encoded: bytes) -> Document:
-    """The document of a stored form; a new one each time."""
-    found: Document = _decode_any(encoded)
-    return found
+decode_document: Final[Callable[[bytes], Document]] = _decode_any
+"""The document of a stored form; a new one each time."""

@@ -106,8 +106,8 @@ class Collection(ReadCollection):
         filter: FilterSpec,
         update: Mapping[str, Any],
         upsert: bool = False,
-        array_filters: ArrayFilters = None,
         *,
+        array_filters: ArrayFilters = None,
         hint: Hint | None = None,
         sort: SortSpec | None = None,
     ) -> UpdateResult:
@@ -316,7 +316,7 @@ class Collection(ReadCollection):
         """
         drop(self._source, self.name)
 
-    def rename(self, new_name: str, dropTarget: bool = False) -> None:
+    def rename(self, new_name: str, *, dropTarget: bool = False) -> None:
         """Give the collection another name, in an instant; ``dropTarget`` removes one that has it already.
 
         >>> store.collection("users").rename("people")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from types import TracebackType
 from typing import Any
 
@@ -105,16 +105,12 @@ class Cursor:
 
     def __iter__(self) -> Iterator[Document]:
         """The results that are left; quicker than asking for them one by one. Who leaves the loop can come back."""
-        results = self._begun()
-        try:
-            for document in results:  # noqa: UP028 - the end of this iteration is not that of the results
-                yield document
-        except GeneratorExit:
-            raise
-        except BaseException:
-            self.close()
-            raise
+        return chain(self._begun(), self._ending())
+
+    def _ending(self) -> Iterator[Document]:
+        """Nothing: what comes after the last result."""
         self.close()
+        yield from ()
 
     def _begun(self) -> Iterator[Document]:
         if not self.alive:
@@ -125,6 +121,11 @@ class Cursor:
         return self._results
 
     def __next__(self) -> Document:
+        """The next result; StopIteration after the last.
+
+        >>> store.collection("users").find().next()["name"]
+        'Ann'
+        """
         for document in self._begun():
             return document
         self.close()

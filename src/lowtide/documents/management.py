@@ -131,18 +131,20 @@ def _exists(look: Look) -> bool:
     return has_row or next(_documents(look), None) is not None
 
 
-def collection_names(reading: Reading, prefix_of: PrefixOf, keyspaces: list[str]) -> list[str]:
+def collection_names(
+    reading: Reading, prefix_of: PrefixOf, keyspaces: list[str], held: tuple[str, ...] | None = None
+) -> list[str]:
     """The collections that exist: those with a row, and those without one that have a document. ``keyspaces`` are all
-    that were ever written to."""
+    that may have been written to, ``held`` those that can be read; None for all."""
     rows = prefix_of(CATALOG)
     found = set()
     known = set()
     for key, encoded in reading.scan(Range(rows, after_prefix(rows))):
-        name = key.decode()
+        name, row = key.decode(), row_of(key.decode(), encoded)
         known.add(name)
-        if row_of(name, encoded).exists or _exists(Look(reading, prefix_of, name)):
+        if (held is None or row.keyspace in held) and (row.exists or _exists(Look(reading, prefix_of, name))):
             found.add(name)
-    for keyspace in keyspaces:
+    for keyspace in keyspaces if held is None else held:
         name = keyspace.removeprefix(DOCUMENTS)
         if name != keyspace and name not in known and "~" not in name and _exists(Look(reading, prefix_of, name)):
             found.add(name)

@@ -23,7 +23,6 @@ from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.statement import Reading, Statement, Writing, statement_of
 from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
 
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]
@@ -182,9 +181,8 @@ class OfStore:
             if index.unique:
                 key = read(start)
             else:
-                last = engine.registry.published
-                chunk = next(reader.scan(Range(start, start + b"\xff", False, 2), lambda: last, None))
-                key = document_key_of(index, *chunk[0]) if chunk else None
+                entry = reader.first(start, start + b"\xff", engine.registry.published)
+                key = document_key_of(index, *entry) if entry is not None else None
         stored = read(prefix_of(row.keyspace) + key) if key is not None else None
         unchanged = read(row_at) == encoded
         if stored is None:
@@ -237,9 +235,9 @@ def _repeated(attempt: Callable[[], _Result]) -> _Result:
 
 
 def _outside() -> int:
-    """How many frames lie between the caller and the first one that is not of this package."""
+    """How deep, seen from what the caller calls, the first frame lies that is not of this package."""
     frame: FrameType | None = sys._getframe(1)
-    depth = 0
+    depth = 1
     while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
         frame = frame.f_back
         depth += 1

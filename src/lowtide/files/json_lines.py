@@ -41,7 +41,8 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
     pieces: list[bytes] = []
     held, number = 0, 1
     first = True
-    while chunk := stream.read(CHUNK):
+    read = getattr(stream, "read1", stream.read)  # of a pipe, what is there is enough
+    while chunk := read(CHUNK):
         if first:
             chunk, first = chunk.removeprefix(_BOM), False
         end = chunk.rfind(b"\n") + 1

@@ -70,6 +70,7 @@ def writing_to(name: str) -> Iterator[BinaryIO]:
     """The file of this name, whole at the end, or as it was before if something fails meanwhile; standard output and
     whatever is no regular file are written as they are. One whose name ends in ``.gz`` is packed."""
     if name == STANDARD:
+        sys.stdout.flush()
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return

@@ -310,15 +310,19 @@ class Committer:
         before = [earlier[key] if key in earlier else latest(key) for key in writes]
         request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before)
 
-    def _conflict(self, request: Request, clash: Clash) -> ConflictError:
+    def _conflict(self, request: Request, clash: Clash, seen: int | None = None) -> ConflictError:
         self.conflicts += 1
         keyspace, key = self._catalog.describe(clash[0])
-        return ConflictError(keyspace, key, request.seen, clash[1], read=clash[0] not in request.writes)
+        return ConflictError(
+            keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes
+        )
 
     def _unguarded(self, request: Request, accepted: list[Request]) -> ConflictError | None:
         """The conflict of a request whose guards no longer hold."""
-        clash = self._validator.guard_clash(request.guards, accepted) if request.guards is not None else None
-        return None if clash is None else self._conflict(request, clash)
+        guards = request.guards
+        if guards is None or (clash := self._validator.guard_clash(guards, accepted)) is None:
+            return None
+        return self._conflict(request, clash, guards.seen(clash[0]))
 
     def _publish(self, accepted: list[Request]) -> None:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""

@@ -27,6 +27,12 @@ class Guards:
     def add_range(self, wanted: Range, seen: int) -> None:
         self.ranges.append((wanted, seen))
 
+    def seen(self, key: bytes) -> int:
+        """The commit as of which a key among them was seen."""
+        if key in self.keys:
+            return self.keys[key]
+        return min(seen for each, seen in self.ranges if each.covers(key))
+
     def meet(self, key: bytes) -> bool:
         """Whether a key is among them."""
         return key in self.keys or any(each.covers(key) for each, _ in self.ranges)

@@ -191,6 +191,21 @@ class Reader:
             rest = rest.beyond(last) if last is not None else None
             size = min(size * 2, _LARGEST_CHUNK)
 
+    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
+        """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado."""
+        active, frozen, _ = self._versions.view
+        above = active.keys.between(low, high, 1, False) or (
+            frozen is not None and frozen.keys.between(low, high, 1, False)
+        )
+        if not above:
+            entries, last = self._base.chunk(low, high, ts, 1, False, 0)
+            if entries or last is None:
+                return entries[0] if entries else None
+        for chunk in self.scan(Range(low, high, False, 2), lambda: ts, None):
+            for key, value in chunk:
+                return low[:KEYSPACE_PREFIX] + key, value
+        return None
+
     def _chunk(self, wanted: Range, ts: int, size: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end.
         ``strip`` bytes are taken off the entries' keys."""

@@ -32,7 +32,7 @@ def test_a_filter_is_extended_json_given_in_one_of_two_ways() -> None:
     [
         (
             "{age: 3}",
-            r"the filter is no JSON: .* at character 2; write it as {\"age\": {\"\$gt\": 3}}, in single quotes",
+            r"the filter is no JSON: .* at character 2; write it as {\"age\": {\"\$gt\": 3}}, for",
         ),
         ("[1]", "the filter is no object"),
         ("", "the filter is no JSON"),

@@ -47,6 +47,7 @@ def test_a_script_prints_json_if_all_of_it_is_to(unowned: Path) -> None:
         ("audit x\npins\n", 2, "there is no command 'audit'"),
         ('inspect key fruit {"a"\npins\n', 2, "lowtide: the command does not end"),
         ("inspect key fruit [}\npins\n", 2, "closes what is not open"),
+        ("import users -\npins\n", 2, "standard input is where the commands"),
         ("help nonsense\npins\n", 2, "there is no command 'nonsense'"),
     ],
 )

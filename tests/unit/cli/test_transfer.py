@@ -6,6 +6,7 @@ import csv
 import gzip
 import json
 import resource
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 
 import lowtide
 from lowtide.files.extended import dumps
+from tests.crash.stores import PATIENCE, wait_until
 from tests.unit.cli.commands import USERS, command, document, environment, invoke
 from tests.unit.cli.test_documents import found
 
-MANY = [{"_id": n, "n": n % 7, "text": "x" * 20} for n in range(10_000)]
+MANY = [{"_id": n, "n": n % 7, "text": "x" * 200} for n in range(10_000)]
+"""More than is read at once."""
 
 
 def write(path: Path, lines: list[Any]) -> Path:
@@ -88,6 +91,19 @@ def test_a_bad_line_leaves_nothing_behind(line: bytes, words: str, more: list[st
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("line", [b"nonsense\n", {"_id": 17}])
+def test_a_bad_line_at_the_end_of_a_long_file_leaves_nothing_behind_either(
+    line: Any, shop: Path, tmp_path: Path
+) -> None:
+    file = write(tmp_path / "a.jsonl", [*MANY, line])
+    result = invoke("import", shop, "many", file)
+    assert result.exit_code == 1
+    assert f"{file}, line 10001" in result.stderr
+    assert names(shop) == ["users"]
+    assert invoke("import", shop, "users", write(tmp_path / "b.jsonl", [*MANY[10:], line]), "--drop").exit_code == 1
+    assert [each["_id"] for each in found(shop)] == [1, 2, 3]
+
+
 def test_with_batches_what_came_before_a_bad_line_is_in_and_the_message_says_how_much(
     shop: Path, tmp_path: Path
 ) -> None:
@@ -102,6 +118,25 @@ def test_with_batches_what_came_before_a_bad_line_is_in_and_the_message_says_how
     again = write(tmp_path / "a.jsonl", MANY)
     assert document(invoke("import", shop, "many", again, "--batches", 3000, "--upsert", "--json"))["commits"] == 4
     assert document(invoke("count", shop, "many", "--json"))["count"] == 10_000
+
+
+def test_an_import_in_batches_that_is_interrupted_says_how_far_it_came(shop: Path) -> None:
+    with subprocess.Popen(
+        command("import", shop, "many", "-", "--batches", 10),
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        process.stdin.write(b"".join(dumps(each) + b"\n" for each in MANY[:25]))
+        process.stdin.flush()
+        with lowtide.open(shop, read_only=True) as store:
+            wait_until(lambda: store.collection("many").count_documents({}) == 20)
+        process.send_signal(signal.SIGINT)
+        words = process.stderr.read().decode()
+        assert process.wait(PATIENCE) == 130
+    assert words.startswith("lowtide: interrupted\n20 documents before that are in many, committed in 2 transactions;")
 
 
 def test_an_id_may_come_from_a_field_and_replace_what_is_there(shop: Path, tmp_path: Path) -> None:

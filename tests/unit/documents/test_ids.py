@@ -45,6 +45,13 @@ def test_one_that_is_too_long_is_refused(value: Any) -> None:
         id_key(value)
 
 
+def test_an_integer_that_is_too_long_is_refused_whatever_its_size() -> None:
+    for value in (3**500, -(3**500), 7**9000):
+        with pytest.raises(InvalidDocument, match="bytes as a key, 200 are allowed"):
+            id_key(value)
+    assert id_key(10**9000) > id_key(10**8999), "which has few digits that are not zero"
+
+
 def test_one_that_is_no_text_is_refused() -> None:
     with pytest.raises(InvalidDocument, match="no Unicode text"):
         id_key("\ud800")

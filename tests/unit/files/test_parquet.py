@@ -15,6 +15,7 @@ pa: Any = pytest.importorskip("pyarrow")
 pq: Any = pytest.importorskip("pyarrow.parquet")
 
 from lowtide.documents.values import Document  # noqa: E402
+from lowtide.files.documents import write_documents  # noqa: E402
 from lowtide.files.parquet import read_parquet  # noqa: E402
 from lowtide.files.problems import BadFile  # noqa: E402
 
@@ -86,3 +87,33 @@ def test_rows_come_in_batches_and_know_their_number() -> None:
 def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="f: it is no Parquet"):
         list(read_parquet(io.BytesIO(b"PAR1 but no"), "f"))
+
+
+def test_documents_come_back_with_the_types_that_columns_have() -> None:
+    found: list[Document] = [
+        {"_id": 1, "at": NOON.replace(tzinfo=dt.UTC), "price": Decimal("9.90"), "raw": b"\x00", "in": {"a": [1, 2]}},
+        {"_id": 2, "mixed": 5, "flag": True, "text": "x", "size": 2.5},
+        {"_id": 3, "mixed": "five", "in": {"b": None}},
+        {"_id": 4, "mixed": {"n": [5]}, "size": float("inf")},
+    ]
+    stream = io.BytesIO()
+    assert write_documents(stream, "parquet", lambda: found) == 4
+    stream.seek(0)
+    (batch,) = read_parquet(stream, "f")
+    assert batch.documents == [*found[:2], {"_id": 3, "mixed": "five", "in": {}}, found[3]]
+
+
+def test_no_documents_are_a_file_too() -> None:
+    stream = io.BytesIO()
+    assert write_documents(stream, "parquet", list) == 0
+    stream.seek(0)
+    assert list(read_parquet(stream, "f")) == []
+
+
+def test_many_documents_are_several_groups_of_rows() -> None:
+    stream = io.BytesIO()
+    assert write_documents(stream, "parquet", lambda: ({"_id": n} for n in range(120_000))) == 120_000
+    stream.seek(0)
+    assert pq.ParquetFile(stream).num_row_groups == 3
+    stream.seek(0)
+    assert sum(len(batch.documents) for batch in read_parquet(stream, "f")) == 120_000

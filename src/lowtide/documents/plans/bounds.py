@@ -133,7 +133,8 @@ def _union(spans: list[Span], exact: bool) -> Spans:
         if merged and span == merged[-1]:
             continue
         if merged and span.low < merged[-1].high:
-            merged[-1] = Span(merged[-1].low, max(merged[-1].high, span.high))
+            if span.high > merged[-1].high:  # a point that is named twice stays one
+                merged[-1] = Span(merged[-1].low, span.high)
         else:
             merged.append(span)
     return Spans(tuple(merged), exact)

@@ -137,7 +137,9 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
 
 
 def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = False) -> _Candidate | None:
-    if not _holds_all(filter, index):
+    first = index.keys[0][0]
+    wanted = hinted or any(each.path == first for each in filter.conjuncts) or (sort and sort[0][0] == first)
+    if not wanted or not _holds_all(filter, index):
         return None
     equal, ranged, exact, single = 0, False, not index.multikey and filter.complete, True
     prefixes = [b""]

@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 
 from lowtide.documents.filters import Condition, compile_filter
 from lowtide.documents.ordering import encode, inverted
-from lowtide.documents.plans.bounds import Bound, Span, Spans, after, before, intersection, spans_of, within
+from lowtide.documents.plans.bounds import Span, Spans, after, before, intersection, spans_of, within
 from tests.unit.documents.everything import ASCENDING
 from tests.unit.documents.everything import values as wide_values
 from tests.unit.documents.strategies import values as few_values
@@ -185,7 +185,7 @@ def test_a_bound_is_before_or_after_all_that_begin_with_it() -> None:
     assert after(b"\x20a").key == b"\x20b"
     assert before(b"\x20a").turned() == after(b"\xdf\x9e")
     assert after(b"\x20a").turned() == before(b"\xdf\x9e")
-    assert isinstance(before(b"\x20").turned(), Bound)
-    assert Span(before(b"\x20"), after(b"\x20")).point == b"\x20"
-    assert Span(before(b"\x20"), after(b"\x21")).point is None
-    assert Span(after(b"\x20"), after(b"\x20")).point is None
+    point = Span(before(b"\x20a"), after(b"\x20a"), b"\x20a")
+    assert point.turned() == Span(before(b"\xdf\x9e"), after(b"\xdf\x9e"), b"\xdf\x9e")
+    assert point.both(Span(before(b"\x20"), after(b"\x20"))) == point
+    assert Span(before(b"\x20"), after(b"\x21")).both(Span(after(b"\x20"), after(b"\x22"))).point is None

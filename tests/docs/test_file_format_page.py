@@ -1,0 +1,46 @@
+"""What docs/file-format.md says of documents is what the source has."""
+
+from __future__ import annotations
+
+import re
+
+from lowtide.documents import codec, values
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row
+from lowtide.documents.indexes import entries
+from lowtide.documents.indexes.spec import Index
+from tests.docs.documents import ROOT, section, table
+
+PAGE = ROOT / "docs" / "file-format.md"
+
+
+def named(text: str, heading: str) -> list[str]:
+    """The names in the first column of the table with this heading."""
+    rows = table(text[text.index(heading) :].partition("\n\n")[0])
+    return [name for row in rows for name in re.findall(r"`([\w/]+)`", row[0])]
+
+
+def test_the_keyspaces_are_named_as_the_source_names_them() -> None:
+    assert named(section(PAGE, "Documents"), "| keyspace |") == [CATALOG, f"{DOCUMENTS}NAME", f"{INDEXES}NAME/INDEX"]
+
+
+def test_each_field_of_a_row_and_of_an_index_is_told() -> None:
+    text = section(PAGE, "Documents")
+    assert named(text, "| field |") == list(Row.__struct_fields__)
+    assert sorted(named(text, "| field of an index |")) == sorted(Index.__struct_fields__)
+
+
+def test_each_extension_is_told() -> None:
+    told = [int(row[0]) for row in table(section(PAGE, "Values"))]
+    assert told == [-1, codec._BIG, codec._DECIMAL, codec._UUID, codec._NAIVE, codec._OFFSET]
+
+
+def test_each_kind_of_value_is_told_in_order() -> None:
+    rows = table(section(PAGE, "Keys"))
+    ranks = sorted(set(values.RANKS.values()))
+    assert [int(row[1].partition(",")[0], 16) >> 4 for row in rows] == ranks
+
+
+def test_the_length_of_an_entry_is_that_of_the_source() -> None:
+    text = section(PAGE, "Entries")
+    assert f"more than {entries.MAX_VALUES} bytes, the first {entries.CUT} are left" in text
+    assert f"BLAKE2b hash, {entries._HASH} bytes" in " ".join(text.split())

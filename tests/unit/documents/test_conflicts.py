@@ -1,0 +1,107 @@
+"""Conflicts in the words of documents: what the key of a conflict stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import lowtide
+from lowtide import ConflictError, DuplicateKeyConflict
+
+
+@pytest.fixture
+def users(store: lowtide.Store) -> lowtide.Collection:
+    found = store["users"]
+    found.insert_many([{"_id": 1, "n": 1}, {"_id": "two", "n": 2}])
+    return found
+
+
+def conflict(store: lowtide.Store, first: Callable[[Any], object], second: Callable[[Any], object]) -> ConflictError:
+    """What the second of two transactions meets."""
+    one, other = store.begin(), store.begin("serializable")
+    first(one["users"])
+    second(other["users"])
+    one.commit()
+    with pytest.raises(ConflictError) as caught:
+        other.commit()
+    assert f"commit {caught.value.committed_ts} changed it first" in str(caught.value)
+    assert "begin anew" in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "_id"),
+    [
+        (lambda users: users.delete_one({"_id": 1}), lambda users: users.update_one({"_id": 1}, {"$set": {"n": 5}}), 1),
+        (lambda users: users.update_one({"_id": 1}, {"$set": {"n": 5}}), lambda users: users.delete_one({"_id": 1}), 1),
+        (lambda users: users.insert_one({"_id": b"x"}), lambda users: users.insert_one({"_id": b"x"}), b"x"),
+    ],
+)
+def test_a_document_is_named_by_its_id(store: lowtide.Store, users: Any, first: Any, second: Any, _id: Any) -> None:
+    assert f"the document with _id {_id!r} of collection 'users'" in str(conflict(store, first, second))
+
+
+def test_a_document_that_was_only_read_is_named_too(store: lowtide.Store, users: lowtide.Collection) -> None:
+    def read_and_write(mine: Any) -> None:
+        mine.find_one("two")
+        mine.insert_one({"_id": 3})
+
+    found = conflict(store, lambda mine: mine.update_one({"_id": "two"}, {"$inc": {"n": 1}}), read_and_write)
+    assert "this transaction read the document with _id 'two' of collection 'users'" in str(found)
+    assert found.read
+
+
+def test_two_deletions_of_one_document_conflict(store: lowtide.Store, users: lowtide.Collection) -> None:
+    found = conflict(store, lambda mine: mine.delete_one({"_id": 1}), lambda mine: mine.delete_one({"_id": 1}))
+    assert found.keyspace == "documents/users"
+
+
+def test_a_collection_has_its_name_of_now(store: lowtide.Store, users: lowtide.Collection) -> None:
+    users.rename("people")
+    one, other = store.begin(), store.begin()
+    for tx in (one, other):
+        tx["people"].update_one({"_id": 1}, {"$inc": {"n": 1}})
+    one.commit()
+    with pytest.raises(ConflictError, match="the document with _id 1 of collection 'people'"):
+        other.commit()
+
+
+@pytest.mark.parametrize("change", ["insert", "update"])
+def test_a_unique_value_is_a_duplicate_and_a_conflict(
+    store: lowtide.Store, users: lowtide.Collection, change: str
+) -> None:
+    users.create_index("n", unique=True)
+
+    def take(mine: Any) -> None:
+        if change == "insert":
+            mine.insert_one({"_id": 3, "n": 9})
+        else:
+            mine.update_one({"_id": "two"}, {"$set": {"n": 9}})
+
+    one, other = store.begin(), store.begin()
+    one["users"].update_one({"_id": 1}, {"$set": {"n": 9.0}})
+    take(other["users"])
+    one.commit()
+    with pytest.raises(DuplicateKeyConflict) as caught:
+        other.commit()
+    assert caught.value.details == {"collection": "users", "index": "n_1", "keyValue": {"n": 9.0}, "_id": 1}
+    assert isinstance(caught.value, ConflictError)
+    assert isinstance(caught.value, lowtide.TransientError), "so that store.run begins anew, and meets the duplicate"
+    assert isinstance(caught.value, lowtide.DuplicateKeyError)
+
+
+def test_a_unique_value_that_was_given_up_is_a_conflict_alone(store: lowtide.Store, users: lowtide.Collection) -> None:
+    users.create_index("n", unique=True)
+    found = conflict(store, lambda mine: mine.delete_one({"_id": 1}), lambda mine: mine.delete_one({"n": 1}))
+    assert not isinstance(found, DuplicateKeyConflict)
+
+
+def test_keys_of_plain_keyspaces_are_named_as_they_are(store: lowtide.Store) -> None:
+    one, other = store.begin(), store.begin()
+    for tx in (one, other):
+        tx.keyspace("fruit").put(b"apple", b"red")
+    one.commit()
+    with pytest.raises(ConflictError, match="key b'apple' of keyspace 'fruit'"):
+        other.commit()
