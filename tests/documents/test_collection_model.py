@@ -88,6 +88,12 @@ class CollectionModel(RuleBasedStateMachine):
         self.open_transactions: list[ModelTx] = []
 
     @initialize()
+    def start(self) -> None:
+        self.open()
+        self.create_index("a", ("v", {}))
+        for _id in range(4):
+            self.at_once("a", _id, {"v": _id % 2, "w": _id}, False)
+
     def open(self) -> None:
         self.path = self.directory / "store"
         self.store = lowtide.open(
@@ -323,15 +329,21 @@ class CollectionModel(RuleBasedStateMachine):
         kept = {each: document for each, document in before.items() if each != _id}
         self.committed({**self.states[-1], name: kept if new is None else {**kept, _id: new}}, keys)
 
-    @rule(tx=consumes(transactions), body=BODIES, delete=st.booleans(), upkeep=st.booleans())
-    def overtake(self, tx: ModelTx, body: Document, delete: bool, upkeep: bool) -> None:
-        """Somebody changes or deletes a document that a transaction has written, just before its commit."""
-        if not tx.ended and tx.documents:
-            name, _id = next(iter(tx.documents))
-            self.at_once(name, _id, body, delete)
-            if upkeep:
-                self.upkeep()
-            self.commit(tx)
+    @rule(tx=consumes(transactions), body=BODIES, delete=st.booleans(), alone=st.booleans())
+    def overtake(self, tx: ModelTx, body: Document, delete: bool, alone: bool) -> None:
+        """Somebody changes or deletes a document that a transaction has written, just before its commit; if it is
+        alone, nobody else holds back what was before."""
+        if tx.ended or not tx.documents:
+            return
+        for other in self.open_transactions if alone else ():
+            if other is not tx:
+                self.roll_back(other)
+        while alone and self.open_snapshots:
+            self.let_go(self.open_snapshots[0])
+        name, _id = next(iter(tx.documents))
+        self.at_once(name, _id, body, delete)
+        self.upkeep()
+        self.commit(tx)
 
     def all_of(self, name: str) -> set[Key]:
         return {(name, _id) for _id in self.states[-1].get(name, {})}
@@ -450,7 +462,7 @@ def _spread(value: Any) -> list[Any]:
 
 TestCollectionModel = CollectionModel.TestCase
 TestCollectionModel.settings = settings(
-    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "25")),
+    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "40")),
     stateful_step_count=40,
     suppress_health_check=list(HealthCheck),
 )
