@@ -108,9 +108,8 @@ def test_the_rest_of_the_index_vanishes_under_a_cursor(world: World) -> None:
     collection = fill(world, 4)
     for number, plan in enumerate(PLANS):
         snapshot, transactions = world.store.snapshot(), [world.begin(level) for level in LEVELS]
-        cursors = [
-            scan(source.collection("c"), plan, bool(number % 2)) for source in (world.store, snapshot, *transactions)
-        ]
+        collections: list[ReadCollection] = [collection, snapshot.collection("c"), *(tx["c"] for tx in transactions)]
+        cursors = [scan(each, plan, bool(number % 2)) for each in collections]
         seen = [[next(cursor)] for cursor in cursors]
         if number % 2:
             collection.delete_many({})
@@ -303,6 +302,11 @@ def test_a_statement_that_fails_undoes_itself_alone_with_its_entries(
     assert not collection.index_information()["v_1"].get("multikey")
 
 
+def in_turn(*works: Callable[[], object]) -> None:
+    for work in works:
+        work()
+
+
 @pytest.mark.parametrize("level", BUFFERED)
 def test_a_savepoint_that_is_undone_undoes_indexes_and_names_with_it(plain: World, level: Isolation) -> None:
     collection = fill(plain, 5)
@@ -313,8 +317,10 @@ def test_a_savepoint_that_is_undone_undoes_indexes_and_names_with_it(plain: Worl
         lambda: tx["c"].create_index("w", unique=False),
         lambda: tx["c"].drop_index("v_1"),
         lambda: tx["c"].drop(),
-        lambda: [tx["c"].rename("d"), tx["c"].insert_one({"_id": "new"}), tx["c"].create_index("v")],
-        lambda: [tx["c"].drop(), tx["c"].insert_one({"_id": 0, "v": [1, 2]}), tx["c"].create_index("v")],
+        lambda: tx["c"].rename("d"),
+        lambda: in_turn(partial(tx["c"].rename, "d"), lambda: tx["c"].insert_one({"_id": "new"})),
+        lambda: in_turn(tx["c"].drop, lambda: tx["c"].insert_one({"_id": 0, "v": [1, 2]})),
+        lambda: in_turn(tx["c"].drop, partial(tx["c"].create_index, "v"), lambda: tx["c"].insert_one({"v": 1})),
     ):
         with tx.savepoint() as savepoint:
             undone()

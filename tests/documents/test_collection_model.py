@@ -1,0 +1,468 @@
+"""Collections with indexes against a model: plain dicts, one for each commit.
+
+Many transactions at all levels at once, savepoints, indexes and collections that come and go, checkpoints, collections
+of garbage, reopening and crashes. The model predicts every read, every refusal, and every conflict but those of what a
+serializable transaction has read, for which it knows what must and what must not be one. LOWTIDE_MODEL_EXAMPLES makes
+it look for longer.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import HealthCheck, settings
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
+
+import lowtide
+from lowtide import Isolation
+from lowtide.documents.filters import compile_filter
+from lowtide.documents.indexes.entries import Entries
+from lowtide.documents.values import Document
+from tests.support.collections import check_collection, check_store, row_in
+from tests.support.parts import parts_of
+
+Key = tuple[Any, ...]
+"""A document, an entry of a unique index, or the row of a collection."""
+State = dict[str, dict[int, Document]]
+FIXED = (Isolation.SNAPSHOT, Isolation.SERIALIZABLE)
+LEVELS = [Isolation.READ_COMMITTED, Isolation.SNAPSHOT_READ, *FIXED]
+
+NAMES = st.sampled_from(["a", "a", "b"])
+IDS = st.integers(0, 4)
+VALUES = st.sampled_from([None, 0, 1, 2, "s", [0, 1], [], [1, "s"], "x" * 300])
+BODIES = st.dictionaries(st.sampled_from(["v", "w", "u"]), VALUES, max_size=3)
+FILTERS = st.one_of(
+    st.builds(lambda path, value: {path: value}, st.sampled_from(["v", "w", "u"]), VALUES),
+    st.builds(lambda path, value: {path: {"$gte": value}}, st.sampled_from(["v", "w"]), st.sampled_from([0, 1, "s"])),
+    st.builds(lambda first, second: {"$or": [{"v": first}, {"u": second}]}, VALUES, VALUES),
+    st.just({}),
+)
+INDEXES: st.SearchStrategy[tuple[Any, dict[str, Any]]] = st.sampled_from(
+    [
+        ("v", {}),
+        ([("v", -1), ("w", 1)], {}),
+        ("u", {"unique": True, "sparse": True}),
+        ("w", {"unique": True, "partialFilterExpression": {"w": {"$gte": 0}}}),
+        ("u.x", {}),
+    ]
+)
+SELDOM = st.sampled_from([False] * 5 + [True])
+
+
+@dataclass
+class ModelTx:
+    """A transaction: what it wrote, what its commit relies on, each with the commit as of which it was seen, and for
+    SERIALIZABLE what its queries have found."""
+
+    real: lowtide.Transaction
+    level: Isolation
+    since: int
+    ended: bool = False
+    documents: dict[tuple[str, int], Document | None] = field(default_factory=dict)
+    written: set[Key] = field(default_factory=set)
+    guards: dict[Key, int] = field(default_factory=dict)
+    queries: list[tuple[str, Callable[[Document], bool], dict[int, Document]]] = field(default_factory=list)
+
+
+class CollectionModel(RuleBasedStateMachine):
+    """``states[ts]`` is the content after commit ``ts``; ``changed[ts]`` what it wrote."""
+
+    transactions: Bundle[ModelTx] = Bundle("transactions")
+    snapshots: Bundle[lowtide.Snapshot] = Bundle("snapshots")
+
+    def __init__(self) -> None:
+        super().__init__()
+        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.directory = Path(tempfile.mkdtemp(prefix="lowtide-model-", dir=parent))
+        self.states: list[State] = [{}]
+        self.changed: list[set[Key]] = [set()]
+        self.known_rows: dict[str, bytes | None] = {}
+        self.open_snapshots: list[lowtide.Snapshot] = []
+        self.open_transactions: list[ModelTx] = []
+
+    @initialize()
+    def start(self) -> None:
+        self.open()
+        self.create_index("a", ("v", {}))
+        for _id in range(4):
+            self.at_once("a", _id, {"v": _id % 2, "w": _id}, False)
+
+    def open(self) -> None:
+        self.path = self.directory / "store"
+        self.store = lowtide.open(
+            self.path,
+            durability="relaxed",
+            checkpointer="thread",
+            collect_threshold=1,
+            segment_bytes=16384,
+            checkpoint_bytes=20_000,
+            map_size=1 << 20,
+        )
+        assert self.store.stats().last_commit == self.last
+
+    @property
+    def last(self) -> int:
+        return len(self.states) - 1
+
+    def committed(self, state: State, keys: set[Key]) -> None:
+        """Note what the store has just committed; it may have taken several commits."""
+        keys |= {("row", name) for name, row in self.rows().items() if row != self.known_rows.get(name)}
+        for _ in range(self.store.stats().last_commit - self.last):
+            self.states.append(state)
+            self.changed.append(keys)
+        self.known_rows = self.rows()
+
+    def rows(self) -> dict[str, bytes | None]:
+        keyspace = self.store.keyspace("lowtide/collections")
+        return {name: keyspace.get(name.encode()) for name in ("a", "b")}
+
+    # What a transaction sees and does
+
+    def view(self, tx: ModelTx, name: str) -> dict[int, Document]:
+        found = dict(self.states[tx.since if tx.level in FIXED else self.last].get(name, {}))
+        for (collection, _id), document in tx.documents.items():
+            if collection == name:
+                found.pop(_id, None)
+                if document is not None:
+                    found[_id] = document
+        return found
+
+    def overtaken(self, tx: ModelTx) -> bool:
+        """Whether somebody has changed what the commit relies on."""
+        return any(key in keys for key, seen in tx.guards.items() for keys in self.changed[seen + 1 :])
+
+    def is_over(self, tx: ModelTx) -> bool:
+        """Whether nothing more can be said of it: it has ended, or, below SNAPSHOT, where it sees what others commit,
+        its own writes no longer fit to that, and its commit will be refused."""
+        return tx.ended or (tx.level not in FIXED and self.overtaken(tx))
+
+    def change(self, tx: ModelTx, name: str, changes: dict[int, Document | None], work: Callable[[], object]) -> None:
+        """A statement that makes these documents of the collection; refused, if an index says so."""
+        before = self.view(tx, name)
+        changes = {_id: new for _id, new in changes.items() if new != before.get(_id)}
+        keys = self.keys_of(tx.real, name, before, changes)
+        if keys is None:
+            try:
+                work()
+            except lowtide.WriteError:
+                return
+            raise AssertionError("it must be refused")
+        work()
+        seen = tx.since if tx.level in FIXED else self.last
+        if changes:
+            tx.guards.setdefault(("row", name), seen)
+        for key in keys:
+            tx.written.add(key)
+            if tx.level not in FIXED:
+                tx.guards.setdefault(key, seen)
+        tx.documents.update({(name, _id): new for _id, new in changes.items()})
+        if tx.level is not Isolation.SERIALIZABLE:
+            assert check_collection(tx.real, name) == self.view(tx, name)
+
+    def keys_of(
+        self, source: Any, name: str, before: dict[int, Document], changes: dict[int, Document | None]
+    ) -> set[Key] | None:
+        """What the changes write, entries of unique indexes included; None if they cannot be: one after the other, as
+        the statement goes through them."""
+        keys: set[Key] = set()
+        now = dict(before)
+        indexes = [Entries(each) for each in row_in(source, name).indexes]
+        for _id, new in changes.items():
+            old = now.pop(_id, None)
+            keys.add((name, _id))
+            for entries in indexes:
+                try:
+                    wanted = set(entries.of(new)[0]) if new is not None else set()
+                except lowtide.WriteError:
+                    return None
+                had = set(entries.of(old)[0]) if old is not None else set()
+                if entries.index.unique:
+                    taken = {each for other in now.values() for each in entries.of(other)[0]}
+                    if taken & (wanted - had):
+                        return None
+                    keys |= {(name, entries.index.name, each) for each in wanted ^ had}
+            if new is not None:
+                now[_id] = new
+        return keys
+
+    @rule(target=transactions, level=st.sampled_from(LEVELS), name=NAMES, _id=IDS, body=BODIES)
+    def begin(self, level: Isolation, name: str, _id: int, body: Document) -> ModelTx:
+        tx = ModelTx(self.store.begin(level), level, self.last)
+        self.open_transactions.append(tx)
+        self.replace(tx, name, _id, body)
+        return tx
+
+    @rule(tx=transactions, name=NAMES, _id=IDS, body=BODIES)
+    def insert(self, tx: ModelTx, name: str, _id: int, body: Document) -> None:
+        if self.is_over(tx):
+            return
+        document = {"_id": _id, **body}
+        if _id in self.view(tx, name):
+            try:
+                tx.real[name].insert_one(document)
+            except lowtide.DuplicateKeyError:
+                return
+            raise AssertionError("the _id is taken")
+        self.change(tx, name, {_id: document}, lambda: tx.real[name].insert_one(document))
+
+    @rule(tx=transactions, name=NAMES, _id=IDS, body=BODIES)
+    def replace(self, tx: ModelTx, name: str, _id: int, body: Document) -> None:
+        if not self.is_over(tx):
+            work: Callable[[], object] = lambda: tx.real[name].replace_one({"_id": _id}, body, upsert=True)  # noqa: E731
+            self.change(tx, name, {_id: {"_id": _id, **body}}, work)
+
+    @rule(tx=transactions, name=NAMES, filter=FILTERS, path=st.sampled_from(["v", "w", "z"]), value=VALUES)
+    def update_many(self, tx: ModelTx, name: str, filter: dict[str, Any], path: str, value: Any) -> None:
+        if self.is_over(tx):
+            return
+        found = self.matching(tx, name, filter)
+        after: dict[int, Document | None] = {_id: {**each, path: value} for _id, each in found.items()}
+        self.change(tx, name, after, lambda: tx.real[name].update_many(filter, {"$set": {path: value}}))
+
+    @rule(tx=transactions, name=NAMES, filter=FILTERS)
+    def delete_many(self, tx: ModelTx, name: str, filter: dict[str, Any]) -> None:
+        if self.is_over(tx):
+            return
+        found = self.matching(tx, name, filter)
+        self.change(tx, name, dict.fromkeys(found), lambda: tx.real[name].delete_many(filter))
+
+    def matching(self, tx: ModelTx, name: str, filter: dict[str, Any]) -> dict[int, Document]:
+        matches = compile_filter(filter).matches
+        found = {_id: each for _id, each in sorted(self.view(tx, name).items()) if matches(each)}
+        if tx.level is Isolation.SERIALIZABLE:
+            seen = self.states[tx.since].get(name, {})
+            tx.queries.append((name, matches, {_id: each for _id, each in seen.items() if matches(each)}))
+        return found
+
+    @rule(tx=transactions, name=NAMES, filter=FILTERS, sort=st.none() | st.sampled_from(["v", "w", "_id"]))
+    def find(self, tx: ModelTx, name: str, filter: dict[str, Any], sort: str | None) -> None:
+        if self.is_over(tx):
+            return
+        expected = self.matching(tx, name, filter)
+        self.check_find(tx.real[name], filter, sort, expected)
+
+    def check_find(self, collection: Any, filter: Any, sort: str | None, expected: dict[int, Document]) -> None:
+        found = list(collection.find(filter, sort=sort))
+        assert len(found) == len(expected)
+        assert {each["_id"]: each for each in found} == expected
+        assert collection.count_documents(filter) == len(expected)
+
+    @rule(tx=transactions, name=NAMES, _id=IDS, body=BODIES, keep=st.booleans())
+    def savepoint(self, tx: ModelTx, name: str, _id: int, body: Document, keep: bool) -> None:
+        if self.is_over(tx):
+            return
+        documents, written = dict(tx.documents), set(tx.written)
+        with tx.real.savepoint() as savepoint:
+            self.replace(tx, name, _id, body)
+            self.delete_many(tx, name, {"v": 1})
+            if not keep:
+                savepoint.rollback()
+                tx.documents, tx.written = documents, written
+        if tx.level is not Isolation.SERIALIZABLE:
+            assert check_collection(tx.real, name) == self.view(tx, name)
+
+    # Ending
+
+    def must_conflict(self, tx: ModelTx) -> bool:
+        since = set().union(*self.changed[tx.since + 1 :])
+        if self.overtaken(tx) or (tx.level in FIXED and since & tx.written):
+            return True
+        state = self.states[-1]
+        return any(
+            found != {_id: each for _id, each in state.get(name, {}).items() if matches(each)}
+            for name, matches, found in tx.queries
+        )
+
+    @rule(tx=consumes(transactions))
+    def commit(self, tx: ModelTx) -> None:
+        if tx.ended:
+            return
+        tx.ended = True
+        must = bool(tx.documents) and self.must_conflict(tx)
+        may = must or (tx.level is Isolation.SERIALIZABLE and self.last > tx.since)
+        state = {name: dict(documents) for name, documents in self.states[-1].items()}
+        for (name, _id), document in tx.documents.items():
+            state.setdefault(name, {}).pop(_id, None)
+            if document is not None:
+                state[name][_id] = document
+        try:
+            tx.real.commit()
+        except lowtide.ConflictError:
+            assert may, "nobody has changed what it relies on"
+        else:
+            assert not must, "somebody has changed what it relies on"
+            self.committed(state, tx.written)
+
+    @rule(tx=consumes(transactions))
+    def roll_back(self, tx: ModelTx) -> None:
+        if not tx.ended:
+            tx.ended = True
+            tx.real.rollback()
+
+    # Statements of the store
+
+    @rule(name=NAMES, _id=IDS, body=BODIES, delete=st.booleans())
+    def at_once(self, name: str, _id: int, body: Document, delete: bool) -> None:
+        collection = self.store.collection(name)
+        before = self.states[-1].get(name, {})
+        new = None if delete else {"_id": _id, **body}
+        if new == before.get(_id):
+            return
+        with self.store.snapshot() as snapshot:
+            keys = self.keys_of(snapshot, name, before, {_id: new})
+        try:
+            if delete:
+                collection.delete_one({"_id": _id})
+            else:
+                collection.replace_one({"_id": _id}, body, upsert=True)
+        except lowtide.WriteError:
+            assert keys is None
+            return
+        assert keys is not None, "it must be refused"
+        kept = {each: document for each, document in before.items() if each != _id}
+        self.committed({**self.states[-1], name: kept if new is None else {**kept, _id: new}}, keys)
+
+    @rule(tx=consumes(transactions), body=BODIES, delete=st.booleans(), alone=st.booleans())
+    def overtake(self, tx: ModelTx, body: Document, delete: bool, alone: bool) -> None:
+        """Somebody changes or deletes a document that a transaction has written, just before its commit; if it is
+        alone, nobody else holds back what was before."""
+        if tx.ended or not tx.documents:
+            return
+        for other in self.open_transactions if alone else ():
+            if other is not tx:
+                self.roll_back(other)
+        while alone and self.open_snapshots:
+            self.let_go(self.open_snapshots[0])
+        name, _id = next(iter(tx.documents))
+        self.at_once(name, _id, body, delete)
+        self.upkeep()
+        self.commit(tx)
+
+    def all_of(self, name: str) -> set[Key]:
+        return {(name, _id) for _id in self.states[-1].get(name, {})}
+
+    @rule(name=NAMES, index=INDEXES)
+    def create_index(self, name: str, index: tuple[Any, dict[str, Any]]) -> None:
+        keys, options = index
+        collection = self.store.collection(name)
+        try:
+            collection.create_index(keys, **options)
+        except lowtide.DuplicateKeyError:
+            assert options.get("unique")
+            documents = list(self.states[-1][name].values())
+            values = [str(value) for each in documents for value in _spread(each.get(keys))]
+            assert len(values) > len(set(values)), "there are no duplicates"
+        except lowtide.WriteError:
+            assert len(keys) == 2
+        self.committed(self.states[-1], set())
+
+    @rule(name=NAMES, which=st.integers(0, 3))
+    def drop_index(self, name: str, which: int) -> None:
+        collection = self.store.collection(name)
+        names = list(collection.index_information())[1:]
+        if which < len(names):
+            collection.drop_index(names[which])
+            self.committed(self.states[-1], set())
+
+    @rule(name=NAMES, really=SELDOM)
+    def drop(self, name: str, really: bool) -> None:
+        if really:
+            keys = self.all_of(name)
+            self.store.collection(name).drop()
+            self.committed({each: some for each, some in self.states[-1].items() if each != name}, keys)
+
+    @rule(name=NAMES, really=SELDOM)
+    def rename(self, name: str, really: bool) -> None:
+        if not really or name not in self.store.list_collection_names():
+            return
+        other = "b" if name == "a" else "a"
+        keys = self.all_of(name) | self.all_of(other)
+        self.store.collection(name).rename(other, dropTarget=True)
+        self.committed({other: self.states[-1].get(name, {})}, keys)
+
+    # Snapshots and upkeep
+
+    @rule(target=snapshots)
+    def take(self) -> lowtide.Snapshot:
+        snapshot = self.store.snapshot()
+        self.open_snapshots.append(snapshot)
+        return snapshot
+
+    @rule(snapshot=consumes(snapshots))
+    def let_go(self, snapshot: lowtide.Snapshot) -> None:
+        if snapshot in self.open_snapshots:
+            self.open_snapshots.remove(snapshot)
+            snapshot.close()
+
+    @rule()
+    def upkeep(self) -> None:
+        self.store.checkpoint()
+        self.store.collect_garbage()
+
+    def end_all(self) -> None:
+        self.store.close()
+        self.open_snapshots.clear()
+        for tx in self.open_transactions:
+            tx.ended = True
+        self.open_transactions.clear()
+
+    @rule(really=SELDOM)
+    def reopen(self, really: bool) -> None:
+        if really:
+            self.end_all()
+            self.open()
+
+    @rule(really=SELDOM)
+    def crash(self, really: bool) -> None:
+        """A copy of the files opens with everything that was committed, whoever had what open."""
+        if not really:
+            return
+        copy = self.directory / "copy"
+        parts = parts_of(self.store)
+        with parts.checkpointer._busy, parts.collector._busy:
+            shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock", "lock.mdb"))
+        with lowtide.open(copy, checkpointer="thread") as recovered:
+            assert without_empty(check_store(recovered)) == without_empty(self.states[-1])
+        shutil.rmtree(copy)
+
+    # What must hold after every step
+
+    @invariant()
+    def everybody_sees_what_they_should(self) -> None:
+        if not hasattr(self, "store"):
+            return
+        assert without_empty(check_store(self.store)) == without_empty(self.states[-1])
+        for snapshot in self.open_snapshots:
+            for name in ("a", "b"):
+                expected = self.states[snapshot.ts].get(name, {})
+                assert check_collection(snapshot, name) == expected
+                ones = {_id: each for _id, each in expected.items() if compile_filter({"v": 1}).matches(each)}
+                self.check_find(snapshot.collection(name), {"v": 1}, None, ones)
+
+    def teardown(self) -> None:
+        if hasattr(self, "store"):
+            self.end_all()
+        shutil.rmtree(self.directory)
+
+
+def without_empty(state: State) -> State:
+    return {name: documents for name, documents in state.items() if documents}
+
+
+def _spread(value: Any) -> list[Any]:
+    return value or [[]] if isinstance(value, list) else [value]
+
+
+TestCollectionModel = CollectionModel.TestCase
+TestCollectionModel.settings = settings(
+    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "40")),
+    stateful_step_count=40,
+    suppress_health_check=list(HealthCheck),
+)
