@@ -49,11 +49,11 @@ for command in (
     edits.delete,
     catalog.indexes,
     catalog.schema,
+    transfer.import_,
     transfer.export,
     shell.shell,
 ):
-    app.command()(guarded(command))
-app.command("import")(guarded(transfer.import_))
+    app.command(command.__name__.removesuffix("_"))(guarded(command))
 app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
 inspecting.command()(guarded(inspect.key))
 inspecting.command()(guarded(inspect.segment))

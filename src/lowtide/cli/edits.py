@@ -41,7 +41,8 @@ def insert(
     if not given:
         raise UsageError("there is no document to insert")
     with owning(store) as opened, opened.transaction() as tx:
-        ids = tx.collection(collection).insert_many(given).inserted_ids
+        target = tx.collection(collection)
+        ids = target.insert_many(given).inserted_ids if len(given) > 1 else [target.insert_one(given[0]).inserted_id]
     if json:
         output.document({"path": store, "collection": collection, "inserted_ids": to_extended(list(ids))})
     else:

@@ -4,7 +4,7 @@
 code  meaning
 ====  ==============================================================================================================
 0     it is done
-1     it failed, or ``verify`` or ``audit`` found problems
+1     it failed, a document was refused, or ``verify`` or ``audit`` found problems
 2     the request is wrong: no store is there, an option is unknown, a name does not exist
 130   interrupted, by Ctrl-C
 141   whoever read the output went away
@@ -23,7 +23,7 @@ import lmdb
 import typer
 
 from lowtide.cli.words import clean
-from lowtide.errors import Error, UsageError
+from lowtide.errors import BulkWriteError, Error, UsageError, WriteError
 
 FAILED, WRONG, INTERRUPTED, UNREAD = 1, 2, 130, 141
 
@@ -43,6 +43,8 @@ def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         except BrokenPipeError:
             _drop_output()
             raise typer.Exit(UNREAD) from None
+        except (WriteError, BulkWriteError) as error:  # it is the documents that are in the way
+            fail(error, FAILED)
         except UsageError as error:
             fail(error, WRONG)
         except (Error, lmdb.Error) as error:

@@ -115,7 +115,7 @@ def plain(value: Any) -> Any:
     """A value of SQL as one that a document may have; of other kinds, such as spans of time, as text."""
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}
-    if isinstance(value, list | tuple):
+    if type(value) in (list, tuple):
         return [plain(each) for each in value]
     return value if type(value) in RANKS and value == value else None if value != value else str(value)
 

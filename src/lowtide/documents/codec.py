@@ -18,6 +18,7 @@ as lists, and subclasses of the types above as the types themselves.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
@@ -38,6 +39,8 @@ MAX_DEPTH: Final = 100
 
 _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
+_MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
+"""Where a string may begin with $; the bytes before it say how long it is."""
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _eight: Final = struct.Struct(">q")
@@ -64,7 +67,7 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
     except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, in a name or in a string
         _find_surrogate(cleaned, "")
         raise InvalidDocument("", str(error)) from error
-    if b"$" in encoded:
+    if b"$" in encoded and _MARKED.search(encoded):
         _check_names(cleaned, "")
     if len(encoded) > MAX_DOCUMENT:
         largest = max(plain, key=lambda name: len(_encode(cleaned[name])), default="")

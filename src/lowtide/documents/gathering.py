@@ -46,6 +46,9 @@ class Gathering:
         self._writes.update(writes)
         self._relied_on.update(dict.fromkeys(relied_on))
 
+    def note_replaced(self, full_keys: set[bytes]) -> None:
+        self._writing.note_replaced(full_keys)
+
     def rely_on(self, wanted: Range) -> None:
         self._ranges.append(wanted)
 

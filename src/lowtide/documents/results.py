@@ -80,6 +80,7 @@ class BulkWriteResult:
         """As ``BulkWriteError.details`` has them."""
         return {
             "writeErrors": errors,
+            "writeConcernErrors": [],
             "nInserted": self.inserted_count,
             "nMatched": self.matched_count,
             "nModified": self.modified_count,

@@ -24,7 +24,7 @@ from lowtide.transaction.statement import Writing
 class Unit:
     """The writes of one statement to one collection."""
 
-    __slots__ = ("_before", "_indexes", "_writing", "look", "row", "writes")
+    __slots__ = ("_before", "_indexes", "_replaced", "_writing", "look", "row", "writes")
 
     def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str) -> None:
         self._writing = writing
@@ -34,6 +34,7 @@ class Unit:
         self.writes: Writes = {}
         self._before: Writes | None = {}
         """What is known to have been there before; None if that is not known of all."""
+        self._replaced: set[bytes] = set()
         self._indexes = [(each, prefix_of(each.index.keyspace)) for each in self.row.entries]
         if any(each.index.building for each, _ in self._indexes):
             self._before = None
@@ -68,8 +69,11 @@ class Unit:
         return frozenset(key for key, value in zip(keys, values, strict=True) if value is not None)
 
     def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
-        """Put ``new`` in the place of a document that was found. They differ in ``fields`` only; None for any."""
+        """Put ``new`` in the place of a document that was found. They differ in ``fields`` only; None if it is another
+        one altogether."""
         key, stored, old = found
+        if fields is None:
+            self._replaced.add(self.look.prefix + key)
         self._put(key, stored, old, new, encoded, fields)
 
     def delete(self, found: Found) -> None:
@@ -156,6 +160,8 @@ class Unit:
         if self.row is not self.look.row:
             self.writes[self.look.row_key] = encode_row(self.row)
         if self.writes:
+            if self._replaced:
+                self._writing.note_replaced(self._replaced)
             self._writing.apply(self.writes, (self.look.row_key,), self._before)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter
 from lowtide.documents.ids import id_of
 from lowtide.documents.values import Document
-from lowtide.feed.change import Change, Kind
+from lowtide.feed.change import Change
 from lowtide.feed.watch import Watch
 
 
@@ -19,8 +19,9 @@ from lowtide.feed.watch import Watch
 class DocumentChange:
     """What commit ``ts``, at ``time`` (seconds since the epoch), did to the document with this ``id``.
 
-    ``document`` is as the commit left it, None for a delete; ``before`` as it was, where that was asked for. The names
-    of PyMongo's change streams can be used as well: ``change["operationType"]``, ``change["fullDocument"]``.
+    ``kind`` is insert, update, replace or delete. ``document`` is as the commit left it, None for a delete; ``before``
+    as it was, where that was asked for. The names of PyMongo's change streams can be used as well:
+    ``change["operationType"]``, ``change["fullDocument"]``.
 
     >>> users = store.collection("users")
     >>> with users.watch(since=store.stats().last_commit, timeout=0) as changes:
@@ -32,7 +33,7 @@ class DocumentChange:
     ts: int
     time: float
     collection: str
-    kind: Kind
+    kind: Literal["insert", "update", "replace", "delete"]
     id: Any
     document: Document | None
     before: Document | None = None
@@ -91,7 +92,8 @@ class CollectionWatch:
         before = decode_document(change.before) if change.before is not None else None
         known = document or before
         _id = known["_id"] if known is not None else id_of(change.key)
-        return DocumentChange(change.ts, change.time, self._collection, change.kind, _id, document, before)
+        kind = "replace" if change.replaced else change.kind
+        return DocumentChange(change.ts, change.time, self._collection, kind, _id, document, before)
 
     def close(self) -> None:
         """End the iteration, also of a thread that waits in it."""

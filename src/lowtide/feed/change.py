@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from lowtide.base.codec import KEYSPACE_PREFIX
-from lowtide.log.frame import Commit
+from lowtide.log.frame import REPLACED, Commit
 
 Kind = Literal["insert", "update", "delete"]
 
@@ -30,6 +30,8 @@ class Change:
     kind: Kind
     value: bytes | None
     before: bytes | None = None
+    replaced: bool = False
+    """Whether an update put another document in the place of one: ``replace_one``."""
 
 
 def changes_in(
@@ -50,4 +52,6 @@ def changes_in(
             continue
         kind: Kind = "delete" if value is None else "update" if there else "insert"
         old = before[index] if with_before and before is not None else None
-        yield Change(commit.ts, commit.time, name_of(prefix), full_key[KEYSPACE_PREFIX:], kind, value, old)
+        replaced = value is not None and existed is not None and existed[index] == REPLACED
+        key = full_key[KEYSPACE_PREFIX:]
+        yield Change(commit.ts, commit.time, name_of(prefix), key, kind, value, old, replaced)

@@ -9,7 +9,7 @@ disk when this frame was written: it tells a tail that a power loss tore (unsync
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from mmap import mmap
 from pathlib import Path
 from struct import Struct
@@ -55,8 +55,9 @@ Before = list[bytes | None]
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before;
-    ``before`` those values, if the store keeps them. A log of format 1 has neither."""
+    """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before, 2
+    if that was a document which was replaced, not updated; ``before`` those values, if the store keeps them. A log
+    of format 1 has neither."""
 
     ts: int
     time: float
@@ -83,13 +84,27 @@ def is_prefix(prefix: bytes) -> bool:
 
 
 _ABSENT, _PRESENT = b"\x00", b"\x01"
+REPLACED = 2
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
 
 
-def encode_payload(time: float, writes: Writes, names: Names | None, before: Before, keep_before: bool) -> bytes:
-    """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known."""
-    if len(before) == 1:
+def encode_payload(
+    time: float,
+    writes: Writes,
+    names: Names | None,
+    before: Before,
+    keep_before: bool,
+    replaced: Collection[bytes] | None = None,
+) -> bytes:
+    """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known.
+    ``replaced`` are the full keys of documents that were replaced."""
+    if replaced:
+        pairs = zip(writes, before, strict=True)
+        existed = bytes(
+            [REPLACED if key in replaced and value is not None else value is not None for key, value in pairs]
+        )
+    elif len(before) == 1:
         existed = _ABSENT if before[0] is None else _PRESENT
     else:
         existed = bytes([value is not None for value in before])

@@ -308,7 +308,8 @@ class Committer:
             return
         latest = self._latest
         before = [earlier[key] if key in earlier else latest(key) for key in writes]
-        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before)
+        replaced = request.replaced
+        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before, replaced)
 
     def _conflict(self, request: Request, clash: Clash, seen: int | None = None) -> ConflictError:
         self.conflicts += 1

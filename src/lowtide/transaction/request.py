@@ -30,6 +30,7 @@ class Request:
         "names",
         "payload",
         "reads",
+        "replaced",
         "seen",
         "time",
         "token",
@@ -49,6 +50,7 @@ class Request:
         reads: ReadSet | None = None,
         callbacks: list[Callback] | None = None,
         guards: Guards | None = None,
+        replaced: set[bytes] | None = None,
     ) -> None:
         self.writes = writes
         self.seen = seen
@@ -60,6 +62,7 @@ class Request:
         self.reads = reads
         self.callbacks = callbacks
         self.guards = guards
+        self.replaced = replaced
         self.gate: threading.Lock | None = None
         self.done = False
         self.error: BaseException | None = None

@@ -36,6 +36,8 @@ class Writing(Reading, Protocol):
 
     def rely_on(self, wanted: Range) -> None: ...
 
+    def note_replaced(self, full_keys: set[bytes]) -> None: ...
+
 
 class Statement:
     """One statement of a transaction below SNAPSHOT, or a cursor's reading of any transaction: one that is ``steady``
@@ -100,7 +102,11 @@ class Statement:
             tx.write_many(writes)
         finally:
             if not tx._policy.buffered:
-                tx._guards = None
+                tx._guards = tx._replaced = None
+
+    def note_replaced(self, full_keys: set[bytes]) -> None:
+        """Let the change feed say that documents were replaced, not updated."""
+        self._tx.note_replaced(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
         """Let the commit, at NONE that of the next ``apply``, fail if somebody has changed anything in a range."""

@@ -45,6 +45,7 @@ class Transaction:
         "_ordered",
         "_policy",
         "_reads",
+        "_replaced",
         "_savepoint",
         "_state",
         "_token",
@@ -64,6 +65,7 @@ class Transaction:
         self._writes: Writes = {}
         self._savepoint: Savepoint | None = None
         self._reads: ReadSet | None = None
+        self._replaced: set[bytes] | None = None
         self._before: Writes = {}
         self._callbacks: list[Callback] | None = None
         self._guards: Guards | None = None
@@ -171,6 +173,10 @@ class Transaction:
         for full_key in relied_on:
             self._guarding().add(full_key, self.ts)
 
+    def note_replaced(self, full_keys: set[bytes]) -> None:
+        """Let the change feed say that the documents with these full keys were replaced, not updated."""
+        self._replaced = full_keys if self._replaced is None else self._replaced | full_keys
+
     def rely_on(self, wanted: Range) -> None:
         """Let the commit fail if somebody has changed anything in a range of full keys."""
         self._guarding().add_range(wanted, self.ts)
@@ -266,11 +272,14 @@ class Transaction:
             before = [self._before[full_key] for full_key in writes]
         else:
             before = engine.reader.get_many(writes, seen)
-        payload = encode_payload(time, writes, names, before, engine.before_images)
+        replaced = self._replaced
+        payload = encode_payload(time, writes, names, before, engine.before_images, replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
         callbacks = self._callbacks if self._policy.buffered else None
-        request = Request(writes, seen, time, payload, durably, names, token, self._reads, callbacks, self._guards)
+        request = Request(
+            writes, seen, time, payload, durably, names, token, self._reads, callbacks, self._guards, replaced
+        )
         if not token:
             return engine.committer.submit(request)
         self._token = 0  # whatever comes of the commit, it gives the snapshot back

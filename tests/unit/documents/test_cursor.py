@@ -239,6 +239,24 @@ def test_in_a_transaction_it_sees_the_writes_that_were_there_when_it_began(
         assert ids(mine.find()) == [5, 9, 105, 109]
 
 
+@pytest.mark.parametrize("keys", [None, "n", [("n", -1)]], ids=str)
+def test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile(store: lowtide.Store, keys: Any) -> None:
+    """Also where an index leads to documents that are fetched later."""
+    store["many"].insert_many([{"_id": each, "n": each} for each in range(1500)])
+    if keys is not None:
+        store["many"].create_index(keys)
+    with store.transaction() as tx:
+        mine = tx["many"]
+        cursor = mine.find({"n": {"$gte": 10}})
+        first = next(cursor)
+        mine.update_many({}, {"$inc": {"n": 10_000}})
+        mine.delete_many({"_id": {"$gte": 50}})
+        found = [first, *cursor]
+        assert sorted(ids(found)) == list(range(10, 1500))
+        assert all(each["n"] == each["_id"] for each in found)
+        assert mine.count_documents({"n": {"$gte": 10}}) == 50
+
+
 @pytest.mark.parametrize("level", [each.value for each in lowtide.Isolation])
 def test_at_every_level_it_reads_one_instant(store: lowtide.Store, users: lowtide.Collection, level: str) -> None:
     with store.transaction(level) as tx:

@@ -21,8 +21,9 @@ def look(store: lowtide.Store) -> Iterator[Look]:
     """Of documents 0 to 199; ``n`` is the number modulo 10, ``tags`` are two numbers, ``u`` is unique."""
     many = store["many"]
     many.insert_many([{"_id": each, "n": each % 10, "tags": [each % 7, each % 3], "u": -each} for each in range(COUNT)])
-    for keys, options in (("n", {}), ("tags", {}), ("u", {"unique": True}), ([("n", -1), ("u", 1)], {})):
-        many.create_index(keys, **options)
+    many.create_index("u", unique=True)
+    for keys in ("n", "tags", [("n", -1), ("u", 1)]):
+        many.create_index(keys)
     with store.snapshot() as snapshot:
         yield Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
 

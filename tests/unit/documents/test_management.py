@@ -242,6 +242,20 @@ def test_renaming_takes_everything_along(store: lowtide.Store) -> None:
     assert store.verify().ok
 
 
+def test_a_name_that_is_used_again_and_again_never_shares_documents(store: lowtide.Store) -> None:
+    for number in range(4):
+        store["users"].insert_one({"_id": number})
+        store["users"].create_index("n")
+        store["users"].rename(f"old{number}")
+    store["users"].insert_one({"_id": "last"})
+    store["old0"].rename("gone")
+    store["old0"].insert_one({"_id": "again"})
+    held = {name: ids(store[name].find()) for name in store.list_collection_names()}
+    assert held == {"gone": [0], "old0": ["again"], "old1": [1], "old2": [2], "old3": [3], "users": ["last"]}
+    spaces = [space for name in held for space in store[name].keyspaces()[1:]]
+    assert len(set(spaces)) == len(spaces)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -304,3 +318,38 @@ def test_everything_is_there_after_reopening(open_store: Any) -> None:
     with pytest.raises(DuplicateKeyError):
         people.insert_one({"n": 4})
     people.insert_one({"n": 1})
+
+
+LEVELS = ["read_committed", "snapshot_read", "snapshot", "serializable"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("manage", "change"),
+    [
+        (lambda users: users.create_index("n"), lambda users: users.insert_one({"_id": 9, "n": 9})),
+        (lambda users: users.create_index("n"), lambda users: users.update_one({"_id": 1}, {"$set": {"n": 7}})),
+        (lambda users: users.create_index("n"), lambda users: users.delete_one({"_id": 1})),
+        (lambda users: users.drop_index("city_1"), lambda users: users.insert_one({"_id": 9, "city": "z"})),
+        (lambda users: users.drop(), lambda users: users.insert_one({"_id": 9})),
+        (lambda users: users.drop(), lambda users: users.create_index("x")),
+    ],
+    ids=["index-insert", "index-update", "index-delete", "drop-index-insert", "drop-insert", "drop-index"],
+)
+def test_in_a_transaction_it_fails_if_somebody_writes_meanwhile(
+    store: lowtide.Store, level: str, manage: Any, change: Any
+) -> None:
+    """Whoever commits first: nobody's document is without its entries, and nothing is left of what was dropped."""
+    for manager_first in (False, True):
+        users = fill(store, name=f"users{manager_first}")
+        users.create_index("city")
+        one, other = store.begin(level), store.begin(level)
+        manage(one[users.name])
+        change(other[users.name])
+        first, second = (one, other) if manager_first else (other, one)
+        first.commit()
+        with pytest.raises(lowtide.ConflictError):
+            second.commit()
+        for name in list(users.index_information())[1:]:
+            assert sorted(ids(users.find().hint(name))) == ids(users.find())
+    assert store.verify().ok

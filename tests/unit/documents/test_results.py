@@ -40,6 +40,7 @@ def test_the_sums_of_a_bulk_write() -> None:
     assert (result.upserted_count, result.upserted_ids) == (2, {2: "x", 5: 0})
     details = result.details([{"index": 7}])
     assert details["writeErrors"] == [{"index": 7}]
+    assert details["writeConcernErrors"] == [], "which PyMongo's users may look at"
     assert details["upserted"] == [{"index": 2, "_id": "x"}, {"index": 5, "_id": 0}]
     counts = ("nInserted", "nMatched", "nModified", "nRemoved", "nUpserted")
     assert [details[each] for each in counts] == [1, 3, 2, 4, 2]

@@ -40,7 +40,7 @@ def is_in_order(spans: Spans) -> bool:
     return flat == sorted(flat) and all(span.low < span.high for span in spans.spans)
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(values, conditions)
 @example(None, Condition("a", "$eq", None))
 @example([[1, 2]], Condition("a", "$eq", [1, 2]))
@@ -59,7 +59,7 @@ def test_what_satisfies_a_condition_has_an_entry_in_its_spans(value: Any, condit
         assert found
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(values, conditions)
 def test_turned_spans_hold_the_inverted_encodings(value: Any, condition: Condition) -> None:
     spans = spans_of(condition)
@@ -71,7 +71,7 @@ def test_turned_spans_hold_the_inverted_encodings(value: Any, condition: Conditi
     assert turned.turned() == spans
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(values, conditions, conditions)
 def test_an_intersection_holds_what_both_hold(value: Any, one: Condition, other: Condition) -> None:
     first, second = spans_of(one), spans_of(other)
@@ -86,7 +86,7 @@ def test_an_intersection_holds_what_both_hold(value: Any, one: Condition, other:
     assert within(both, second)
 
 
-@settings(max_examples=200)
+@settings(max_examples=100)
 @given(values, conditions, conditions)
 def test_what_lies_within_spans_that_lie_within_others_lies_within_those(value: Any, one: Any, other: Any) -> None:
     inner, outer = spans_of(one), spans_of(other)
