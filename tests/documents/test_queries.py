@@ -47,7 +47,7 @@ def hints(collection: Collection) -> list[str | None]:
 
 
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=int(300 * SCALE), suppress_health_check=list(HealthCheck))
+@settings(max_examples=int(120 * SCALE), suppress_health_check=list(HealthCheck))
 def test_a_query_by_any_index_finds_what_a_full_scan_finds(store: lowtide.Store, seed: int) -> None:
     make, collection = Maker(seed), store.collection(f"c{next(_NUMBERS)}")
     for number in range(make.random.randint(0, 9)):
@@ -107,7 +107,7 @@ def check_query(
     backwards=st.booleans(),
     low=st.sampled_from(SCALARS),
 )
-@settings(max_examples=int(150 * SCALE), suppress_health_check=list(HealthCheck))
+@settings(max_examples=int(60 * SCALE), suppress_health_check=list(HealthCheck))
 def test_an_index_gives_the_order_of_comparison_without_sorting(
     store: lowtide.Store, pairs: list[tuple[Any, Any]], directions: tuple[int, int], backwards: bool, low: Any
 ) -> None:

@@ -87,7 +87,7 @@ def write_of(make: Maker) -> Write:
 
 
 @given(seed=st.integers(0, 2**64))
-@settings(max_examples=int(120 * SCALE), suppress_health_check=list(HealthCheck))
+@settings(max_examples=int(80 * SCALE), suppress_health_check=list(HealthCheck))
 def test_indexes_follow_every_write_and_change_nothing_else(store: lowtide.Store, seed: int) -> None:
     make, number = Maker(seed), next(_NUMBERS)
     indexed, twin = f"indexed {number}", f"twin {number}"

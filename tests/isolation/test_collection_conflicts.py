@@ -210,7 +210,7 @@ def test_of_many_threads_that_want_one_value_exactly_one_gets_it(open_store: Ope
 # One document that all want
 
 
-@pytest.mark.parametrize("level", [None, *BUFFERED])
+@pytest.mark.parametrize("level", [None, *Isolation])
 def test_a_document_that_many_increment_has_all_of_it_and_is_never_missing(
     open_store: OpenStore, level: Isolation | None
 ) -> None:
