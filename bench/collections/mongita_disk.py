@@ -2,54 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import mongita
 
-from bench.collections.grouping import grouped
-from bench.collections.protocol import Adapter, Document, Durability
+from bench.collections.protocol import Adapter, Durability
+from bench.collections.pymongo_like import PyMongoLike
 
 
-class MongitaCollection:
+class MongitaCollection(PyMongoLike):
     def __init__(self, directory: Path, durability: Durability) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._client = mongita.MongitaClientDisk(str(directory))
-        self._people: Any = self._client.bench.people
-        if not self._people.index_information():
-            self._people.create_index("email")
-            self._people.create_index("rank")
-
-    def insert_one(self, document: Document) -> None:
-        self._people.insert_one(document)
-
-    def insert_many(self, documents: Sequence[Document]) -> None:
-        self._people.insert_many(documents)
-
-    def find_by_id(self, id: str) -> Document | None:
-        found: Document | None = self._people.find_one({"_id": id})
-        return found
-
-    def find_by_email(self, email: str) -> Document | None:
-        found: Document | None = self._people.find_one({"email": email})
-        return found
-
-    def range_by_rank(self, start: int, stop: int) -> list[Document]:
-        return list(self._people.find({"rank": {"$gte": start, "$lt": stop}}).sort("rank", 1))
-
-    def increment(self, id: str) -> None:
-        self._people.update_one({"_id": id}, {"$inc": {"revision": 1}})
-
-    def scan(self) -> Iterable[Document]:
-        found: Iterable[Document] = self._people.find()
-        return found
-
-    def group_by_city(self) -> list[Document]:
-        return grouped(self.scan())
-
-    def settle(self) -> None:
-        pass
+        people = self._client.bench.people
+        if not people.index_information():
+            people.create_index("email")
+            people.create_index("rank")
+        super().__init__(people)
 
     def close(self) -> None:
         self._client.close()

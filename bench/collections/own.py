@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import lowtide
 from bench.collections.protocol import Adapter, Document, Durability
+from bench.collections.pymongo_like import PyMongoLike
 
 GROUP = [{"$group": {"_id": "$city", "count": {"$sum": 1}, "total": {"$sum": "$balance"}}}]
 
 
-class LowtideCollection:
+class LowtideCollection(PyMongoLike):
     """Synced is durability "full". Unsynced is "relaxed": it survives the process, and syncs 20 times a second."""
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         self._store = lowtide.open(directory, durability="full" if durability == "synced" else "relaxed")
-        self._people = self._store.collection("people")
-        self._people.create_index("email")
-        self._people.create_index("rank")
-
-    def insert_one(self, document: Document) -> None:
-        self._people.insert_one(document)
-
-    def insert_many(self, documents: Sequence[Document]) -> None:
-        self._people.insert_many(documents)
-
-    def find_by_id(self, id: str) -> Document | None:
-        return self._people.find_one({"_id": id})
-
-    def find_by_email(self, email: str) -> Document | None:
-        return self._people.find_one({"email": email})
-
-    def range_by_rank(self, start: int, stop: int) -> list[Document]:
-        return list(self._people.find({"rank": {"$gte": start, "$lt": stop}}).sort("rank", 1))
-
-    def increment(self, id: str) -> None:
-        self._people.update_one({"_id": id}, {"$inc": {"revision": 1}})
-
-    def scan(self) -> Iterable[Document]:
-        return self._people.find()
+        people = self._store.collection("people")
+        people.create_index("email")
+        people.create_index("rank")
+        super().__init__(people)
 
     def group_by_city(self) -> list[Document]:
         return list(self._people.aggregate(GROUP))

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import turso
 
+from bench.collections.json_table import BY_RANK, GROUP, INSERT, JsonTable, decode, encode
 from bench.collections.protocol import Adapter, Document, Durability
-from bench.collections.sqlite import ALL, BY_EMAIL, BY_ID, BY_RANK, GROUP, INCREMENT, INDEXES, INSERT, decode, encode
 
 
-class TursoCollection:
+class TursoCollection(JsonTable):
     """Synced is synchronous=FULL, unsynced is NORMAL."""
 
     def __init__(self, directory: Path, durability: Durability) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        self._connection: Any = turso.connect(str(directory / "people.db"), isolation_level=None)
-        self._execute = self._connection.execute
-        self._execute("PRAGMA journal_mode = 'wal'").fetchall()
-        self._execute(f"PRAGMA synchronous = {'FULL' if durability == 'synced' else 'NORMAL'}").fetchall()
-        self._execute("CREATE TABLE IF NOT EXISTS people (id TEXT PRIMARY KEY, document TEXT NOT NULL)")
-        for index in INDEXES:
-            self._execute(index)
-
-    def insert_one(self, document: Document) -> None:
-        self._execute(INSERT, (document["_id"], encode(document)))
+        connection = turso.connect(str(directory / "people.db"), isolation_level=None)
+        connection.execute("PRAGMA journal_mode = 'wal'").fetchall()
+        connection.execute(f"PRAGMA synchronous = {'FULL' if durability == 'synced' else 'NORMAL'}").fetchall()
+        super().__init__(connection)
 
     def insert_many(self, documents: Sequence[Document]) -> None:
         self._execute("BEGIN IMMEDIATE")
@@ -37,23 +30,8 @@ class TursoCollection:
             self._execute("ROLLBACK")
             raise
 
-    def find_by_id(self, id: str) -> Document | None:
-        row = self._execute(BY_ID, (id,)).fetchone()
-        return None if row is None else decode(row[0])
-
-    def find_by_email(self, email: str) -> Document | None:
-        row = self._execute(BY_EMAIL, (email,)).fetchone()
-        return None if row is None else decode(row[0])
-
     def range_by_rank(self, start: int, stop: int) -> list[Document]:
         return [decode(text) for (text,) in self._execute(BY_RANK, (start, stop)).fetchall()]
-
-    def increment(self, id: str) -> None:
-        self._execute(INCREMENT, (id,))
-
-    def scan(self) -> Iterator[Document]:
-        for (text,) in self._execute(ALL):
-            yield decode(text)
 
     def group_by_city(self) -> list[Document]:
         rows = self._execute(GROUP).fetchall()
@@ -61,9 +39,6 @@ class TursoCollection:
 
     def settle(self) -> None:
         self._execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 ADAPTER = Adapter(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -10,10 +10,9 @@ from typing import Any
 import duckdb
 
 from bench.documents import Pair
-from bench.peers.protocol import Adapter, Change, ChangeSeveral, Consumer, Durability, Session
+from bench.peers.protocol import Adapter, Durability, Session
+from bench.peers.sql import RetryingSession
 
-SELECT = "SELECT v FROM documents WHERE k = ?"
-UPDATE = "UPDATE documents SET v = ? WHERE k = ?"
 # One statement for all pairs, which is many times as fast as one for each.
 PUT_ALL = (
     "INSERT INTO documents SELECT unnest(?::BLOB[]), unnest(?::BLOB[]) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
@@ -21,37 +20,15 @@ PUT_ALL = (
 PORTION = 1024
 
 
-class DuckdbSession:
+class DuckdbSession(RetryingSession):
     def __init__(self, cursor: Any) -> None:
-        self._cursor = cursor
-        self._execute = cursor.execute
+        super().__init__(cursor)
+        self._pairs = self._in_portions
 
-    def read(self, key: bytes) -> bytes | None:
-        row = self._execute(SELECT, (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def read_directly(self, key: bytes) -> bytes | None:
-        return self.read(key)
-
-    def read_several(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self._execute("BEGIN")
-        values = [self.read(key) for key in keys]
-        self._execute("COMMIT")
-        return values
-
-    def _pairs(self, *query: Any) -> Iterable[Pair]:
+    def _in_portions(self, *query: Any) -> Iterable[Pair]:
         result = self._execute(*query)
         while portion := result.fetchmany(PORTION):
             yield from portion
-
-    def read_range(self, start: bytes, stop: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._pairs("SELECT k, v FROM documents WHERE k >= ? AND k < ? ORDER BY k", (start, stop)))
-
-    def read_from(self, start: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._pairs("SELECT k, v FROM documents WHERE k >= ? ORDER BY k LIMIT ?", (start, count)))
-
-    def scan(self, consume: Consumer) -> int:
-        return consume(self._pairs("SELECT k, v FROM documents ORDER BY k"))
 
     def put(self, key: bytes, value: bytes) -> None:
         self._write(lambda: self._execute(PUT_ALL, ([key], [value])))
@@ -60,16 +37,6 @@ class DuckdbSession:
         # One statement must not name a key twice; the last value is the one that stays.
         last = dict(pairs)
         self._write(lambda: self._execute(PUT_ALL, (list(last), list(last.values()))))
-
-    def modify(self, key: bytes, change: Change) -> None:
-        self._write(lambda: self._execute(UPDATE, (change(self.read(key)), key)))
-
-    def modify_several(self, keys: Sequence[bytes], change: ChangeSeveral) -> int:
-        def work() -> None:
-            for key, value in zip(keys, change([self.read(key) for key in keys]), strict=True):
-                self._execute(UPDATE, (value, key))
-
-        return self._write(work)
 
     def _write(self, work: Callable[[], object]) -> int:
         conflicts = 0
@@ -85,9 +52,6 @@ class DuckdbSession:
                 conflicts += 1
                 with suppress(duckdb.TransactionException):  # a commit that was refused has rolled back already
                     self._execute("ROLLBACK")
-
-    def close(self) -> None:
-        self._cursor.close()
 
 
 class DuckdbPeer:

@@ -7,40 +7,13 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from bench.documents import Pair
-from bench.peers.protocol import Adapter, Change, ChangeSeveral, Consumer, Durability, Session
+from bench.peers.protocol import Adapter, Change, ChangeSeveral, Durability, Session
+from bench.peers.sql import PUT, UPDATE, SqlSession
 
 BUSY_SECONDS = 60.0
-PUT = "INSERT INTO documents VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
 
 
-class SqliteSession:
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
-        self._execute = connection.execute
-
-    def read(self, key: bytes) -> bytes | None:
-        # A SELECT outside BEGIN is its own transaction, and cheaper than one spelt out.
-        row = self._execute("SELECT v FROM documents WHERE k = ?", (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def read_directly(self, key: bytes) -> bytes | None:
-        return self.read(key)
-
-    def read_several(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self._execute("BEGIN")
-        values = [self.read(key) for key in keys]
-        self._execute("COMMIT")
-        return values
-
-    def read_range(self, start: bytes, stop: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents WHERE k >= ? AND k < ? ORDER BY k", (start, stop)))
-
-    def read_from(self, start: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents WHERE k >= ? ORDER BY k LIMIT ?", (start, count)))
-
-    def scan(self, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents ORDER BY k"))
-
+class SqliteSession(SqlSession):
     def put(self, key: bytes, value: bytes) -> None:
         self._execute(PUT, (key, value))
 
@@ -54,18 +27,15 @@ class SqliteSession:
         with self._connection:
             execute("BEGIN IMMEDIATE")
             value = change(self.read(key))
-            execute("UPDATE documents SET v = ? WHERE k = ?", (value, key))
+            execute(UPDATE, (value, key))
 
     def modify_several(self, keys: Sequence[bytes], change: ChangeSeveral) -> int:
         execute = self._execute
         with self._connection:
             execute("BEGIN IMMEDIATE")
             for key, value in zip(keys, change([self.read(key) for key in keys]), strict=True):
-                execute("UPDATE documents SET v = ? WHERE k = ?", (value, key))
+                execute(UPDATE, (value, key))
         return 0
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class SqlitePeer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from time import sleep
 from typing import Any
@@ -10,11 +10,8 @@ from typing import Any
 import turso
 
 from bench.documents import Pair
-from bench.peers.protocol import Adapter, Change, ChangeSeveral, Consumer, Durability, Session
-
-PUT = "INSERT INTO documents VALUES (?, ?) ON CONFLICT (k) DO UPDATE SET v = excluded.v"
-SELECT = "SELECT v FROM documents WHERE k = ?"
-UPDATE = "UPDATE documents SET v = ? WHERE k = ?"
+from bench.peers.protocol import Adapter, Durability, Session
+from bench.peers.sql import PUT, RetryingSession
 
 
 def is_conflict(error: turso.Error) -> bool:
@@ -28,33 +25,10 @@ def is_busy(error: turso.Error) -> bool:
     return "locked" in words or "busy" in words
 
 
-class TursoSession:
+class TursoSession(RetryingSession):
     def __init__(self, connection: Any, begin: str) -> None:
-        self._connection = connection
-        self._execute = connection.execute
+        super().__init__(connection)
         self._begin = begin
-
-    def read(self, key: bytes) -> bytes | None:
-        row = self._execute(SELECT, (key,)).fetchone()
-        return None if row is None else row[0]
-
-    def read_directly(self, key: bytes) -> bytes | None:
-        return self.read(key)
-
-    def read_several(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self._execute("BEGIN")
-        values = [self.read(key) for key in keys]
-        self._execute("COMMIT")
-        return values
-
-    def read_range(self, start: bytes, stop: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents WHERE k >= ? AND k < ? ORDER BY k", (start, stop)))
-
-    def read_from(self, start: bytes, count: int, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents WHERE k >= ? ORDER BY k LIMIT ?", (start, count)))
-
-    def scan(self, consume: Consumer) -> int:
-        return consume(self._execute("SELECT k, v FROM documents ORDER BY k"))
 
     def put(self, key: bytes, value: bytes) -> None:
         self.put_all([(key, value)])
@@ -62,19 +36,6 @@ class TursoSession:
     def put_all(self, pairs: Iterable[Pair]) -> None:
         held = list(pairs)
         self._write(lambda: self._connection.executemany(PUT, held))
-
-    def modify(self, key: bytes, change: Change) -> None:
-        def work() -> None:
-            self._execute(UPDATE, (change(self.read(key)), key))
-
-        self._write(work)
-
-    def modify_several(self, keys: Sequence[bytes], change: ChangeSeveral) -> int:
-        def work() -> None:
-            for key, value in zip(keys, change([self.read(key) for key in keys]), strict=True):
-                self._execute(UPDATE, (value, key))
-
-        return self._write(work)
 
     def _write(self, work: Callable[[], object]) -> int:
         conflicts = 0
@@ -92,9 +53,6 @@ class TursoSession:
                 elif not is_busy(error):
                     raise
                 sleep(0)
-
-    def close(self) -> None:
-        self._connection.close()
 
 
 class TursoPeer:
