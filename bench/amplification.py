@@ -20,7 +20,7 @@ import lowtide
 from bench.documents import make_key
 from bench.drawing import label, make_figure, save
 from bench.fresh import in_fresh_process
-from bench.peers import PEERS, Durability, LowtidePeer
+from bench.peers import Durability, LowtidePeer, adapter
 from bench.section import Data, Finding, Grid, Plan
 from lowtide.log.disk import LogFile, RealDisk
 
@@ -104,7 +104,7 @@ def update(directory: str, name: str, work: dict[str, Any]) -> Data:
     """Load a store, bring it to rest, make the updates, close it; answer what that wrote."""
     does = Work(**work)
     place = Path(directory) / name
-    peer = CountedLowtide(place, does.durability) if name == "lowtide" else PEERS[name](place, does.durability)
+    peer = CountedLowtide(place, does.durability) if name == "lowtide" else adapter(name).open(place, does.durability)
     disk = peer.disk if isinstance(peer, CountedLowtide) else CountingDisk()
     numbers = random.Random(1)
     committed = 0

@@ -15,14 +15,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from bench.compare import rounds_note
+from bench.comparison import rounds_note
 from bench.documents import Pair
 from bench.drawing import label, make_figure, save
-from bench.figures import colour
-from bench.peers import LOAD_LENGTH, LowtidePeer, Need, Peer, Session, adapter
+from bench.peers import LOAD_LENGTH, PEERS, LowtidePeer, Need, Peer, Session, adapter
 from bench.report import shortened
 from bench.section import Data, Finding, Grid, Plan
-from bench.stores import chosen_peers, describe, slow_ones, unable, undisturbed
+from bench.stores import unable, undisturbed
 from bench.timing import Portion, Step, Worker, rate, run_together, turns
 
 ACCOUNTS = 1000
@@ -87,7 +86,9 @@ class Bank:
         rounds = plan.rounds or (1 if plan.quick else 5)
         seconds = plan.seconds or (0.15 if plan.quick else 0.5)
         few = min(rounds, 1 if plan.quick else 2)
-        peers = [name for name in chosen_peers(plan) if name != "lowtide" and unable(adapter(name), NEEDS) is None]
+        peers = [
+            name for name in PEERS.chosen(plan.peers) if name != "lowtide" and unable(adapter(name), NEEDS) is None
+        ]
         names = [*LEVELS, *peers]
         rows: list[dict[str, Any]] = []
         with ExitStack() as stack:
@@ -96,7 +97,7 @@ class Bank:
                 plan.step(f"opening {name}", 0)
                 banks[name] = stack.enter_context(closing(open_bank(name, plan.place)))
             for at, hot in enumerate(HOT):
-                for number, order in enumerate(turns(names, slow_ones(peers), rounds, few)):
+                for number, order in enumerate(turns(names, PEERS.slow(peers), rounds, few)):
                     plan.step(f"{hot} hot accounts", (at + number / rounds) / len(HOT))
                     for name in order:
                         counts = [[0] for _ in range(THREADS)]
@@ -125,7 +126,7 @@ class Bank:
             "accounts": ACCOUNTS,
             "money": ACCOUNTS * MONEY,
             "totals": totals,
-            "peers": describe(peers),
+            "peers": PEERS.described(peers),
             "rows": rows,
         }
 
@@ -158,7 +159,7 @@ class Bank:
         figure, (left, right) = make_figure(columns=2)
         for name in data["totals"]:
             style: dict[str, Any] = {"marker": "o", "markersize": 3, "label": name}
-            style |= LEVEL_STYLES[name] if name in LEVELS else {"linestyle": "--", "color": colour(name)}
+            style |= LEVEL_STYLES[name] if name in LEVELS else {"linestyle": "--", "color": PEERS.colour(name)}
             left.plot(HOT, [_rate(data, name, hot) for hot in HOT], **style)
             if any(_refused(data, name, hot) for hot in HOT):
                 right.plot(HOT, [_refused(data, name, hot) * 100 for hot in HOT], **style)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+from bench import comparison
+from bench.comparison import Extent, rounds_note
 from bench.documents import Dataset
-from bench.drawing import label, make_figure, save
-from bench.figures import BASE, Figure, Figures, Summary, colour
-from bench.peers import adapter
-from bench.report import shortened, times
+from bench.figures import Figure, Figures
+from bench.peers import PEERS, adapter
 from bench.section import Data, Finding, Grid, Plan
-from bench.stores import Stores, chosen_peers, describe, slow_ones, unable, undisturbed
-from bench.targets import findings, peers_ahead
+from bench.stores import Stores, unable, undisturbed, unwalked
+from bench.targets import PROMISES, findings
 from bench.timing import turns
 from bench.workloads import BATCH_LENGTH, RANGE_LENGTH, WORKLOADS, Workload, measure
+
+# Many short rounds: a disturbance lasts for seconds, and should hit both sides of a ratio or few ratios.
+FULL = Extent(rounds=15, few=3, seconds=0.4, documents=100_000)
+QUICK = Extent(rounds=3, few=1, seconds=0.08, documents=20_000)
 
 
 class LostUpdate(Exception):
@@ -32,39 +35,23 @@ class Compare:
     # -- measuring ----------------------------------------------------------------------------------------------------
 
     def run(self, plan: Plan) -> Data:
-        # Many short rounds: a disturbance lasts for seconds, and should hit both sides of a ratio or few ratios.
-        rounds = plan.rounds or (3 if plan.quick else 15)
-        seconds = plan.seconds or (0.08 if plan.quick else 0.4)
-        documents = max(plan.documents or (20_000 if plan.quick else 100_000), RANGE_LENGTH + 1)
-        few = min(rounds, 1 if plan.quick else 3)
-        names = chosen_peers(plan)
+        extent = (QUICK if plan.quick else FULL).asked(plan, least=RANGE_LENGTH + 1)
+        names = PEERS.chosen(plan.peers)
         workloads = [workload for workload in WORKLOADS if not plan.only or workload.name in plan.only]
-        dataset = Dataset(documents, BATCH_LENGTH)
+        dataset = Dataset(extent.documents, BATCH_LENGTH)
         figures = Figures()
         with closing(Stores(plan.place, dataset.pairs)) as stores:
             places = sorted({(name, w.durability) for w in workloads for name in able(names, w)})
-            total = len(places) + len(workloads) * rounds
+            total = len(places) + len(workloads) * extent.rounds
             for number, (name, durability) in enumerate(places):
                 plan.step(f"loading {name} ({durability})", number / total)
                 stores.load(name, durability)
-            # The dataset stays until the end; walking it in each collection would cost all stores alike, for nothing.
-            gc.collect()
-            gc.freeze()
-            try:
+            with unwalked():
                 for number, workload in enumerate(workloads):
-                    plan.step(workload.title, (len(places) + number * rounds) / total)
-                    order = turns(able(names, workload), slow_ones(names), rounds, few)
-                    self._measure(workload, stores, dataset, order, seconds, figures)
-            finally:
-                gc.unfreeze()
-        return {
-            "rounds": rounds,
-            "rounds_of_slow_peers": few,
-            "seconds": seconds,
-            "documents": documents,
-            "peers": describe(names),
-            "figures": figures.as_data(),
-        }
+                    plan.step(workload.title, (len(places) + number * extent.rounds) / total)
+                    order = turns(able(names, workload), PEERS.slow(names), extent.rounds, extent.few)
+                    self._measure(workload, stores, dataset, order, extent.seconds, figures)
+        return extent.as_data() | {"peers": PEERS.described(names), "figures": figures.as_data()}
 
     def _measure(
         self,
@@ -93,109 +80,30 @@ class Compare:
 
     def grids(self, data: Data) -> list[Grid]:
         figures = Figures.from_data(data["figures"])
-        return [
-            self._rates(figures, data),
-            self._ratios(figures, data),
-            *self._ahead(figures),
-            *self._settling(figures, data),
-        ]
-
-    def _rates(self, figures: Figures, data: Data) -> Grid:
-        peers = figures.peers()
-        rows = []
-        for workload in measured(figures):
-            cells = []
-            for peer in peers:
-                rate, beside = figures.rate(workload.name, peer), figures.beside(workload.name, peer)
-                cells.append("–" if rate is None else shortened(rate.middle))
-                if beside is not None:
-                    cells[-1] += f" ({shortened(beside.middle)})"
-            rows.append((titled(workload), *cells))
-        return Grid(
-            "Operations per second, medians",
-            ("work", *peers),
-            rows,
+        note = (
             f"{data['documents']:,} documents of about 150 bytes, values decoded; {rounds_note(data)} "
-            "Unsynced work is on stores of its own. " + settings_note(data) + cannot_note(data),
+            "Unsynced work is on stores of its own. " + settings_note(data) + cannot_note(data)
         )
-
-    def _ratios(self, figures: Figures, data: Data) -> Grid:
-        peers = [peer for peer in figures.peers() if peer != BASE]
-        rows = [
-            (titled(workload), *(_ratio(figures.ratio(workload.name, peer)) for peer in peers))
-            for workload in measured(figures)
+        return [
+            comparison.rates(figures, WORKLOADS, note),
+            comparison.ratios(figures, PROMISES),
+            *comparison.ahead(figures, PROMISES, "Where a peer is ahead, and why"),
+            *comparison.settling(figures, WORKLOADS, f"{data['seconds']:g} s of writing"),
         ]
-        return Grid(
-            "Lowtide relative to each peer: median of the paired ratios, least to most",
-            ("work", *peers),
-            rows,
-            "Above 1, Lowtide is ahead. A ratio is of two measurements in the same round.",
-        )
-
-    def _ahead(self, figures: Figures) -> list[Grid]:
-        rows = [
-            (f"{each.workload.title}, {each.peer}: {each.why}", times(each.ratio.middle))
-            for each in peers_ahead(figures)
-        ]
-        return [Grid("Where a peer is ahead, and why", ("work, peer: reason", "Lowtide / peer"), rows)] if rows else []
-
-    def _settling(self, figures: Figures, data: Data) -> list[Grid]:
-        peers = figures.peers()
-        rows = []
-        for workload in measured(figures):
-            if workload.writes:
-                settled = [figures.settle_seconds(workload.name, peer) for peer in peers]
-                rows.append((workload.title, *("–" if s is None else f"{s.middle * 1e3:.0f}" for s in settled)))
-        title = f"Work put off: milliseconds to come to rest after {data['seconds']:g} s of writing, median"
-        return [Grid(title, ("work", *peers), rows)] if rows else []
 
     def findings(self, data: Data) -> list[Finding]:
         return findings(Figures.from_data(data["figures"]))
 
     def plot(self, data: Data, directory: Path) -> list[tuple[str, Path]]:
         figures = Figures.from_data(data["figures"])
-        peers = [peer for peer in figures.peers() if peer != BASE]
-        lines = measured(figures)[::-1]
-        figure, (axes,) = make_figure(width=9, height=1.2 + 0.38 * len(lines))
-        axes.axvline(1, color="black", linewidth=1)
-        for at, peer in enumerate(peers):
-            points = [(y, figures.ratio(workload.name, peer)) for y, workload in enumerate(lines)]
-            known = [(y, ratio) for y, ratio in points if ratio is not None]
-            if known:
-                axes.plot(
-                    [ratio.middle for _, ratio in known],
-                    [y for y, _ in known],
-                    linestyle="none",
-                    marker="oDsv^P*X"[at % 8],
-                    color=colour(peer),
-                    alpha=0.85,
-                    label=peer,
-                )
-        axes.set_xscale("log")
-        axes.set_yticks(range(len(lines)), [workload.title for workload in lines])
-        axes.legend(frameon=False, fontsize="small", loc="center left", bbox_to_anchor=(1, 0.5))
-        label(axes, "Lowtide relative to each peer", "times as fast; right of 1 Lowtide is ahead")
-        return [("Lowtide relative to each peer, medians of paired ratios", save(figure, directory, "compare"))]
+        title = "Lowtide relative to each peer"
+        file = comparison.draw(figures, WORKLOADS, PEERS.colour, title, directory, self.name)
+        return [(f"{title}, medians of paired ratios", file)]
 
 
 def able(names: Sequence[str], workload: Workload) -> list[str]:
     """Those that can do this work."""
     return [name for name in names if unable(adapter(name), workload.needs) is None]
-
-
-def measured(figures: Figures) -> list[Workload]:
-    found = set(figures.workloads())
-    return [workload for workload in WORKLOADS if workload.name in found]
-
-
-def titled(workload: Workload) -> str:
-    return workload.title if workload.unit == "operation" else f"{workload.title}, {workload.unit}s/s"
-
-
-def rounds_note(data: Data) -> str:
-    slow = [name for name, each in data["peers"].items() if each["slow"]]
-    fewer = f" ({data['rounds_of_slow_peers']} for {', '.join(slow)})" if slow else ""
-    return f"rounds, interleaved: {data['rounds']} of {data['seconds']:g} s{fewer}."
 
 
 def settings_note(data: Data) -> str:
@@ -213,10 +121,6 @@ def cannot_note(data: Data) -> str:
         if each["cannot"]
     ]
     return " A dash is what a store cannot do, or not rightly: " + " ".join(told) if told else ""
-
-
-def _ratio(ratio: Summary | None) -> str:
-    return "–" if ratio is None else f"{times(ratio.middle)} ({times(ratio.least)}..{times(ratio.most)})"
 
 
 SECTION = Compare()

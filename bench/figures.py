@@ -7,14 +7,7 @@ from dataclasses import astuple, dataclass, fields
 from statistics import median
 from typing import Any
 
-from bench.peers import PEERS
-
 BASE = "lowtide"
-
-
-def colour(peer: str) -> str:
-    """The same for a store in every plot."""
-    return f"C{list(PEERS).index(peer)}"
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench import arrow
-from bench.collections import compare as collections
-from bench.compare import measured, titled
+from bench.collections.workloads import WORKLOADS as WORK_ON_COLLECTIONS
+from bench.comparison import measured, titled
 from bench.figures import BASE, Figures
+from bench.promises import Line
 from bench.report import Document, machine_sentence, markdown_table, read_documents, report_markdown, shortened, times
 from bench.section import Section
+from bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
@@ -88,7 +90,7 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
         f"Operations per second of Lowtide, then how many times as fast it is as each peer (bold: the peer is ahead). "
         f"{document['data']['documents']:,} documents of about 150 bytes, values decoded, medians of paired ratios. "
         + machine_sentence(document["machine"]),
-        ratios_table(figures, [(work.name, titled(work)) for work in measured(figures)]),
+        ratios_table(figures, WORKLOADS),
         *figures_of_documents(documents),
         *(
             f"![{caption}](bench/results/{file})"
@@ -111,27 +113,26 @@ def figures_of_documents(documents: Mapping[str, Document]) -> list[str]:
     if "documents" in documents:
         data = documents["documents"]["data"]
         figures = Figures.from_data(data["figures"])
-        lines = [(work.name, collections.titled(work)) for work in collections.measured(figures)]
         parts.append(
             f"The same of collections: {data['documents']:,} documents of about 300 bytes of JSON with two indexes, "
             "dicts in and dicts out, beside other stores of documents. Some of those hold fewer documents, which is in "
             "their favour; the report says how many, and what each does not do."
         )
-        parts.append(ratios_table(figures, lines))
+        parts.append(ratios_table(figures, WORK_ON_COLLECTIONS))
     if "arrow" in documents:
         parts.append(arrow.sentence(documents["arrow"]["data"]))
     return parts
 
 
-def ratios_table(figures: Figures, lines: Sequence[tuple[str, str]]) -> str:
-    """A row for each of these workloads, given by name and title."""
+def ratios_table(figures: Figures, lines: Sequence[Line]) -> str:
+    """A row for each of these workloads that was measured."""
     peers = [peer for peer in figures.peers() if peer != BASE]
     rows = []
-    for name, title in lines:
-        rate = figures.rate(name, BASE)
-        ratios = [figures.ratio(name, peer) for peer in peers]
+    for line in measured(figures, lines):
+        rate = figures.rate(line.name, BASE)
+        ratios = [figures.ratio(line.name, peer) for peer in peers]
         cells = ("–" if ratio is None else bold_if_behind(ratio.middle) for ratio in ratios)
-        rows.append((title, "–" if rate is None else shortened(rate.middle), *cells))
+        rows.append((titled(line), "–" if rate is None else shortened(rate.middle), *cells))
     return markdown_table(("work", "Lowtide", *(f"/ {peer}" for peer in peers)), rows)
 
 

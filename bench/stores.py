@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import perf_counter
 from typing import Protocol, TypeVar
 
 from bench.documents import Pair, total_revisions
-from bench.peers import Adapter, Durability, Need, Peer, adapter, installed, open_loaded
-from bench.section import Data, Plan
+from bench.peers import Adapter, Durability, Need, Peer, adapter, open_loaded
 
 Answer = TypeVar("Answer")
-
-
-def chosen_peers(plan: Plan) -> tuple[str, ...]:
-    """Those that are installed, or of these the ones that were asked for."""
-    return tuple(name for name in installed() if not plan.peers or name in plan.peers)
 
 
 def unable(chosen: Adapter, needs: frozenset[Need]) -> str | None:
     """Why the store cannot do it; None if it can."""
     return "; ".join(chosen.cannot[need] for need in sorted(needs) if need in chosen.cannot) or None
-
-
-def describe(names: Sequence[str]) -> Data:
-    """What a report says about the stores beside their figures."""
-    found = {}
-    for name in names:
-        chosen = adapter(name)
-        found[name] = {
-            "settings": dict(chosen.settings),
-            "cannot": dict(chosen.cannot),
-            "slow": chosen.slow,
-            "remark": chosen.remark,
-        }
-    return found
-
-
-def slow_ones(names: Sequence[str]) -> list[str]:
-    return [name for name in names if adapter(name).slow]
 
 
 class Stores:
@@ -70,6 +46,17 @@ class Stores:
                 keys = (key for key, _ in self._pairs)
                 return total_revisions((key, session.read_directly(key) or b"") for key in keys)
             return session.scan(total_revisions)
+
+
+@contextmanager
+def unwalked() -> Iterator[None]:
+    """What was loaded stays until the end; walking it in each collection would cost all stores alike, for nothing."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class Settling(Protocol):

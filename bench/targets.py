@@ -8,11 +8,10 @@ against sqlite3 and py-lmdb alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from bench.figures import BASE, Figures, Summary, paired
+from bench.figures import BASE, Figures, paired
+from bench.promises import Promises
 from bench.section import Finding
-from bench.workloads import WORKLOADS, Workload
+from bench.workloads import WORKLOADS
 
 TRANSACTIONAL = frozenset({"fast-read", "ten-gets", "rmw", "rmw-4", "rmw-unsynced", "rmw-unsynced-4", "readers-writer"})
 _LEAD = 0.8  # 1 / 1.25
@@ -84,78 +83,12 @@ REASONS: dict[tuple[str, str], str] = {
 
 OWN_THREADS = ("rmw-unsynced-4", "rmw-unsynced")
 
-
-@dataclass(frozen=True)
-class Ahead:
-    """A line where a peer is faster."""
-
-    workload: Workload
-    peer: str
-    ratio: Summary
-    why: str
-
-
-def floor(workload: str, peer: str) -> float | None:
-    """What Lowtide's ratio to this peer is to be at least; None where nothing is promised."""
-    return FLOORS.get((workload, peer), 1.0 if workload in TRANSACTIONAL else None)
-
-
-def reason(workload: str, peer: str) -> str:
-    return REASONS.get((workload, peer)) or REASONS[workload, ""]
-
-
-def peers_ahead(figures: Figures) -> list[Ahead]:
-    """Every line on which the median of the ratios is below one."""
-    found = []
-    for workload in WORKLOADS:
-        for peer in figures.peers():
-            ratio = None if peer == BASE else figures.ratio(workload.name, peer)
-            if ratio is not None and ratio.middle < 1:
-                found.append(Ahead(workload, peer, ratio, reason(workload.name, peer)))
-    return found
-
-
-def _particular(figures: Figures, workload: Workload) -> list[Finding]:
-    found = []
-    for peer in figures.peers():
-        wanted, ratio = FLOORS.get((workload.name, peer)), figures.ratio(workload.name, peer)
-        if wanted is not None and ratio is not None:
-            met = ratio.middle >= wanted
-            why = "" if ratio.middle >= 1 and met else reason(workload.name, peer)
-            target = f"{workload.title}: at least {wanted:.1f}x {peer}"
-            found.append(Finding(target, f"{ratio.middle:.2f}x", met, why))
-    return found
-
-
-def _every_other(figures: Figures, workload: Workload) -> list[Finding]:
-    ratios = {
-        peer: ratio.middle
-        for peer in figures.peers()
-        if peer != BASE
-        and (workload.name, peer) not in FLOORS
-        and (ratio := figures.ratio(workload.name, peer)) is not None
-    }
-    if workload.name not in TRANSACTIONAL or not ratios:
-        return []
-    closest = min(ratios, key=lambda peer: ratios[peer])
-    behind = [peer for peer in ratios if ratios[peer] < 1]
-    others = "every other peer" if any(name == workload.name for name, _ in FLOORS) else "every peer"
-    return [
-        Finding(
-            f"{workload.title}: ahead of {others}",
-            f"{ratios[closest]:.2f}x {closest}, the closest",
-            not behind,
-            "; ".join(f"{peer}: {reason(workload.name, peer)}" for peer in behind),
-        )
-    ]
+PROMISES = Promises(WORKLOADS, TRANSACTIONAL, FLOORS, REASONS)
 
 
 def findings(figures: Figures) -> list[Finding]:
     """Every target that was measured, with its outcome."""
-    found = []
-    for workload in WORKLOADS:
-        found += _particular(figures, workload)
-        found += _every_other(figures, workload)
+    found = PROMISES.findings(figures)
     four, one = (figures.of(name, BASE) for name in OWN_THREADS)
     threads = paired(four, one)
     if threads is not None:

@@ -7,7 +7,6 @@ reading the old one. Documents are those of the comparison, of 150 bytes and not
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -17,14 +16,14 @@ from itertools import count
 from pathlib import Path
 from typing import Literal
 
-from bench.compare import rounds_note
+from bench.comparison import Extent, rounds_note
 from bench.documents import Dataset, change, decode, decode_all, encode, make_document
 from bench.drawing import label, make_figure, save
-from bench.figures import BASE, Figure, Figures, colour
-from bench.peers import Need, Session, adapter
+from bench.figures import BASE, Figure, Figures
+from bench.peers import PEERS, Need, Session, adapter
 from bench.report import shortened, times
 from bench.section import Data, Finding, Grid, Plan
-from bench.stores import Stores, chosen_peers, describe, slow_ones, unable, undisturbed
+from bench.stores import Stores, unable, undisturbed, unwalked
 from bench.timing import Portion, Step, Worker, rate, run_together, turns
 from bench.zipf import Zipfian, fnv64, scrambled
 
@@ -34,6 +33,8 @@ LONGEST_SCAN = 100
 THREADS = (1, 4)
 DRAWS = 4096  # operations that a thread repeats
 PORTION = 16
+FULL = Extent(rounds=5, few=2, seconds=0.4, documents=100_000)
+QUICK = Extent(rounds=1, few=1, seconds=0.08, documents=20_000)
 
 
 @dataclass(frozen=True)
@@ -127,11 +128,9 @@ class Ycsb:
     workloads = tuple(mix.name for mix in MIXES)
 
     def run(self, plan: Plan) -> Data:
-        rounds = plan.rounds or (1 if plan.quick else 5)
-        seconds = plan.seconds or (0.08 if plan.quick else 0.4)
-        documents = plan.documents or (20_000 if plan.quick else 100_000)
-        few = min(rounds, 1 if plan.quick else 2)
-        names = [name for name in chosen_peers(plan) if unable(adapter(name), frozenset({"unsynced"})) is None]
+        extent = (QUICK if plan.quick else FULL).asked(plan)
+        documents = extent.documents
+        names = [name for name in PEERS.chosen(plan.peers) if unable(adapter(name), frozenset({"unsynced"})) is None]
         mixes = [mix for mix in MIXES if not plan.only or mix.name in plan.only]
         dataset, zipfian, figures = Dataset(documents, 1), Zipfian(documents), Figures()
         records = {name: Records(dataset) for name in names}
@@ -140,30 +139,19 @@ class Ycsb:
             for number, name in enumerate(names):
                 plan.step(f"loading {name}", number / total)
                 stores.load(name, "unsynced")
-            gc.collect()
-            gc.freeze()
-            try:
+            with unwalked():
                 for at, (mix, threads) in enumerate((mix, threads) for mix in mixes for threads in THREADS):
                     plan.step(f"{mix.title}, {threads} threads", (len(names) + at) / total)
                     able = [name for name in names if unable(adapter(name), mix.needs) is None]
-                    for number, order in enumerate(turns(able, slow_ones(able), rounds, few)):
+                    for number, order in enumerate(turns(able, PEERS.slow(able), extent.rounds, extent.few)):
                         for name in order:
                             peer = stores.get(name, "unsynced")
                             workers = [
                                 worker(mix, records[name], zipfian, number * 16 + thread) for thread in range(threads)
                             ]
-                            done, settled = undisturbed(peer, partial(run_together, peer, workers, seconds))
+                            done, settled = undisturbed(peer, partial(run_together, peer, workers, extent.seconds))
                             figures.add(Figure(f"{mix.name}/{threads}", name, number, rate(done), None, settled))
-            finally:
-                gc.unfreeze()
-        return {
-            "rounds": rounds,
-            "rounds_of_slow_peers": few,
-            "seconds": seconds,
-            "documents": documents,
-            "peers": describe(names),
-            "figures": figures.as_data(),
-        }
+        return extent.as_data() | {"peers": PEERS.described(names), "figures": figures.as_data()}
 
     def grids(self, data: Data) -> list[Grid]:
         figures = Figures.from_data(data["figures"])
@@ -206,7 +194,9 @@ class Ycsb:
             for at, peer in enumerate(peers):
                 rates = [figures.rate(f"{mix.name}/{threads}", peer) for mix in MIXES]
                 places = [x + at * width for x in range(len(MIXES))]
-                axes.bar(places, [0 if r is None else r.middle for r in rates], width, color=colour(peer), label=peer)
+                axes.bar(
+                    places, [0 if r is None else r.middle for r in rates], width, color=PEERS.colour(peer), label=peer
+                )
             axes.set_yscale("log")
             axes.set_xticks([x + 0.4 - width / 2 for x in range(len(MIXES))], [mix.title[0] for mix in MIXES])
             label(axes, f"{threads} thread{'s' * (threads > 1)}", "YCSB workload", "operations per second")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Literal, Protocol
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
 
 from bench.collections.people import Document
-from bench.peers.protocol import Durability
+from bench.registry import Durability, Measured
 
 __all__ = ["Adapter", "Collection", "Document", "Durability", "Work"]
 
@@ -50,22 +49,13 @@ class Collection(Protocol):
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """A store of documents that is measured: how it is opened, and what has to be known to read its figures."""
+class Adapter(Measured[Collection, Work]):
+    """A store of documents. It is opened with its two indexes."""
 
-    open: Callable[[Path, Durability], Collection]
-    """Open the store in this directory, and make it with its two indexes if it is not there."""
-    settings: Mapping[Durability, str]
-    """By the durabilities that it has."""
-    cannot: Mapping[Work, str] = field(default_factory=dict)
-    """What this store does not do, or not rightly, each with the reason. Such a line stays empty."""
     weaker: str = ""
     """Why it is not measured as synced, if it is not."""
     documents: int | None = None
     """How many it holds at most, where more would make the run long: its costs grow with their number."""
-    slow: bool = False
-    """Takes part in fewer rounds, because it would make the run long and its ratios need no precision."""
-    load_length: int | None = None
-    """Documents in one transaction of the first load, where the usual number is too many for it."""
-    remark: str = ""
-    """What a reader should know about how it was set up."""
+
+    def described(self) -> dict[str, Any]:
+        return super().described() | {"weaker": self.weaker}

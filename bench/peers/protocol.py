@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from bench.documents import Pair
+from bench.registry import Durability, Measured
 
-Durability = Literal["synced", "unsynced"]
-"""Synced: a commit that returned survives a power loss. Unsynced: it survives the process, but not a power loss."""
+__all__ = ["Adapter", "Change", "ChangeSeveral", "Consumer", "Durability", "Need", "Peer", "Session"]
+
 Need = Literal["unsynced", "order", "threads", "batches"]
 """What a workload needs beyond single documents, from one thread, synced: see ``Adapter.cannot``."""
 Change = Callable[[bytes | None], bytes]
@@ -66,17 +66,5 @@ class Peer(Protocol):
 
 
 @dataclass(frozen=True)
-class Adapter:
-    """A store that is measured: how it is opened, and what has to be known to read its figures."""
-
-    open: Callable[[Path, Durability], Peer]
-    """Open the store in this directory, and make it if it is not there."""
-    settings: Mapping[Durability, str]
-    cannot: Mapping[Need, str] = field(default_factory=dict)
-    """What this store does not do, or not rightly, each with the reason. Such a line stays empty."""
-    slow: bool = False
-    """Takes part in fewer rounds, because it would make the run long and its ratios need no precision."""
-    load_length: int | None = None
-    """Pairs in one transaction of the first load, where the usual number is too many for it."""
-    remark: str = ""
-    """What a reader should know about how it was set up."""
+class Adapter(Measured[Peer, Need]):
+    """A peer."""

@@ -10,7 +10,7 @@ from bench.collections import STORES, Adapter, Durability, sqlite
 from bench.collections.compare import SECTION, LostWrite, able
 from bench.collections.people import Document
 from bench.collections.sqlite import SqliteCollection
-from bench.collections.targets import REASONS, SCANS, findings, floor, peers_ahead, reason
+from bench.collections.targets import FLOORS, PROMISES, REASONS
 from bench.collections.workloads import WORKLOADS, WrongAnswer, repeat
 from bench.figures import Figure, Figures
 from bench.section import Data, Plan
@@ -130,30 +130,29 @@ def test_a_repetition_ends_with_its_time_or_with_its_operands() -> None:
 
 
 def test_every_target_and_reason_is_of_a_workload_and_a_store_that_exist() -> None:
-    assert set(SCANS) <= NAMES
-    for workload, peer in REASONS:
+    for workload, peer in [*FLOORS, *REASONS]:
         assert workload in NAMES
         assert peer in {*STORES, ""}
-    assert all(reason(workload, peer) for workload in NAMES for peer in STORES)
+    assert all(PROMISES.reason(workload, peer) for workload in NAMES for peer in STORES)
 
 
 def test_every_line_but_the_scan_is_to_be_ahead_of_every_store() -> None:
-    assert {name: floor(name, "sqlite3") for name in NAMES} == dict.fromkeys(NAMES, 1.0) | {"find-all": 0.9}
-    assert floor("find-all", "ZODB") is None
+    assert {name: PROMISES.floor(name, "sqlite3") for name in NAMES} == dict.fromkeys(NAMES, 1.0) | {"find-all": 0.9}
+    assert PROMISES.floor("find-all", "ZODB") is None
 
 
 def test_a_target_is_met_or_missed_by_the_ratio() -> None:
-    (found,) = findings(figures(update__lowtide=2.0, update__sqlite3=1.0, update__ZODB=4.0))
+    (found,) = PROMISES.findings(figures(update__lowtide=2.0, update__sqlite3=1.0, update__ZODB=4.0))
     assert (found.met, found.measured) == (False, "0.50x ZODB, the closest")
-    assert found.why == f"ZODB: {reason('update', 'ZODB')}"
-    (found,) = findings(figures(update__lowtide=2.0, update__sqlite3=2.0))
+    assert found.why == f"ZODB: {PROMISES.reason('update', 'ZODB')}"
+    (found,) = PROMISES.findings(figures(update__lowtide=2.0, update__sqlite3=2.0))
     assert (found.met, found.why) == (True, "")
-    (found,) = findings(figures(find_all__lowtide=0.9, find_all__sqlite3=1.0, find_all__ZODB=2.0))
-    assert (found.met, found.measured, found.why) == (True, "0.90x", reason("find-all", "sqlite3"))
-    (found,) = findings(figures(find_all__lowtide=0.89, find_all__sqlite3=1.0))
+    (found,) = PROMISES.findings(figures(find_all__lowtide=0.9, find_all__sqlite3=1.0, find_all__ZODB=2.0))
+    assert (found.met, found.measured, found.why) == (True, "0.90x", PROMISES.reason("find-all", "sqlite3"))
+    (found,) = PROMISES.findings(figures(find_all__lowtide=0.89, find_all__sqlite3=1.0))
     assert not found.met
 
 
 def test_stores_are_named_as_ahead_only_where_they_are() -> None:
-    found = peers_ahead(figures(group__lowtide=1.0, group__ZODB=2.0, update__lowtide=2.0, update__ZODB=1.0))
+    found = PROMISES.peers_ahead(figures(group__lowtide=1.0, group__ZODB=2.0, update__lowtide=2.0, update__ZODB=1.0))
     assert [(each.workload.name, each.peer, each.ratio.middle) for each in found] == [("group", "ZODB", 0.5)]
