@@ -14,7 +14,7 @@ from statistics import median
 from time import perf_counter
 
 from bench.drawing import label, make_figure, save
-from bench.fresh import in_fresh_process
+from bench.fresh import in_fresh_process, occupied
 from bench.importing import BATCH, WAYS, watched, write_lines
 from bench.report import shortened, times
 from bench.section import Data, Finding, Grid, Plan
@@ -79,13 +79,12 @@ def _timed(read: Callable[[], object]) -> Data:
     table = read()
     seconds = perf_counter() - started
     assert isinstance(table, pyarrow.Table)
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return {
         "seconds": seconds,
         "rows": table.num_rows,
         "columns": table.num_columns,
         "bytes": table.nbytes,
-        "peak": int(fields["VmHWM"].split()[0]) * 1024,
+        "peak": occupied()["VmHWM"],
     }
 
 

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from bench.section import Data
@@ -30,6 +31,12 @@ def in_fresh_process(step: Callable[..., Data], *, killed: bool = False, **argum
         raise StepFailed(f"{step.__qualname__} of {step.__module__} ended with status {done.returncode}")
     answer: Data = json.loads(done.stdout.splitlines()[-1])
     return answer
+
+
+def occupied(process: int | str = "self") -> dict[str, int]:
+    """The bytes of memory of a process, by the kernel's names for them, such as RssAnon."""
+    fields = (line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
+    return {name: int(value.split()[0]) * 1024 for name, value in fields if value.endswith(" kB")}
 
 
 def main() -> None:

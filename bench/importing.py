@@ -15,6 +15,7 @@ from time import perf_counter, sleep
 import msgspec
 
 from bench.collections.people import make_people
+from bench.fresh import occupied
 from bench.section import Data
 
 BATCH = 10_000
@@ -85,12 +86,10 @@ def watched(way: str, place: Path, file: Path, count: int) -> Data:
 def _memory(process: int) -> tuple[int, int]:
     """Bytes of the process itself, and those with the pages of files that it has mapped; none of one that ended."""
     try:
-        text = Path(f"/proc/{process}/status").read_text()
+        now = occupied(process)
     except (FileNotFoundError, ProcessLookupError):
         return 0, 0
-    fields = dict(line.split(":", 1) for line in text.splitlines())
-    own, resident = (int(fields.get(name, "0").split()[0]) * 1024 for name in ("RssAnon", "VmRSS"))
-    return own, resident
+    return now.get("RssAnon", 0), now.get("VmRSS", 0)
 
 
 # -- the peers, as programs -------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from statistics import median
 import lowtide
 from bench.documents import make_key
 from bench.drawing import label, make_figure, save
-from bench.fresh import in_fresh_process
+from bench.fresh import in_fresh_process, occupied
 from bench.section import Data, Finding, Grid, Plan
 from lowtide.options import OpenOptions
 
@@ -127,9 +127,14 @@ def memory_of(directory: str, state: str, keys: int) -> Data:
     STATES[state].make(store, keys)
     gc.collect()
     stats = store.stats()
-    fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
-    own, mapped, peak = (int(fields[name].split()[0]) * 1024 for name in ("RssAnon", "RssFile", "VmHWM"))
-    answer = {"own": own, "mapped": mapped, "peak": peak, "versions": stats.versions, "history": stats.history}
+    memory = occupied()
+    answer = {
+        "own": memory["RssAnon"],
+        "mapped": memory["RssFile"],
+        "peak": memory["VmHWM"],
+        "versions": stats.versions,
+        "history": stats.history,
+    }
     for snapshot in _kept:
         snapshot.close()
     store.close()

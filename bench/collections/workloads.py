@@ -141,23 +141,9 @@ def measure(workload: Workload, subject: Subject, seconds: float, seed: int, slo
 def single(work: Work, store: Collection, loaded: int) -> tuple[Step, Callable[[int], object], int]:
     """A step, the operand of it that a number stands for, and below what the numbers are."""
     if work == "find-id":
-        find_by_id = store.find_by_id
-
-        def by_id(id: str) -> None:
-            found = find_by_id(id)
-            if found is None or found["_id"] != id:
-                raise WrongAnswer(f"{id} was asked for, and found was {found}")
-
-        return by_id, make_id, loaded
+        return finding(store.find_by_id, "_id"), make_id, loaded
     if work == "find-index":
-        find_by_email = store.find_by_email
-
-        def by_email(email: str) -> None:
-            found = find_by_email(email)
-            if found is None or found["email"] != email:
-                raise WrongAnswer(f"{email} was asked for, and found was {found}")
-
-        return by_email, make_email, loaded
+        return finding(store.find_by_email, "email"), make_email, loaded
     if work == "range":
         range_by_rank = store.range_by_rank
 
@@ -166,6 +152,17 @@ def single(work: Work, store: Collection, loaded: int) -> tuple[Step, Callable[[
 
         return by_rank, int, loaded - RANGE_LENGTH + 1
     return store.increment, make_id, loaded
+
+
+def finding(find: Callable[[str], Document | None], field: str) -> Step:
+    """Find the document that has this value in the field, and no other."""
+
+    def step(value: str) -> None:
+        found = find(value)
+        if found is None or found[field] != value:
+            raise WrongAnswer(f"{value} was asked for, and found was {found}")
+
+    return step
 
 
 def expect(found: int, wanted: int, what: str) -> int:
