@@ -44,10 +44,7 @@ def audit(
         history = History.load(*files)
         tell(f"{len(history.transactions)} transactions")
         report = audited(history, promised)
-    if json:
-        output.document(report.as_data())
-    else:
-        output.say(str(report))
+    output.answer(report.as_data(), str(report))
     if not report.ok:
         raise typer.Exit(FAILED)
 

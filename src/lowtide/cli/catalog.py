@@ -78,20 +78,16 @@ def _create(store: Path, output: Output, collection: str, keys: list[tuple[str, 
         total = target.estimated_document_count()
         with measured(f"building an index of {collection}", total) as advance:
             name = target.create_index(keys, progress=lambda done: advance(done, f"{done:,} documents"), **options)
-    if output.json:
-        output.document({"path": store, "collection": collection, "created": name})
-    else:
-        output.say(f"{collection} has the index {name}")
+    output.answer({"path": store, "collection": collection, "created": name}, f"{collection} has the index {name}")
 
 
 def _drop(store: Path, output: Output, collection: str, name: str) -> None:
     with owning(store) as opened:
         check_exists(collection, opened.list_collection_names())
         opened.collection(collection).drop_index(name)
-    if output.json:
-        output.document({"path": store, "collection": collection, "dropped": name})
-    else:
-        output.say(f"the index {name} of {collection} is removed")
+    output.answer(
+        {"path": store, "collection": collection, "dropped": name}, f"the index {name} of {collection} is removed"
+    )
 
 
 def _list(path: Path, output: Output, collection: str) -> None:
@@ -136,17 +132,12 @@ def schema(
         with owning(store) as opened:
             check_exists(collection, opened.list_collection_names())
             opened.collection(collection).set_schema(None)
-        if json:
-            output.document({"path": store, "collection": collection, "schema": None})
-        else:
-            output.say(f"{collection} has no schema any more")
+        output.answer({"path": store, "collection": collection, "schema": None}, f"{collection} has no schema any more")
     else:
         with looking_at(path, collection) as found:
             known = found.schema()
-        if json:
-            output.document({"path": store, "collection": collection, "schema": to_extended(known)})
-        else:
-            output.say(f"{collection} has no schema" if known is None else in_words(known, 0))
+        words = f"{collection} has no schema" if known is None else in_words(known, 0)
+        output.answer({"path": store, "collection": collection, "schema": to_extended(known)}, words)
 
 
 def _schema_in(file: str) -> dict[str, Any]:

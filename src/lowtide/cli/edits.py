@@ -43,12 +43,10 @@ def insert(
     with owning(store) as opened, opened.transaction() as tx:
         target = tx.collection(collection)
         ids = target.insert_many(given).inserted_ids if len(given) > 1 else [target.insert_one(given[0]).inserted_id]
-    if json:
-        output.document({"path": store, "collection": collection, "inserted_ids": to_extended(list(ids))})
-    else:
-        output.say(
-            f"inserted {counted(len(ids))} into {collection}: _id {', '.join(in_words(each, None) for each in ids)}"
-        )
+    output.answer(
+        {"path": store, "collection": collection, "inserted_ids": to_extended(list(ids))},
+        f"inserted {counted(len(ids))} into {collection}: _id {', '.join(in_words(each, None) for each in ids)}",
+    )
 
 
 def update(
@@ -117,7 +115,6 @@ def delete(
         check_exists(collection, opened.list_collection_names())
         target = opened.collection(collection)
         deleted = (target.delete_many if many else target.delete_one)(wanted).deleted_count
-    if json:
-        output.document({"path": store, "collection": collection, "deleted": deleted})
-    else:
-        output.say(f"deleted {counted(deleted)} of {collection}")
+    output.answer(
+        {"path": store, "collection": collection, "deleted": deleted}, f"deleted {counted(deleted)} of {collection}"
+    )

@@ -66,7 +66,4 @@ def base(path: StorePath, json: Json = False) -> None:
 
 
 def _print(output: Output, report: dict[str, Any]) -> None:
-    if output.json:
-        output.document(report["data"])
-    else:
-        output.say(report["text"])
+    output.answer(report["data"], report["text"])

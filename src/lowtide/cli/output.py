@@ -51,6 +51,13 @@ class Output:
         """Words, as they are but for what would steer the terminal."""
         print("\n".join(map(clean, text.split("\n"))), flush=flush)
 
+    def answer(self, value: object, text: str) -> None:
+        """What a command has to say: the one JSON document, or the words for it."""
+        if self.json:
+            self.document(value)
+        else:
+            self.say(text)
+
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, none: str) -> None:
         """A table; the words ``none`` if it is empty. Numbers are set to the right."""
         if not rows:

@@ -86,10 +86,7 @@ def pin(
             place = int(at) if at is not None and at.isdecimal() else at
             taken = opened.pin(name, 3600.0 if seconds is None else seconds, keyspaces=keyspace or None, at=place)
         found = as_plain(taken)
-    if json:
-        output.document({"path": store, **found})
-    else:
-        output.say(f"the pin {name!r} keeps commit {taken.ts} until {moment(taken.expires)}")
+    output.answer({"path": store, **found}, f"the pin {name!r} keeps commit {taken.ts} until {moment(taken.expires)}")
 
 
 def unpin(path: StorePath, name: PinName, json: Json = False) -> None:
@@ -99,10 +96,7 @@ def unpin(path: StorePath, name: PinName, json: Json = False) -> None:
         removed = opened.unpin(name)
     if not removed:
         fail(f"there is no pin {name!r} in {store}", FAILED)
-    if json:
-        output.document({"path": store, "name": name, "removed": True})
-    else:
-        output.say(f"the pin {name!r} is removed")
+    output.answer({"path": store, "name": name, "removed": True}, f"the pin {name!r} is removed")
 
 
 def as_plain(each: lowtide.Pin) -> dict[str, Any]:

@@ -73,10 +73,7 @@ def count(
     output, wanted = Output(json), filter_of(filter, filter_option)
     with looking_at(path, collection) as found:
         number = found.count_documents(wanted)
-    if json:
-        output.document({"path": find_store(path), "collection": collection, "count": number})
-    else:
-        output.say(str(number))
+    output.answer({"path": find_store(path), "collection": collection, "count": number}, str(number))
 
 
 def aggregate(

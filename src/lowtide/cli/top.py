@@ -58,10 +58,7 @@ def _print_one(store: Path, output: Output, interval: float) -> None:
         time.sleep(interval)
         samples.append(sample(store))
     frame = view(str(store), samples)
-    if output.json:
-        output.document(frame.as_plain())
-    else:
-        output.say("\n".join(lines(frame)))
+    output.answer(frame.as_plain(), "\n".join(lines(frame)))
 
 
 def _watch(store: Path, interval: float) -> None:

@@ -91,13 +91,11 @@ def import_(
         if done.commits:
             typer.echo(f"lowtide: interrupted\n{done.so_far()}", err=True)
         raise
-    if json:
-        output.document(
-            {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits}
-        )
-    else:
-        several = f", in {counted(done.commits, 'transaction')}" if batches is not None else ""
-        output.say(f"imported {counted(done.count)} into {collection}{several}")
+    several = f", in {counted(done.commits, 'transaction')}" if batches is not None else ""
+    output.answer(
+        {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits},
+        f"imported {counted(done.count)} into {collection}{several}",
+    )
 
 
 def _store_for(path: Path, create: bool) -> Path:
@@ -289,7 +287,7 @@ def export(
             count = write_documents(stream, name, documents, columns_of_fields(projection))
     if file == STANDARD:
         return
-    if json:
-        output.document({"path": store, "collection": collection, "file": file, "exported": count})
-    else:
-        output.say(f"exported {counted(count)} of {collection} to {file}")
+    output.answer(
+        {"path": store, "collection": collection, "file": file, "exported": count},
+        f"exported {counted(count)} of {collection} to {file}",
+    )

@@ -25,11 +25,8 @@ def verify(path: StorePath, json: Json = False) -> None:
     with busy(f"verifying {store}"):
         found = ask(store, "verify", lambda: reported(verify_files(store)))
     data, ok = found.value["data"], bool(found.value["ok"])
-    if json:
-        problems = sum(check["found"] for check in data["checks"])
-        output.document({**data, "owner": found.owner, "ok": ok, "found": problems})
-    else:
-        output.say(found.value["text"])
+    problems = sum(check["found"] for check in data["checks"])
+    output.answer({**data, "owner": found.owner, "ok": ok, "found": problems}, found.value["text"])
     if not ok:
         raise typer.Exit(FAILED)
 
@@ -45,10 +42,10 @@ def checkpoint(path: StorePath, json: Json = False) -> None:
 
     with busy(f"making a checkpoint of {store}"):
         found = ask(store, "checkpoint", here)
-    if json:
-        output.document({"path": store, "owner": found.owner, "boundary": found.value})
-    else:
-        output.say(f"the base holds every commit up to {found.value}")
+    output.answer(
+        {"path": store, "owner": found.owner, "boundary": found.value},
+        f"the base holds every commit up to {found.value}",
+    )
 
 
 def gc(path: StorePath, json: Json = False) -> None:
@@ -61,10 +58,7 @@ def gc(path: StorePath, json: Json = False) -> None:
 
     with busy(f"collecting garbage in {store}"):
         found = ask(store, "collect", here)
-    if json:
-        output.document({"path": store, "owner": found.owner, "collected": found.value})
-    else:
-        output.say(f"dropped {found.value} versions")
+    output.answer({"path": store, "owner": found.owner, "collected": found.value}, f"dropped {found.value} versions")
 
 
 def backup(
@@ -107,7 +101,4 @@ def compact(path: StorePath, json: Json = False) -> None:
 
 
 def _report(output: Output, found: Result, **more: str) -> None:
-    if output.json:
-        output.document({**more, **found.value["data"], "owner": found.owner})
-    else:
-        output.say(found.value["text"])
+    output.answer({**more, **found.value["data"], "owner": found.owner}, found.value["text"])
