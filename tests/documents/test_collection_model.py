@@ -26,7 +26,7 @@ from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.entries import Entries
 from lowtide.documents.values import Document
 from tests.support.collections import check_collection, check_store, row_in
-from tests.support.parts import parts_of
+from tests.support.parts import copy_as_crashed
 
 Key = tuple[Any, ...]
 """A document, an entry of a unique index, or the row of a collection."""
@@ -425,9 +425,7 @@ class CollectionModel(RuleBasedStateMachine):
         if not really:
             return
         copy = self.directory / "copy"
-        parts = parts_of(self.store)
-        with parts.checkpointer._busy, parts.collector._busy:
-            shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock", "lock.mdb"))
+        copy_as_crashed(self.store, self.path, copy)
         with lowtide.open(copy, checkpointer="thread") as recovered:
             assert without_empty(check_store(recovered)) == without_empty(self.states[-1])
         shutil.rmtree(copy)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Iterator
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import lowtide
@@ -20,22 +16,10 @@ from lowtide.documents.filters import compile_filter
 from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
 from tests.documents.makings import SCALARS, Maker
-from tests.support.collections import check_collection, check_store
+from tests.support.collections import check_collection
 
 SCALE = float(os.environ.get("LOWTIDE_PROPERTIES", "1"))
 _NUMBERS = count()
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[lowtide.Store]:
-    """One for all examples: each has a collection of its own."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with (
-        tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory,
-        lowtide.open(Path(directory) / "store", durability="relaxed", checkpointer="thread") as store,
-    ):
-        yield store
-        check_store(store)
 
 
 def ids_of(found: Any) -> list[Any]:
@@ -48,8 +32,8 @@ def hints(collection: Collection) -> list[str | None]:
 
 @given(seed=st.integers(0, 2**64))
 @settings(max_examples=int(120 * SCALE), suppress_health_check=list(HealthCheck))
-def test_a_query_by_any_index_finds_what_a_full_scan_finds(store: lowtide.Store, seed: int) -> None:
-    make, collection = Maker(seed), store.collection(f"c{next(_NUMBERS)}")
+def test_a_query_by_any_index_finds_what_a_full_scan_finds(shared_store: lowtide.Store, seed: int) -> None:
+    make, collection = Maker(seed), shared_store.collection(f"c{next(_NUMBERS)}")
     for number in range(make.random.randint(0, 9)):
         collection.insert_one({"_id": number, **make.body()})
     for _ in range(make.random.randint(1, 4)):
@@ -57,7 +41,7 @@ def test_a_query_by_any_index_finds_what_a_full_scan_finds(store: lowtide.Store,
     for number in range(9, 9 + make.random.randint(0, 5)):
         with suppress(lowtide.WriteError):
             collection.insert_one({"_id": number, **make.body()})
-    documents = check_collection(store, collection.name)
+    documents = check_collection(shared_store, collection.name)
     for _ in range(15):
         filter, sort = make.filter(), make.sort()
         note(f"{filter} in the order of {sort}")
@@ -109,15 +93,15 @@ def check_query(
 )
 @settings(max_examples=int(60 * SCALE), suppress_health_check=list(HealthCheck))
 def test_an_index_gives_the_order_of_comparison_without_sorting(
-    store: lowtide.Store, pairs: list[tuple[Any, Any]], directions: tuple[int, int], backwards: bool, low: Any
+    shared_store: lowtide.Store, pairs: list[tuple[Any, Any]], directions: tuple[int, int], backwards: bool, low: Any
 ) -> None:
-    collection = store.collection(f"c{next(_NUMBERS)}")
+    collection = shared_store.collection(f"c{next(_NUMBERS)}")
     collection.create_index([("a", directions[0]), ("b", directions[1])])
     collection.insert_many([{"_id": number, "a": a, "b": b} for number, (a, b) in enumerate(pairs)])
     turn = -1 if backwards else 1
     sort = [("a", turn * directions[0]), ("b", turn * directions[1])]
     key = compile_sort(sort).key
-    documents = check_collection(store, collection.name)
+    documents = check_collection(shared_store, collection.name)
     for filter in ({}, {"a": {"$gte": low}}, {"a": {"$lt": low}}, {"a": low}):
         cursor = collection.find(filter, sort=sort)
         plan = cursor.clone().explain()["queryPlanner"]["winningPlan"]

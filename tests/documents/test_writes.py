@@ -7,37 +7,22 @@ refuses it, and then nothing of it is done.
 from __future__ import annotations
 
 import os
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import HealthCheck, given, note, settings
 
 import lowtide
 from lowtide import Isolation
 from lowtide.documents.collection import Collection
 from tests.documents.makings import Maker
-from tests.support.collections import check_collection, check_store
+from tests.support.collections import check_collection
 
 SCALE = float(os.environ.get("LOWTIDE_PROPERTIES", "1"))
 _NUMBERS = count()
 Write = Callable[[Collection], object]
-
-
-@pytest.fixture(scope="module")
-def store() -> Iterator[lowtide.Store]:
-    """One for all examples: each has collections of its own."""
-    parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    with (
-        tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory,
-        lowtide.open(Path(directory) / "store", durability="relaxed", checkpointer="thread") as store,
-    ):
-        yield store
-        check_store(store)
 
 
 def update_of(make: Maker) -> dict[str, Any]:
@@ -88,32 +73,32 @@ def write_of(make: Maker) -> Write:
 
 @given(seed=st.integers(0, 2**64))
 @settings(max_examples=int(80 * SCALE), suppress_health_check=list(HealthCheck))
-def test_indexes_follow_every_write_and_change_nothing_else(store: lowtide.Store, seed: int) -> None:
+def test_indexes_follow_every_write_and_change_nothing_else(shared_store: lowtide.Store, seed: int) -> None:
     make, number = Maker(seed), next(_NUMBERS)
     indexed, twin = f"indexed {number}", f"twin {number}"
     for name in (indexed, twin):
-        store.collection(name).insert_many([{"_id": n, "a": n % 3} for n in range(3)])
+        shared_store.collection(name).insert_many([{"_id": n, "a": n % 3} for n in range(3)])
     for _ in range(make.random.randint(1, 4)):
-        make.index().create(store.collection(indexed))
+        make.index().create(shared_store.collection(indexed))
     for _ in range(12):
         level = make.random.choice([None, *Isolation])
         if level is None:
-            both(store, store, [write_of(make)], indexed, twin)
+            both(shared_store, shared_store, [write_of(make)], indexed, twin)
             continue
         keep = level is Isolation.NONE or make.random.random() < 0.7
-        before = check_collection(store, indexed)
-        tx = store.begin(level)
+        before = check_collection(shared_store, indexed)
+        tx = shared_store.begin(level)
         both(tx, tx, [write_of(make) for _ in range(2)], indexed, twin)
         if keep:
             tx.commit()
         else:
             tx.rollback()
-            assert check_collection(store, indexed) == before
+            assert check_collection(shared_store, indexed) == before
         if make.random.random() < 0.1:
-            make.index().create(store.collection(indexed))
-    assert check_collection(store, indexed) == check_collection(store, twin)
-    store.collection(indexed).drop()
-    store.collection(twin).drop()
+            make.index().create(shared_store.collection(indexed))
+    assert check_collection(shared_store, indexed) == check_collection(shared_store, twin)
+    shared_store.collection(indexed).drop()
+    shared_store.collection(twin).drop()
 
 
 def both(

@@ -22,7 +22,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 import lowtide
 from lowtide import Isolation
 from lowtide.upkeep.verify import verify_files
-from tests.support.parts import parts_of
+from tests.support.parts import copy_as_crashed, parts_of
 
 KEYS = st.sampled_from([b"", b"a", b"ab", b"b", b"\xff"])
 SELDOM = st.sampled_from([False] * 9 + [True])
@@ -295,9 +295,7 @@ class StoreModel(RuleBasedStateMachine):
             return
         self.copies += 1
         copy = self.directory / f"copy-{self.copies}"
-        parts = parts_of(self.store)
-        with parts.checkpointer._busy, parts.collector._busy:  # a copy of LMDB's file in mid-commit is no crash
-            shutil.copytree(self.path, copy, ignore=shutil.ignore_patterns("lock", "lock.mdb"))
+        copy_as_crashed(self.store, self.path, copy)
         for _ in range(2):
             with lowtide.open(copy, checkpointer="thread") as recovered:
                 assert dict(recovered.keyspace("k").scan()) == self.states[-1]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
 import lowtide
 from lowtide.parts import Parts
 
@@ -10,3 +13,10 @@ def parts_of(store: lowtide.Store) -> Parts:
     parts = store._parts
     assert isinstance(parts, Parts)
     return parts
+
+
+def copy_as_crashed(store: lowtide.Store, path: Path, copy: Path) -> None:
+    """Copy the files of an open store, as a crash at this moment would leave them."""
+    parts = parts_of(store)
+    with parts.checkpointer._busy, parts.collector._busy:  # a copy of LMDB's file in mid-commit is no crash
+        shutil.copytree(path, copy, ignore=shutil.ignore_patterns("lock", "lock.mdb"))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 import lowtide
 from lowtide.cli.app import app
-from tests.crash.stores import child, lines_of
+from tests.crash.stores import PATIENCE, child, lines_of
 
 BINARY = b"\x00\xff"
 
@@ -75,6 +75,29 @@ def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
     with child(OWNER, path) as process:
         assert next(lines_of(process)) == "ready"
         yield process
+
+
+@contextmanager
+def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+    """The command, running, with its output in pipes."""
+    process = subprocess.Popen(
+        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def go_away(process: subprocess.Popen[str]) -> None:
+    """Read a line of a command that has more to print, and no more: it ends quietly, as other commands in pipes do."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(PATIENCE) == 141
 
 
 def tell(process: subprocess.Popen[str], line: str) -> None:

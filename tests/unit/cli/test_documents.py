@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 import lowtide
-from tests.crash.stores import PATIENCE, child, lines_of
-from tests.unit.cli.commands import USERS, document, invoke
-from tests.unit.cli.test_processes import started
+from tests.crash.stores import child, lines_of
+from tests.unit.cli.commands import USERS, document, go_away, invoke, started
 
 READING: dict[str, list[str]] = {
     "collections": ["collections", "STORE"],
@@ -269,12 +268,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(given: list[str], tmp_path: Pat
     with lowtide.open(tmp_path / "shop", durability="relaxed") as store:
         store.collection("many").insert_many([{"_id": n, "text": "x" * 100} for n in range(5000)])
     with started(given[0], tmp_path / "shop", "many", *given[1:]) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait(PATIENCE) == 141
+        go_away(process)
     with lowtide.open(tmp_path / "shop", read_only=True) as store:
         assert store.pins() == []
 

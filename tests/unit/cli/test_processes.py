@@ -19,7 +19,7 @@ import pytest
 import lowtide
 from lowtide.recovery.opening import LOCK
 from tests.crash.stores import PATIENCE, wait_until
-from tests.unit.cli.commands import command, document, environment, make, owner, run, tell
+from tests.unit.cli.commands import command, document, environment, go_away, make, owner, run, started, tell
 
 DIES = """
 import os, sys
@@ -31,19 +31,6 @@ for number in range(20):
 os._exit(0)
 """
 """An owner that leaves commits in the log, each known to be on disk, and makes no checkpoint."""
-
-
-@contextmanager
-def started(*arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """The command, running, with its output in pipes."""
-    process = subprocess.Popen(
-        command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def silent(result: subprocess.CompletedProcess[str]) -> None:
@@ -162,12 +149,7 @@ def test_a_reader_that_goes_away_ends_it_quietly(more: list[str], tmp_path: Path
         for number in range(5000):
             store.keyspace("many").put(b"%d" % number, b"x" * 50)
     with started("changes", tmp_path / "store", *more) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline()
-        process.stdout.close()
-        assert process.stderr.read() == ""
-        assert process.wait(PATIENCE) == 141
+        go_away(process)
     with lowtide.open(tmp_path / "store", read_only=True) as store:
         assert store.pins() == []
 
