@@ -102,7 +102,8 @@ class Statement:
             tx.write_many(writes)
         finally:
             if not tx._policy.buffered:
-                tx._guards = tx._replaced = None
+                tx._guards = None
+                tx._replaced = []
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that documents were replaced, not updated."""

@@ -65,7 +65,7 @@ class Transaction:
         self._writes: Writes = {}
         self._savepoint: Savepoint | None = None
         self._reads: ReadSet | None = None
-        self._replaced: set[bytes] | None = None
+        self._replaced: list[bytes] = []
         self._before: Writes = {}
         self._callbacks: list[Callback] | None = None
         self._guards: Guards | None = None
@@ -175,7 +175,7 @@ class Transaction:
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that the documents with these full keys were replaced, not updated."""
-        self._replaced = full_keys if self._replaced is None else self._replaced | full_keys
+        self._replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
         """Let the commit fail if somebody has changed anything in a range of full keys."""
@@ -272,7 +272,7 @@ class Transaction:
             before = [self._before[full_key] for full_key in writes]
         else:
             before = engine.reader.get_many(writes, seen)
-        replaced = self._replaced
+        replaced = frozenset(self._replaced) if self._replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
