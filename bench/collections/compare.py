@@ -234,7 +234,7 @@ def note(data: Data) -> str:
         if 0 < each["documents"] < data["documents"]:
             told.append(f"It holds {each['documents']:,} documents, which is in its favour: its costs grow with them.")
         if each["weaker"]:
-            told.append(f"It has no fsynced lines: {each['weaker']}.")
+            told.append(f"It has no fsynced lines, since {each['weaker']}.")
         if each["cannot"]:
             told.append(f"Left out: {'; '.join(dict.fromkeys(each['cannot'].values()))}.")
     return " ".join(told)

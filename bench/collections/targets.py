@@ -19,9 +19,9 @@ _SYNC = "both wait for one sync of a short write; what is left is the transactio
 
 # Why a peer is ahead: by workload and peer, or by workload alone.
 REASONS: dict[tuple[str, str], str] = {
-    ("find-id", ""): "its find is a few calls into C; here a filter is compiled and a snapshot taken, in Python",
+    ("find-id", ""): "its find is a few calls into C; here it is a few Python functions around one read",
     ("find-id", "mongita"): "it answers from a dict of all documents that it has read, without a transaction",
-    ("find-index", ""): "its find is a few calls into C; here a filter is compiled, planned and run, in Python",
+    ("find-index", ""): "its find is a few calls into C; here it is a few Python functions around two reads",
     ("find-range", ""): "it steps through its index in C; here every entry is met in Python",
     ("find-range", "ZODB"): _CACHED,
     ("find-all", ""): "it steps through its rows in C; here every document is met in Python",

@@ -115,7 +115,7 @@ def test_what_a_store_cannot_do_is_a_dash_with_its_reason(tmp_path: Path, monkey
     rates, *_ = SECTION.grids(data)
     at = rates.headings.index("sqlite3")
     assert [row[at] == "–" for row in rates.rows] == [False, True, True]
-    for words in ("It has no fsynced lines: it never syncs.", "Left out: it cannot count.", "It holds 100 documents"):
+    for words in ("no fsynced lines, since it never syncs.", "Left out: it cannot count.", "It holds 100 documents"):
         assert words in rates.note
 
 

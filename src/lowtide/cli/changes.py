@@ -84,6 +84,8 @@ def as_plain(change: lowtide.Change, before: bool) -> dict[str, Any]:
     found = asdict(change)
     if not before:
         del found["before"]
+    if not change.replaced:
+        del found["replaced"]
     return found
 
 

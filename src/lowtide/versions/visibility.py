@@ -11,9 +11,8 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
 from time import sleep
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
@@ -28,8 +27,7 @@ _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(NamedTuple):
     """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
     a scan reads at first; it reads more each time that more are asked for."""
 

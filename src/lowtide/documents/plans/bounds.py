@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lowtide.base.codec import after_prefix
 from lowtide.documents.filters import Condition
@@ -12,8 +11,7 @@ from lowtide.documents.ordering import encode, inverted, kind_bounds
 from lowtide.documents.values import RANKS
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Bound:
+class Bound(NamedTuple):
     """A place between encoded values: before, or after, all that begin with ``start``."""
 
     key: bytes
@@ -36,8 +34,7 @@ def after(start: bytes) -> Bound:
     return Bound(key, start, True)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """The values from ``low`` on that lie before ``high``."""
 
     low: Bound
@@ -57,8 +54,7 @@ class Span:
         return Span(low, high)
 
 
-@dataclass(frozen=True, slots=True)
-class Spans:
+class Spans(NamedTuple):
     """Disjoint spans in ascending order. ``exact`` is whether a value in them surely satisfies the condition, if it is
     no element of an array."""
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from lowtide.documents.indexes.spec import PRIMARY, Index
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
+class Stretch(NamedTuple):
     """The keys of an index from ``low`` on, before ``high``; without the keyspace."""
 
     low: bytes
     high: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
     """What is read. ``index`` is None where the documents themselves are read, in the order of their ``_id``.
 
@@ -34,7 +33,7 @@ class Plan:
     exact: bool = False
     repeats: bool = False
     """Whether a document may come more than once."""
-    branches: tuple[Plan, ...] = field(default=())
+    branches: tuple[Plan, ...] = ()
 
     @property
     def ranges(self) -> int:

@@ -8,8 +8,8 @@ is the right one; then the one with fewer parts. There are no statistics.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
+from typing import NamedTuple
 
 from lowtide.documents.filters import Condition, Filter
 from lowtide.documents.ids import MAX_ID
@@ -53,8 +53,7 @@ def plan(
     return best.plan
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
+class _Candidate(NamedTuple):
     plan: Plan
     equal: int
     ranged: bool
