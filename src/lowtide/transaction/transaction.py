@@ -246,7 +246,11 @@ class Transaction:
         if not writes:
             return self._commit_nothing()
         self._state = "refused"
-        ts = self._submit(writes, self._engine.durable)
+        try:
+            ts = self._submit(writes, self._engine.durable)
+        finally:
+            if self._guards is not None:
+                self._let_go(self._guards)
         self._state = "committed"
         return ts
 
@@ -302,6 +306,8 @@ class Transaction:
     def _end(self, how: str) -> None:
         """Give the snapshot back. It held something back only if somebody committed since."""
         self._state = how
+        if self._guards is not None:
+            self._let_go(self._guards)
         token = self._token
         if token:
             self._token = 0
@@ -309,6 +315,13 @@ class Transaction:
             registry.release(token)
             if registry.published != self.ts:
                 self._engine.released(self.ts)
+
+    def _let_go(self, guards: Guards) -> None:
+        """Give back the registration that guards have below SNAPSHOT."""
+        token, guards.token = guards.token, 0
+        if token:
+            self._engine.registry.release(token)
+            self._engine.released(guards.ts)
 
     def _finished(self) -> UsageError:
         return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
@@ -364,6 +377,10 @@ class Transaction:
         if getattr(self, "_token", 0):  # an interrupted begin may have set nothing
             self._engine.registry.release(self._token)
             self._engine.dropped(self.ts)
+        guards = getattr(self, "_guards", None)
+        if guards is not None and guards.token:
+            self._engine.registry.release(guards.token)
+            self._engine.dropped(guards.ts)
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
