@@ -29,12 +29,12 @@ _LARGEST_CHUNK = 4096
 
 class Range(NamedTuple):
     """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
-    a scan reads at first; it reads more each time that more are asked for."""
+    a scan reads at first, 0 if it may choose; it reads more each time that more are asked for."""
 
     low: bytes
     high: bytes | None
     reverse: bool = False
-    first: int = _FIRST_CHUNK
+    first: int = 0
 
     def covers(self, key: bytes) -> bool:
         return self.low <= key and (self.high is None or key < self.high)
@@ -112,6 +112,11 @@ class Reader:
         chains = active.chains
         values: list[bytes | None] = []
         missing: dict[bytes, int] = {}
+        if frozen is None and not any(map(chains.get, full_keys)):  # none of them is in a layer
+            rows = map(cache.get, full_keys)
+            values = [row[1] if row is not None and row[0] <= ts else None for row in rows]
+            missing = {key: place for place, key in enumerate(full_keys) if values[place] is None}
+            full_keys = ()
         for key in full_keys:
             chain = chains.get(key)
             if chain is not None and chain[0] > ts:
@@ -127,9 +132,9 @@ class Reader:
                 values.append(None)
         if missing:
             newer = horizon(ts)
-            rows = self._base.rows_of(list(missing))  # point: read.rows
+            found = self._base.rows_of(list(missing))  # point: read.rows
             for key, place in missing.items():
-                at = rows.get(key)
+                at = found.get(key)
                 values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
         return values
 
@@ -178,7 +183,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
         in the range, as they were when the scan began."""
-        size = wanted.first
+        size = wanted.first or _FIRST_CHUNK
         own_keys = sorted(own) if own else []
         rest: Range | None = wanted
         while rest is not None:
