@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from bench import machine
 from bench.section import Data, Grid, Plan, Section
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def on_disk(directory: Path) -> Path:
+    """The directory, or the project's own if that one is in memory: the benchmarks refuse to measure there."""
+    try:
+        machine.require_disk(directory)
+    except machine.MemoryFilesystem:
+        return ROOT
+    return directory
 
 
 def make_plan(place: Path) -> Plan:

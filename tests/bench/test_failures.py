@@ -7,10 +7,8 @@ from pathlib import Path
 import pytest
 
 import bench.__main__ as command
-from bench import machine
 from bench.section import Data, Finding, Grid, Plan
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.bench.support import on_disk
 
 
 class Small:
@@ -36,14 +34,6 @@ class Small:
 
     def plot(self, data: Data, directory: Path) -> list[tuple[str, Path]]:
         return []
-
-
-def on_disk(directory: Path) -> Path:
-    try:
-        machine.require_disk(directory)
-    except machine.MemoryFilesystem:
-        return ROOT
-    return directory
 
 
 def test_the_sections_after_one_that_failed_are_measured(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import machine
+from tests.bench.support import on_disk
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
@@ -25,15 +25,6 @@ def run(*arguments: str | Path) -> str:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     return done.stdout
-
-
-def on_disk(directory: Path) -> Path:
-    """The directory, or the project's own if that one is in memory: the benchmarks refuse to measure there."""
-    try:
-        machine.require_disk(directory)
-    except machine.MemoryFilesystem:
-        return ROOT
-    return directory
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: str(path.stem))
