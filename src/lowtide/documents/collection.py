@@ -11,7 +11,7 @@ from lowtide.documents.cursor import Hint, parse_hint
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.projection import compile_projection
-from lowtide.documents.reading import FilterSpec, ProjectionSpec, ReadCollection, compiled_sort
+from lowtide.documents.reading import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
     BulkWriteResult,
     DeleteResult,
@@ -87,7 +87,7 @@ class Collection(ReadCollection):
 
     def replace_one(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         replacement: Mapping[str, Any],
         upsert: bool = False,
         *,
@@ -103,7 +103,7 @@ class Collection(ReadCollection):
 
     def update_one(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         upsert: bool = False,
         *,
@@ -120,7 +120,7 @@ class Collection(ReadCollection):
 
     def update_many(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         upsert: bool = False,
         array_filters: ArrayFilters = None,
@@ -137,7 +137,7 @@ class Collection(ReadCollection):
 
     def _update(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         change: Update,
         upsert: bool,
         many: bool,
@@ -147,10 +147,12 @@ class Collection(ReadCollection):
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
         selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
-        seed = (filter or {}) if upsert else None
+        seed = filter if upsert else None
         return self._change(lambda unit: update(unit, selection, change, seed, replacing=replacing))
 
-    def delete_one(self, filter: FilterSpec, *, hint: Hint | None = None, sort: SortSpec | None = None) -> DeleteResult:
+    def delete_one(
+        self, filter: Mapping[str, Any], *, hint: Hint | None = None, sort: SortSpec | None = None
+    ) -> DeleteResult:
         """Remove the first document that matches.
 
         >>> store.collection("users").delete_one({"_id": 1}).deleted_count
@@ -159,7 +161,7 @@ class Collection(ReadCollection):
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         return self._change(lambda unit: delete(unit, selection)[0])
 
-    def delete_many(self, filter: FilterSpec, *, hint: Hint | None = None) -> DeleteResult:
+    def delete_many(self, filter: Mapping[str, Any], *, hint: Hint | None = None) -> DeleteResult:
         """Remove every document that matches.
 
         >>> store.collection("users").delete_many({"city": "Oslo"}).deleted_count
@@ -170,7 +172,7 @@ class Collection(ReadCollection):
 
     def find_one_and_update(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
@@ -191,7 +193,7 @@ class Collection(ReadCollection):
 
     def find_one_and_replace(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         replacement: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
@@ -210,7 +212,7 @@ class Collection(ReadCollection):
 
     def _find_and(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         change: Update,
         projection: ProjectionSpec,
         sort: SortSpec | None,
@@ -227,7 +229,7 @@ class Collection(ReadCollection):
 
     def find_one_and_delete(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
         *,

@@ -115,7 +115,7 @@ def test_insert_many_refuses_what_is_no_list(users: lowtide.Collection, document
         ({"_id": 9}, {"$inc": {"age": 1}}, {}, (0, 0, None), PEOPLE[0]),
         ({"city": "Oslo"}, {"$unset": {"age": 1}}, {}, (1, 1, None), {"_id": 1, "name": "Ann", "city": "Oslo"}),
         ({"city": "Oslo"}, {"$set": {"x": 1}}, {"sort": [("age", 1)]}, (1, 1, None), PEOPLE[0]),
-        (None, {"$set": {"x": 1}}, {}, (1, 1, None), {**PEOPLE[0], "x": 1}),
+        ({}, {"$set": {"x": 1}}, {}, (1, 1, None), {**PEOPLE[0], "x": 1}),
         ({}, {"$set": {"x": 1}}, {"hint": "_id_"}, (1, 1, None), {**PEOPLE[0], "x": 1}),
         ({"_id": 1}, {"$set": {"age": 5}}, {"upsert": True}, (1, 1, None), {**PEOPLE[0], "age": 5}),
     ],
@@ -319,3 +319,23 @@ def test_any_mapping_is_inserted_if_it_has_an_id(users: lowtide.Collection) -> N
     assert users.insert_one(Frozen()).inserted_id == 7
     assert users.find_one(7) == {"_id": 7, "a": [1]}
     assert users.insert_one(MappingProxyType({"_id": 8})).inserted_id == 8
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda users: users.delete_one(None),
+        lambda users: users.delete_many(None),
+        lambda users: users.find_one_and_delete(None),
+        lambda users: users.update_one(None, {"$set": {"a": 1}}),
+        lambda users: users.update_many(None, {"$set": {"a": 1}}),
+        lambda users: users.replace_one(None, {}),
+        lambda users: users.find_one_and_update(None, {"$set": {"a": 1}}),
+        lambda users: users.find_one_and_replace(None, {}),
+        lambda users: users.bulk_write([lowtide.DeleteMany(None)]),  # type: ignore[arg-type]
+    ],
+)
+def test_what_writes_is_told_to_mean_everything(users: lowtide.Collection, call: Any) -> None:
+    with pytest.raises(OperationFailure, match=r"give \{\} for every document"):
+        call(users)
+    assert everything(users) == PEOPLE
