@@ -21,6 +21,13 @@ BOTH_WAYS = pytest.mark.parametrize("reverse", [False, True])
 PLANS = ["v_1", "_id_", "v_1_w_-1", "v_-1"]
 
 
+@pytest.fixture(autouse=True)
+def _small_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few documents at a time, so that every cursor has most of them still to come."""
+    monkeypatch.setattr("lowtide.documents.look._FIRST_FETCH", 2)
+    monkeypatch.setattr("lowtide.documents.look._LARGEST_FETCH", 8)
+
+
 def fill(world: World, count: int) -> Collection:
     """Documents whose ``_id`` and ``v`` run against each other, with indexes, settled where the place wants them."""
     collection = world.store.collection("c")

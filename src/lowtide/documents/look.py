@@ -127,12 +127,16 @@ class Look:
         if by.index is None and by.keys is None:
             found = self._scanned(self.prefix, by, wanted)
         else:
-            found = chain.from_iterable(self._fetched(self.document_keys(by, wanted, touched), wanted))
+            fetched = self._fetched(self.document_keys(by, wanted, touched), wanted)
+            found = ((key, value) for keys, values in fetched for key, value in zip(keys, values, strict=True) if value)
         return found if touched is None else _counted(found, touched)
 
     def values(self, by: Plan, wanted: int = 0) -> Iterator[bytes]:
         """As ``stored``, without the keys."""
-        return map(_second, self.stored(by, wanted))
+        if by.branches or (by.index is None and by.keys is None):
+            return map(_second, self.stored(by, wanted))
+        fetched = self._fetched(self.document_keys(by, wanted), wanted)
+        return builtins.filter(None, chain.from_iterable(map(_second, fetched)))
 
     def _of_branches(self, by: Plan, touched: Touched | None) -> Iterator[Stored]:
         seen: set[bytes] = set()
@@ -177,8 +181,8 @@ class Look:
         found = map(_second, entries) if index.unique else (key[-value[0] :] for key, value in entries)
         return _once(found) if by.repeats else found
 
-    def _fetched(self, keys: Iterator[bytes], wanted: int) -> Iterator[list[Stored]]:
-        """The documents with these keys, a batch at a time."""
+    def _fetched(self, keys: Iterator[bytes], wanted: int) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
+        """The keys a batch at a time, with the stored forms of their documents; None where there is none."""
         prefix, size = self.prefix, min(wanted, _LARGEST_FETCH) or _FIRST_FETCH
         while batch := list(islice(keys, size)):
             values: list[bytes | None]
@@ -186,7 +190,7 @@ class Look:
                 values = [self.reading.read(prefix + batch[0])]
             else:
                 values = self.reading.read_many([prefix + key for key in batch])
-            yield [(key, value) for key, value in zip(batch, values, strict=True) if value is not None]
+            yield batch, values
             if len(batch) < size:
                 return
             size = min(max(_FIRST_FETCH, size * 4), _LARGEST_FETCH)

@@ -51,12 +51,12 @@ def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> No
     source.change(whole(work))
 
 
-def _empty(writing: Writing, prefix: bytes) -> None:
+def _empty(writing: Writing, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:
     """Remove everything in a keyspace, and fail if somebody adds to it meanwhile."""
     keys: Writes = {prefix + key: None for key, _ in writing.scan(_all_of(prefix))}
     writing.rely_on(_all_of(prefix))
     if keys:
-        writing.apply(keys, ())
+        writing.apply(keys, relied_on)
 
 
 def _all_of(prefix: bytes) -> Range:
@@ -103,7 +103,7 @@ def _drop(look: Look, writing: Writing) -> None:
     """A name that has had one keyspace only needs no row any more."""
     for each in look.row.indexes:
         _empty(writing, look.prefix_of(each.keyspace))
-    _empty(writing, look.prefix)
+    _empty(writing, look.prefix, (look.row_key,))
     if not look.row.generation and look.row.keyspace == DOCUMENTS + look.name:
         if writing.read(look.row_key) is not None:
             writing.apply({look.row_key: None}, (look.row_key,))

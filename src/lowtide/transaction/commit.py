@@ -32,6 +32,7 @@ from lowtide.log.frame import Names, Writes, encode_payload
 from lowtide.log.writer import LogWriter
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.request import Request, open_gate
 from lowtide.transaction.validate import Clash, Validator
@@ -211,7 +212,7 @@ class Committer:
             if self.closed is not None:
                 raise self.closed
             if request.guards is not None:
-                request.error = self._unguarded(request, [])
+                request.error = self._unguarded(request, request.guards, [])
             if request.token:
                 clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
                 if clash is None and request.reads is not None:
@@ -278,7 +279,7 @@ class Committer:
             if request.done:
                 continue  # an interrupted leader left it in the queue
             if request.guards is not None:
-                request.error = self._unguarded(request, accepted)
+                request.error = self._unguarded(request, request.guards, accepted)
             if request.token:
                 clash = self._validator.write_clash(request.writes, request.seen)
                 if clash is None and (accepted or request.reads is not None):
@@ -318,12 +319,13 @@ class Committer:
             keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes
         )
 
-    def _unguarded(self, request: Request, accepted: list[Request]) -> ConflictError | None:
-        """The conflict of a request whose guards no longer hold."""
-        guards = request.guards
-        if guards is None or (clash := self._validator.guard_clash(guards, accepted)) is None:
-            return None
-        return self._conflict(request, clash, guards.seen(clash[0]))
+    def _unguarded(self, request: Request, guards: Guards, accepted: list[Request]) -> TransientError | None:
+        """Why a request's guards do not hold."""
+        clash = self._validator.guard_clash(guards, accepted)
+        if clash is not None:
+            return self._conflict(request, clash, guards.seen(clash[0]))
+        expired = self._registry.expired.get(guards.token)  # after validation, which leans on it
+        return expired.error() if expired is not None else None
 
     def _publish(self, accepted: list[Request]) -> None:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""

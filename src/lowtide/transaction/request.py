@@ -50,7 +50,7 @@ class Request:
         reads: ReadSet | None = None,
         callbacks: list[Callback] | None = None,
         guards: Guards | None = None,
-        replaced: set[bytes] | None = None,
+        replaced: frozenset[bytes] | None = None,
     ) -> None:
         self.writes = writes
         self.seen = seen

@@ -28,13 +28,14 @@ class Savepoint:
     Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
     """
 
-    __slots__ = ("_callbacks", "_mark", "_outer", "_tx", "undo")
+    __slots__ = ("_callbacks", "_mark", "_outer", "_replaced", "_tx", "undo")
 
     def __init__(self, tx: Transaction) -> None:
         self._tx = tx
         self._mark = -1
         self._callbacks: list[Callback] | None = None
         self._outer: Savepoint | None = None
+        self._replaced = 0
         self.undo: Undo = []
         """What the transaction has overwritten since the outermost savepoint began."""
 
@@ -44,6 +45,7 @@ class Savepoint:
         self._mark = len(self.undo)
         self._outer, tx._savepoint = tx._savepoint, self
         self._callbacks = tx._callbacks
+        self._replaced = len(tx._replaced)
         return self
 
     def rollback(self) -> None:
@@ -61,6 +63,7 @@ class Savepoint:
             else:
                 tx._writes[key] = before
         tx._callbacks = self._callbacks
+        del tx._replaced[self._replaced :]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

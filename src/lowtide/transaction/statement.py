@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from lowtide.log.frame import Writes
+from lowtide.transaction.guards import Guards
 from lowtide.transaction.scans import tracked
 from lowtide.transaction.transaction import Transaction
 from lowtide.versions.visibility import Range
@@ -53,7 +54,7 @@ class Statement:
         self.ts = tx._open_ts()
         if not tx._policy.fixed:
             engine = tx._engine
-            self._token, self.ts = engine.registry.register((False, engine.now(), None, 0))
+            self._token, self.ts = engine.registry.register((not steady, engine.now(), None, 0))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: the transaction's own writes first, then what was committed."""
@@ -95,7 +96,7 @@ class Statement:
         """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
         tx = self._tx
         tx._open_ts()
-        guards = tx._guarding()
+        guards = self._guarding()
         for full_key in (*relied_on, *writes):
             guards.add(full_key, self.ts)
         if before is not None and tx._policy.buffered:
@@ -104,7 +105,8 @@ class Statement:
             tx.write_many(writes)
         finally:
             if not tx._policy.buffered:
-                tx._guards = tx._replaced = None
+                tx._guards = None
+                tx._replaced = []
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that documents were replaced, not updated."""
@@ -112,7 +114,15 @@ class Statement:
 
     def rely_on(self, wanted: Range) -> None:
         """Let the commit, at NONE that of the next ``apply``, fail if somebody has changed anything in a range."""
-        self._tx._guarding().add_range(wanted, self.ts)
+        self._guarding().add_range(wanted, self.ts)
+
+    def _guarding(self) -> Guards:
+        """The transaction's guards. Those of a transaction that commits later take over this statement's registration,
+        if they have none that is older."""
+        guards = self._tx._guarding()
+        if not guards.token and self._tx._policy.buffered:
+            guards.token, guards.ts, self._token = self._token, self.ts, 0
+        return guards
 
     def close(self) -> None:
         """Let go of the snapshot. Harmless when repeated."""

@@ -65,7 +65,7 @@ class Transaction:
         self._writes: Writes = {}
         self._savepoint: Savepoint | None = None
         self._reads: ReadSet | None = None
-        self._replaced: set[bytes] | None = None
+        self._replaced: list[bytes] = []
         self._before: Writes = {}
         self._callbacks: list[Callback] | None = None
         self._guards: Guards | None = None
@@ -175,7 +175,7 @@ class Transaction:
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that the documents with these full keys were replaced, not updated."""
-        self._replaced = full_keys if self._replaced is None else self._replaced | full_keys
+        self._replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
         """Let the commit fail if somebody has changed anything in a range of full keys."""
@@ -246,7 +246,11 @@ class Transaction:
         if not writes:
             return self._commit_nothing()
         self._state = "refused"
-        ts = self._submit(writes, self._engine.durable)
+        try:
+            ts = self._submit(writes, self._engine.durable)
+        finally:
+            if self._guards is not None:
+                self._let_go(self._guards)
         self._state = "committed"
         return ts
 
@@ -272,7 +276,7 @@ class Transaction:
             before = [self._before[full_key] for full_key in writes]
         else:
             before = engine.reader.get_many(writes, seen)
-        replaced = self._replaced
+        replaced = frozenset(self._replaced) if self._replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
@@ -302,6 +306,8 @@ class Transaction:
     def _end(self, how: str) -> None:
         """Give the snapshot back. It held something back only if somebody committed since."""
         self._state = how
+        if self._guards is not None:
+            self._let_go(self._guards)
         token = self._token
         if token:
             self._token = 0
@@ -309,6 +315,13 @@ class Transaction:
             registry.release(token)
             if registry.published != self.ts:
                 self._engine.released(self.ts)
+
+    def _let_go(self, guards: Guards) -> None:
+        """Give back the registration that guards have below SNAPSHOT."""
+        token, guards.token = guards.token, 0
+        if token:
+            self._engine.registry.release(token)
+            self._engine.released(guards.ts)
 
     def _finished(self) -> UsageError:
         return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
@@ -364,6 +377,10 @@ class Transaction:
         if getattr(self, "_token", 0):  # an interrupted begin may have set nothing
             self._engine.registry.release(self._token)
             self._engine.dropped(self.ts)
+        guards = getattr(self, "_guards", None)
+        if guards is not None and guards.token:
+            self._engine.registry.release(guards.token)
+            self._engine.dropped(guards.ts)
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"

@@ -112,6 +112,11 @@ class Reader:
         chains = active.chains
         values: list[bytes | None] = []
         missing: dict[bytes, int] = {}
+        if frozen is None and not any(map(chains.get, full_keys)):  # none of them is in a layer
+            rows = map(cache.get, full_keys)
+            values = [row[1] if row is not None and row[0] <= ts else None for row in rows]
+            missing = {key: place for place, key in enumerate(full_keys) if values[place] is None}
+            full_keys = ()
         for key in full_keys:
             chain = chains.get(key)
             if chain is not None and chain[0] > ts:
@@ -127,9 +132,9 @@ class Reader:
                 values.append(None)
         if missing:
             newer = horizon(ts)
-            rows = self._base.rows_of(list(missing))  # point: read.rows
+            found = self._base.rows_of(list(missing))  # point: read.rows
             for key, place in missing.items():
-                at = rows.get(key)
+                at = found.get(key)
                 values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
         return values
 

@@ -106,12 +106,14 @@ def _equal(value: Any) -> list[Span]:
 def _compared(operator: str, operand: Any) -> Spans | None:
     if operand is None or type(operand) is list:
         return None
-    first, end = kind_bounds(RANKS[type(operand)])
     encoded = encode(operand)
-    low = {"$gt": after, "$gte": before}.get(operator)
-    high = {"$lt": before, "$lte": after}.get(operator)
-    span = Span(low(encoded) if low else before(first), high(encoded) if high else before(end))
-    return _union([span], True)
+    if operator in ("$gt", "$gte"):
+        low = before(encoded) if operator == "$gte" else after(encoded)
+        span = Span(low, before(kind_bounds(RANKS[type(operand)])[1]))
+    else:
+        high = before(encoded) if operator == "$lt" else after(encoded)
+        span = Span(before(kind_bounds(RANKS[type(operand)])[0]), high)
+    return Spans((span,) if span.low < span.high else (), True)
 
 
 def _all_of(conditions: Iterable[Condition]) -> Spans | None:
@@ -139,7 +141,10 @@ def _union(spans: list[Span], exact: bool) -> Spans:
 def intersection(first: Spans, second: Spans) -> Spans:
     """Where both lie."""
     found = [one.both(other) for one in first.spans for other in second.spans]
-    return _union(found, first.exact and second.exact)
+    exact = first.exact and second.exact
+    if len(found) == 1:
+        return Spans(tuple(found) if found[0].low < found[0].high else (), exact)
+    return _union(found, exact)
 
 
 def within(inner: Spans, outer: Spans) -> bool:

@@ -26,6 +26,8 @@ _AFTER_CUT = b"\xff" * 18
 """After what follows the beginning of a key that is cut."""
 
 SortKeys = Sequence[tuple[str, int]]
+Asked = Sequence[tuple[str, Spans | None]]
+"""For each condition of a filter its path, and where the values lie that satisfy it."""
 
 
 def plan(
@@ -41,10 +43,11 @@ def plan(
     Indexes that are still being built are not read. ``limited`` is whether only the first of the results are wanted.
     """
     ready = [each for each in indexes if not each.building]
+    asked = [(each.path, spans_of(each)) for each in filter.conjuncts]
     if hint is not None:
-        return _hinted(filter, sort, ready, hint)
-    candidates = [_with_primary(filter, sort)]
-    candidates += [found for each in ready if (found := _with_index(filter, sort, each)) is not None]
+        return _hinted(filter, asked, sort, ready, hint)
+    candidates = [_with_primary(filter, asked, sort)]
+    candidates += [found for each in ready if (found := _with_index(filter, asked, sort, each)) is not None]
     best = max(candidates, key=_merit)
     if best.narrowing == (0, 0):
         branches = _alternatives(filter, ready)
@@ -81,14 +84,14 @@ def _alternatives(filter: Filter, indexes: Sequence[Index]) -> tuple[Plan, ...] 
     return tuple(found) or None
 
 
-def _hinted(filter: Filter, sort: SortKeys, indexes: Sequence[Index], hint: str | SortKeys) -> Plan:
+def _hinted(filter: Filter, asked: Asked, sort: SortKeys, indexes: Sequence[Index], hint: str | SortKeys) -> Plan:
     if hint in (PRIMARY, (("_id", 1),)):
-        return _with_primary(filter, sort).plan
+        return _with_primary(filter, asked, sort).plan
     if hint in ("$natural", (("$natural", 1),), (("$natural", -1),)):
         return Plan(reverse=hint == (("$natural", -1),), ordered=not sort)
     for index in indexes:
         if hint in (index.name, index.keys):
-            found = _with_index(filter, sort, index, hinted=True)
+            found = _with_index(filter, asked, sort, index, hinted=True)
             if found is None:
                 raise OperationFailure(f"index {index.name!r} does not hold all documents that the filter asks for")
             return found.plan
@@ -96,25 +99,22 @@ def _hinted(filter: Filter, sort: SortKeys, indexes: Sequence[Index], hint: str 
     raise OperationFailure(f"hint {hint!r}: there is no such index that is ready; there are {known}, and {PRIMARY!r}")
 
 
-def _spans_by_path(filter: Filter, path: str, multikey: bool) -> Spans | None:
+def _spans_at(asked: Asked, path: str, multikey: bool) -> Spans | None:
     """Where the entries lie at a path. Where a field may be an array, conditions may be met by different elements, so
     only one of them is used: the one with the fewest spans that are not points."""
-    found = [spans for each in filter.conjuncts if each.path == path and (spans := spans_of(each)) is not None]
+    at_path = [spans for each, spans in asked if each == path]
+    found = [spans for spans in at_path if spans is not None]
     if not found:
         return None
     if multikey:
         return min(found, key=lambda spans: (spans.points is None, len(spans.spans)))
-    return reduce(intersection, found)
+    together = reduce(intersection, found)
+    return together if len(found) == len(at_path) else Spans(together.spans, False)
 
 
-def _is_told(filter: Filter, path: str) -> bool:
-    """Whether spans tell all that the filter asks of a path."""
-    return all(spans_of(each) is not None for each in filter.conjuncts if each.path == path)
-
-
-def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
+def _with_primary(filter: Filter, asked: Asked, sort: SortKeys) -> _Candidate:
     """By the order of the documents themselves. An ``_id`` is never an array."""
-    spans = _spans_by_path(filter, "_id", False)
+    spans = _spans_at(asked, "_id", False)
     ordered, reverse = not sort, False
     if sort and sort[0][0] == "_id":  # whatever follows decides nothing
         ordered, reverse = True, sort[0][1] < 0
@@ -124,8 +124,7 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     if points is not None:
         points = [each for each in points if len(each) <= MAX_ID]
         ordered = ordered or len(points) <= 1
-    exact = spans.exact and filter.complete and _is_told(filter, "_id")
-    exact = exact and all(each.path == "_id" for each in filter.conjuncts)
+    exact = spans.exact and filter.complete and all(path == "_id" for path, _ in asked)
     pairs = [(span.low.key, span.high.key) for span in spans.spans]
     if max((max(map(len, pair)) for pair in pairs), default=0) > CUT:
         pairs, exact = _cut(pairs), False
@@ -135,9 +134,11 @@ def _with_primary(filter: Filter, sort: SortKeys) -> _Candidate:
     return _Candidate(found, int(points is not None), points is None)
 
 
-def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = False) -> _Candidate | None:
+def _with_index(
+    filter: Filter, asked: Asked, sort: SortKeys, index: Index, *, hinted: bool = False
+) -> _Candidate | None:
     first = index.keys[0][0]
-    wanted = hinted or any(each.path == first for each in filter.conjuncts) or (sort and sort[0][0] == first)
+    wanted = hinted or any(path == first for path, _ in asked) or (sort and sort[0][0] == first)
     if not wanted or not _holds_all(filter, index):
         return None
     equal, ranged, exact, single = 0, False, not index.multikey and filter.complete, True
@@ -145,13 +146,13 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
     stretches: list[tuple[bytes, bytes]] | None = None
     used: set[str] = set()
     for path, direction in index.keys:
-        spans = _spans_by_path(filter, path, index.multikey)
+        spans = _spans_at(asked, path, index.multikey)
         if spans is None or len(prefixes) * len(spans.spans) > MOST_STRETCHES:
             break
         if direction < 0:
             spans = spans.turned()
         used.add(path)
-        exact = exact and spans.exact and _is_told(filter, path)
+        exact = exact and spans.exact
         points = spans.points
         if points is None:
             stretches = [(prefix + span.low.key, prefix + span.high.key) for prefix in prefixes for span in spans.spans]
@@ -169,7 +170,7 @@ def _with_index(filter: Filter, sort: SortKeys, index: Index, *, hinted: bool = 
         keys = tuple(prefixes)
     elif stretches is None and equal:
         stretches = [(prefix, _end(prefix)) for prefix in prefixes]
-    exact = exact and used.issuperset(each.path for each in filter.conjuncts)
+    exact = exact and used.issuperset(path for path, _ in asked)
     longest = max((max(map(len, pair)) for pair in stretches or ()), default=0)
     if longest > CUT:
         stretches, exact = _cut(stretches or []), False
