@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 from lowtide.documents.building import Progress, create_index, index_asked_for
 from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
 from lowtide.documents.cursor import Hint, parse_hint
+from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
-from lowtide.documents.projection import compile_projection
+from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.reading import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
     BulkWriteResult,
@@ -26,7 +27,7 @@ from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, compile_replacement, compile_update
 from lowtide.documents.values import Document
 from lowtide.documents.writing import delete, insert, prepare, select, update
-from lowtide.errors import OperationFailure
+from lowtide.errors import OperationFailure, shown
 
 _Result = TypeVar("_Result")
 ArrayFilters = Sequence[Mapping[str, Any]] | None
@@ -75,7 +76,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_many([{"_id": 4}, {"_id": 5}]).inserted_ids
         [4, 5]
         """
-        if isinstance(documents, Mapping | str | bytes):
+        if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many takes a list of documents, not {type(documents).__name__}")
         prepared = [prepare(each) for each in documents]
         if not prepared:
@@ -222,7 +223,10 @@ class Collection(ReadCollection):
         *,
         replacing: bool = False,
     ) -> Document | None:
-        shape, wanted = compile_projection(projection), ReturnDocument(return_document)
+        if not isinstance(return_document, ReturnDocument | bool):
+            wrong = shown(return_document)
+            raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
+        shape, wanted = _shape(projection, filter), ReturnDocument(return_document)
         _, before, after = self._update(filter, change, upsert, False, sort, hint, replacing=replacing)
         found = after if wanted is ReturnDocument.AFTER else before
         return shape(found) if shape is not None and found is not None else found
@@ -240,7 +244,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").find_one_and_delete({}, sort=[("age", 1)])["name"]
         'Cid'
         """
-        shape = compile_projection(projection)
+        shape = _shape(projection, filter)
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         found = self._change(lambda unit: delete(unit, selection)[1])
         return shape(found) if shape is not None and found is not None else found
@@ -326,3 +330,8 @@ class Collection(ReadCollection):
         ['people']
         """
         rename(self._source, self.name, new_name, dropTarget)
+
+
+def _shape(projection: ProjectionSpec, filter: Mapping[str, Any]) -> Projection | None:
+    """The projection of what a filter finds, which tells the element that ``"array.$"`` stands for."""
+    return compile_projection(projection, compile_filter(filter)) if projection is not None else None

@@ -270,7 +270,7 @@ def parse_hint(hint: Hint | Mapping[str, int] | Sequence[Any] | None) -> str | S
     """The name of an index, or its keys."""
     if hint is None or isinstance(hint, str):
         return hint
-    pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint)
+    pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint) if isinstance(hint, Sequence) else []
     if pairs and pairs[0] in (("$natural", 1), ("$natural", -1)):
         return (pairs[0],)
     return parse_keys(hint)
