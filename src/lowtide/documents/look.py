@@ -148,11 +148,8 @@ class Look:
 
     def _scanned(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a keyspace in the stretches of a plan."""
-        scan, reverse, first = (
-            self.reading.scan,
-            by.reverse,
-            min(max(wanted, 2), _FIRST_READ) if wanted else _FIRST_READ,
-        )
+        scan, reverse = self.reading.scan, by.reverse
+        first = min(wanted + 1, _FIRST_READ) if wanted else 0
         if by.stretches is None:
             return scan(Range(prefix, after_prefix(prefix), reverse, first))
         stretches: Iterable[Stretch] = reversed(by.stretches) if reverse else by.stretches

@@ -29,12 +29,12 @@ _LARGEST_CHUNK = 4096
 
 class Range(NamedTuple):
     """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
-    a scan reads at first; it reads more each time that more are asked for."""
+    a scan reads at first, 0 if it may choose; it reads more each time that more are asked for."""
 
     low: bytes
     high: bytes | None
     reverse: bool = False
-    first: int = _FIRST_CHUNK
+    first: int = 0
 
     def covers(self, key: bytes) -> bool:
         return self.low <= key and (self.high is None or key < self.high)
@@ -183,7 +183,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
         in the range, as they were when the scan began."""
-        size = wanted.first
+        size = wanted.first or _FIRST_CHUNK
         own_keys = sorted(own) if own else []
         rest: Range | None = wanted
         while rest is not None:
