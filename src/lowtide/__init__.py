@@ -9,8 +9,17 @@ from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne,
 from lowtide.documents.collection import Collection
 from lowtide.documents.cursor import Cursor
 from lowtide.documents.reading import ReadCollection
-from lowtide.documents.results import ReturnDocument
+from lowtide.documents.results import (
+    BulkWriteResult,
+    DeleteResult,
+    InsertManyResult,
+    InsertOneResult,
+    ReturnDocument,
+    UpdateResult,
+)
+from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import ASCENDING, DESCENDING
+from lowtide.documents.watching import CollectionWatch, DocumentChange
 from lowtide.entry import open_store as open
 from lowtide.errors import (
     BulkWriteError,
@@ -51,9 +60,11 @@ __all__ = [
     "ASCENDING",
     "DESCENDING",
     "BulkWriteError",
+    "BulkWriteResult",
     "Change",
     "ChangesLost",
     "Collection",
+    "CollectionWatch",
     "ConflictError",
     "Consumer",
     "ConsumerState",
@@ -61,12 +72,16 @@ __all__ = [
     "Cursor",
     "DeleteMany",
     "DeleteOne",
+    "DeleteResult",
     "DiskFull",
+    "DocumentChange",
     "DocumentRefused",
     "DuplicateKeyConflict",
     "DuplicateKeyError",
     "Error",
+    "InsertManyResult",
     "InsertOne",
+    "InsertOneResult",
     "InvalidDocument",
     "Isolation",
     "Keyspace",
@@ -90,8 +105,10 @@ __all__ = [
     "TransientError",
     "UpdateMany",
     "UpdateOne",
+    "UpdateResult",
     "UsageError",
     "ValueMisfit",
+    "Violation",
     "Watch",
     "WriteError",
     "open",

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
-from lowtide.errors import OperationFailure
+from lowtide.errors import OperationFailure, shown
 from lowtide.extras import require
 
 _SHOWN_ROWS: Final = 20
@@ -128,6 +128,10 @@ def query(sql: str, parameters: Parameters, source: Source, *, external: bool = 
     With ``external`` it may read and write files and reach the network, as DuckDB does by itself.
     Raises OperationFailure, in DuckDB's words, for what cannot be run.
     """
+    if not isinstance(sql, str):
+        raise OperationFailure(f"a query is a string of SQL, not {shown(sql)}")
+    if parameters is not None and (isinstance(parameters, str) or not isinstance(parameters, Mapping | Sequence)):
+        raise OperationFailure(f"parameters are a list, or a dict of names, not {shown(parameters)}")
     duckdb = require("duckdb", "sql", "SQL")
     require("pyarrow", "sql", "SQL")
     collections = list(source.collections())

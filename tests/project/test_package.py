@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import sys
 import tomllib
@@ -91,3 +92,15 @@ def test_examples_and_demo_use_the_public_interface_only(path: Path) -> None:
     assert not re.search(r"import lowtide\.", text)
     assert [name for name in re.findall(r"\blowtide\.(\w+)", text) if name not in {*lowtide.__all__, "__file__"}] == []
     assert not re.search(r"\bstore\._", text)
+
+
+def test_what_methods_of_collections_take_and_return_can_be_named() -> None:
+    """By whoever annotates a function of their own; cursors of ``aggregate`` and ``sql`` are for iteration."""
+    named = set()
+    for kind in (lowtide.Collection, lowtide.ReadCollection):
+        for name, method in vars(kind).items():
+            if not name.startswith("_") and inspect.isfunction(method):
+                returned = method.__annotations__.get("return", "")
+                named |= {each for each in re.findall(r"\b[A-Z]\w+", str(returned)) if each not in {"Any", "None"}}
+    assert {"InsertOneResult", "Cursor", "CollectionWatch", "Violation"} <= named
+    assert named - {"Document", "Results"} <= set(lowtide.__all__)

@@ -316,3 +316,13 @@ def test_a_data_frame_library_that_is_missing_is_named(monkeypatch: pytest.Monke
         found.to_polars()
     with pytest.raises(UsageError, match="pip install pandas"):
         found.to_pandas()
+
+
+def test_what_is_no_query_and_what_are_no_parameters_is_refused() -> None:
+    wrong: Any
+    for wrong in (5, None, b"select 1"):
+        with pytest.raises(OperationFailure, match="a query is a string of SQL, not"):
+            query(wrong, None, shop())
+    for wrong in (5, "x"):
+        with pytest.raises(OperationFailure, match="parameters are a list, or a dict of names, not"):
+            query("select ?", wrong, shop())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lowtide.documents.cursor import Hint
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
+from lowtide.documents.sorting import SortSpec
 from lowtide.documents.unit import Unit
 from lowtide.documents.writing import Prepared
 from lowtide.errors import BulkWriteError, DuplicateKeyError, InvalidDocument, OperationFailure, WriteError
@@ -33,6 +35,8 @@ class UpdateOne:
     update: Mapping[str, Any]
     upsert: bool = False
     array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
+    hint: Hint | None = field(default=None, kw_only=True)
+    sort: SortSpec | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ class UpdateMany:
     update: Mapping[str, Any]
     upsert: bool = False
     array_filters: Sequence[Mapping[str, Any]] | None = field(default=None, kw_only=True)
+    hint: Hint | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,8 @@ class ReplaceOne:
     filter: Mapping[str, Any]
     replacement: Mapping[str, Any]
     upsert: bool = False
+    hint: Hint | None = field(default=None, kw_only=True)
+    sort: SortSpec | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +66,7 @@ class DeleteOne:
     """Remove the first document that matches, as ``delete_one`` does."""
 
     filter: Mapping[str, Any]
+    hint: Hint | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +74,7 @@ class DeleteMany:
     """Remove every document that matches, as ``delete_many`` does."""
 
     filter: Mapping[str, Any]
+    hint: Hint | None = field(default=None, kw_only=True)
 
 
 Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | DeleteMany
@@ -73,7 +82,7 @@ Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | Delete
 
 def check_operations(requests: Sequence[Operation]) -> list[Operation]:
     """The operations, if that is what they are."""
-    if isinstance(requests, Mapping | str | bytes):
+    if not isinstance(requests, Iterable) or isinstance(requests, Mapping | str | bytes):
         raise OperationFailure(f"bulk_write takes a list of operations, not {type(requests).__name__}")
     found = list(requests)
     if not found:
@@ -103,16 +112,16 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
     match operation:
         case InsertOne(document):
             return collection.insert_one(document)
-        case UpdateOne(filter, update, upsert, array_filters=array_filters):
-            return collection.update_one(filter, update, upsert, array_filters=array_filters)
-        case UpdateMany(filter, update, upsert, array_filters=array_filters):
-            return collection.update_many(filter, update, upsert, array_filters)
-        case ReplaceOne(filter, replacement, upsert):
-            return collection.replace_one(filter, replacement, upsert)
-        case DeleteOne(filter):
-            return collection.delete_one(filter)
-        case DeleteMany(filter):
-            return collection.delete_many(filter)
+        case UpdateOne(filter, update, upsert, array_filters=array_filters, hint=hint, sort=sort):
+            return collection.update_one(filter, update, upsert, array_filters=array_filters, hint=hint, sort=sort)
+        case UpdateMany(filter, update, upsert, array_filters=array_filters, hint=hint):
+            return collection.update_many(filter, update, upsert, array_filters, hint=hint)
+        case ReplaceOne(filter, replacement, upsert, hint=hint, sort=sort):
+            return collection.replace_one(filter, replacement, upsert, hint=hint, sort=sort)
+        case DeleteOne(filter, hint=hint):
+            return collection.delete_one(filter, hint=hint)
+        case DeleteMany(filter, hint=hint):
+            return collection.delete_many(filter, hint=hint)
 
 
 def insert_all(unit: Unit, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:

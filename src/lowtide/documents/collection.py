@@ -8,10 +8,11 @@ from typing import Any, TypeVar
 from lowtide.documents.building import Progress, create_index, index_asked_for
 from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
 from lowtide.documents.cursor import Hint, parse_hint
+from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
-from lowtide.documents.projection import compile_projection
-from lowtide.documents.reading import FilterSpec, ProjectionSpec, ReadCollection, compiled_sort
+from lowtide.documents.projection import Projection, compile_projection
+from lowtide.documents.reading import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
     BulkWriteResult,
     DeleteResult,
@@ -26,7 +27,7 @@ from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, compile_replacement, compile_update
 from lowtide.documents.values import Document
 from lowtide.documents.writing import delete, insert, prepare, select, update
-from lowtide.errors import OperationFailure
+from lowtide.errors import OperationFailure, shown
 
 _Result = TypeVar("_Result")
 ArrayFilters = Sequence[Mapping[str, Any]] | None
@@ -75,7 +76,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_many([{"_id": 4}, {"_id": 5}]).inserted_ids
         [4, 5]
         """
-        if isinstance(documents, Mapping | str | bytes):
+        if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many takes a list of documents, not {type(documents).__name__}")
         prepared = [prepare(each) for each in documents]
         if not prepared:
@@ -87,7 +88,7 @@ class Collection(ReadCollection):
 
     def replace_one(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         replacement: Mapping[str, Any],
         upsert: bool = False,
         *,
@@ -103,7 +104,7 @@ class Collection(ReadCollection):
 
     def update_one(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         upsert: bool = False,
         *,
@@ -120,7 +121,7 @@ class Collection(ReadCollection):
 
     def update_many(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         upsert: bool = False,
         array_filters: ArrayFilters = None,
@@ -137,7 +138,7 @@ class Collection(ReadCollection):
 
     def _update(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         change: Update,
         upsert: bool,
         many: bool,
@@ -147,10 +148,12 @@ class Collection(ReadCollection):
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
         selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
-        seed = (filter or {}) if upsert else None
+        seed = filter if upsert else None
         return self._change(lambda unit: update(unit, selection, change, seed, replacing=replacing))
 
-    def delete_one(self, filter: FilterSpec, *, hint: Hint | None = None, sort: SortSpec | None = None) -> DeleteResult:
+    def delete_one(
+        self, filter: Mapping[str, Any], *, hint: Hint | None = None, sort: SortSpec | None = None
+    ) -> DeleteResult:
         """Remove the first document that matches.
 
         >>> store.collection("users").delete_one({"_id": 1}).deleted_count
@@ -159,7 +162,7 @@ class Collection(ReadCollection):
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         return self._change(lambda unit: delete(unit, selection)[0])
 
-    def delete_many(self, filter: FilterSpec, *, hint: Hint | None = None) -> DeleteResult:
+    def delete_many(self, filter: Mapping[str, Any], *, hint: Hint | None = None) -> DeleteResult:
         """Remove every document that matches.
 
         >>> store.collection("users").delete_many({"city": "Oslo"}).deleted_count
@@ -170,7 +173,7 @@ class Collection(ReadCollection):
 
     def find_one_and_update(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         update: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
@@ -191,7 +194,7 @@ class Collection(ReadCollection):
 
     def find_one_and_replace(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         replacement: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
@@ -210,7 +213,7 @@ class Collection(ReadCollection):
 
     def _find_and(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         change: Update,
         projection: ProjectionSpec,
         sort: SortSpec | None,
@@ -220,14 +223,17 @@ class Collection(ReadCollection):
         *,
         replacing: bool = False,
     ) -> Document | None:
-        shape, wanted = compile_projection(projection), ReturnDocument(return_document)
+        if not isinstance(return_document, ReturnDocument | bool):
+            wrong = shown(return_document)
+            raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
+        shape, wanted = _shape(projection, filter), ReturnDocument(return_document)
         _, before, after = self._update(filter, change, upsert, False, sort, hint, replacing=replacing)
         found = after if wanted is ReturnDocument.AFTER else before
         return shape(found) if shape is not None and found is not None else found
 
     def find_one_and_delete(
         self,
-        filter: FilterSpec,
+        filter: Mapping[str, Any],
         projection: ProjectionSpec = None,
         sort: SortSpec | None = None,
         *,
@@ -238,7 +244,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").find_one_and_delete({}, sort=[("age", 1)])["name"]
         'Cid'
         """
-        shape = compile_projection(projection)
+        shape = _shape(projection, filter)
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         found = self._change(lambda unit: delete(unit, selection)[1])
         return shape(found) if shape is not None and found is not None else found
@@ -324,3 +330,8 @@ class Collection(ReadCollection):
         ['people']
         """
         rename(self._source, self.name, new_name, dropTarget)
+
+
+def _shape(projection: ProjectionSpec, filter: Mapping[str, Any]) -> Projection | None:
+    """The projection of what a filter finds, which tells the element that ``"array.$"`` stands for."""
+    return compile_projection(projection, compile_filter(filter)) if projection is not None else None

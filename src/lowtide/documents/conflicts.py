@@ -5,6 +5,7 @@ from __future__ import annotations
 from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_of
 from lowtide.documents.codec import decode_document
+from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.unit import key_value
 from lowtide.errors import ConflictError, DuplicateKeyConflict, shown
 from lowtide.transaction.engine import Engine
@@ -17,36 +18,37 @@ def explained(error: ConflictError, tx: Transaction) -> ConflictError:
     engine = tx._engine
     if error.keyspace.startswith(DOCUMENTS):
         full_key = engine.catalog.prefix_of(error.keyspace) + error.key
-        stored = tx._writes.get(full_key) or engine.reader.get_latest(full_key)
+        ours, theirs = tx._writes.get(full_key), engine.reader.get_latest(full_key)
+        stored = ours or theirs
         if stored is not None:
             named = _row_with(engine, error.keyspace)
             name = named[0] if named is not None else error.keyspace.removeprefix(DOCUMENTS)
-            return error.naming(f"the document with _id {shown(decode_document(stored)['_id'])} of collection {name!r}")
+            _id = decode_document(stored)["_id"]
+            if ours is not None and theirs is not None and tx._before.get(full_key, b"") is None:  # both inserted it
+                return DuplicateKeyConflict(error, name, PRIMARY, {"_id": _id}, _id)
+            return error.naming(f"the document with _id {shown(_id)} of collection {name!r}")
     if error.keyspace.startswith(INDEXES):
-        return _taken(error, tx, engine) or error
+        return _of_entry(error, tx, engine)
     if error.keyspace == CATALOG:
         return error.naming(f"the indexes and schema of collection {error.key.decode()!r}")
     return error
 
 
-def _taken(error: ConflictError, tx: Transaction, engine: Engine) -> ConflictError | None:
+def _of_entry(error: ConflictError, tx: Transaction, engine: Engine) -> ConflictError:
     """For an entry of a unique index that another document has now: that both wanted the same value."""
     named = _row_with(engine, error.keyspace)
     if named is None:
-        return None
+        return error
     collection, row = named
     index = next(each for each in row.indexes if each.keyspace == error.keyspace)
-    if not index.unique:
-        return None
     full_key = engine.catalog.prefix_of(error.keyspace) + error.key
     holder, ours = engine.reader.get_latest(full_key), tx._writes.get(full_key)
-    if holder is None or ours is None or holder == ours:
-        return None
-    stored = engine.reader.get_latest(engine.catalog.prefix_of(row.keyspace) + holder)
-    if stored is None:
-        return None
-    document = decode_document(stored)
-    return DuplicateKeyConflict(error, collection, index.name, key_value(index, document), document["_id"])
+    if index.unique and holder is not None and ours is not None and holder != ours:
+        stored = engine.reader.get_latest(engine.catalog.prefix_of(row.keyspace) + holder)
+        if stored is not None:
+            document = decode_document(stored)
+            return DuplicateKeyConflict(error, collection, index.name, key_value(index, document), document["_id"])
+    return error.naming(f"a part of index {index.name!r} of collection {collection!r}")
 
 
 def _row_with(engine: Engine, keyspace: str) -> tuple[str, Row] | None:

@@ -15,7 +15,7 @@ from lowtide.documents.projection import Projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import Held, Source
 from lowtide.documents.values import Document
-from lowtide.errors import OperationFailure, UsageError
+from lowtide.errors import OperationFailure, UsageError, shown
 
 Hint = str | Keys
 
@@ -262,7 +262,7 @@ class Results:
 def check_count(name: str, value: Any, least: int = 0) -> int:
     """``value``, if it is a number of documents."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OperationFailure(f"{name} is a number from {max(0, least)} on, not {value!r}")
+        raise OperationFailure(f"{name} is a number from {max(0, least)} on, not {shown(value)}")
     return value
 
 
@@ -270,7 +270,7 @@ def parse_hint(hint: Hint | Mapping[str, int] | Sequence[Any] | None) -> str | S
     """The name of an index, or its keys."""
     if hint is None or isinstance(hint, str):
         return hint
-    pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint)
+    pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint) if isinstance(hint, Sequence) else []
     if pairs and pairs[0] in (("$natural", 1), ("$natural", -1)):
         return (pairs[0],)
     return parse_keys(hint)

@@ -68,9 +68,10 @@ def set_schema(source: Source, collection: str, schema: Mapping[str, Any] | None
     validator = compile_schema(schema) if schema is not None else None
     encoded = encode_value(clean(dict(schema))) if schema is not None else None
 
-    def work(writing: Writing, prefix_of: PrefixOf) -> None:
+    def work(writing: Writing, prefix_of: PrefixOf) -> bytes | None:
         look = Look(writing, prefix_of, collection)
         put_row(look, writing, look.row.having(schema=encoded, exists=True))
+        return look.row.schema
 
     def violations(reading: Reading, prefix_of: PrefixOf) -> list[tuple[Any, Violation]]:
         found = []
@@ -79,8 +80,18 @@ def set_schema(source: Source, collection: str, schema: Mapping[str, Any] | None
             found += [(document["_id"], each) for each in validator.violations(document)] if validator else []
         return found
 
-    source.change(work)
-    return source.look(violations) if validator is not None else []  # after it holds, so that none is missed
+    former = source.change(work)
+
+    def undo(writing: Writing, prefix_of: PrefixOf) -> None:
+        look = Look(writing, prefix_of, collection)
+        if look.row.schema == encoded:  # else somebody has set another one since
+            put_row(look, writing, look.row.having(schema=former))
+
+    try:
+        return source.look(violations) if validator is not None else []  # after it holds, so that none is missed
+    except OperationFailure:  # it cannot be asked of a document that is there, nor could it be of others
+        source.change(undo)
+        raise
 
 
 def drop(source: Source, collection: str) -> None:

@@ -21,7 +21,7 @@ from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.values import Document, place
 from lowtide.documents.watching import CollectionWatch
-from lowtide.errors import UsageError
+from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.extras import require
 from lowtide.transaction.statement import Reading
 
@@ -136,6 +136,8 @@ class ReadCollection:
         >>> store.collection("users").distinct("city")
         ['Oslo', 'Bergen']
         """
+        if not isinstance(key, str):
+            raise OperationFailure(f"distinct takes the path of a field, a string, not {shown(key)}")
         compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
 
         def work(look: Look) -> list[Any]:
@@ -185,6 +187,8 @@ class ReadCollection:
         >>> store.collection("users").to_arrow(["_id", "city"]).to_pylist()[0]
         {'_id': 1, 'city': 'Oslo'}
         """
+        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
+            raise OperationFailure(f"columns is a list of names of fields, not {shown(columns)}")
         require("pyarrow", "arrow", "to_arrow()")
         from lowtide.documents.arrow.table import to_table
 

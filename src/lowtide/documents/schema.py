@@ -58,6 +58,8 @@ class Validator:
                 return
         except RecursionError as error:
             raise _endless() from error
+        except ValueError:  # as below
+            pass
         first = self.violations(document)[0]
         raise DocumentRefused(collection, first.path, first.reason)
 
@@ -67,6 +69,9 @@ class Validator:
             errors = list(self._checker.iter_errors(document))
         except RecursionError as error:
             raise _endless() from error
+        except ValueError:  # the library writes out what it refuses, which Python does not do for such an int
+            reason = "it has an int of thousands of digits, for which the reason cannot be written out"
+            return [Violation("", reason)]
         errors.sort(key=lambda error: position(document, error.absolute_path))
         return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
 

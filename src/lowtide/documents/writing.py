@@ -19,7 +19,7 @@ from lowtide.documents.sorting import Sort
 from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, seed_of
 from lowtide.documents.values import Document
-from lowtide.errors import InvalidDocument
+from lowtide.errors import InvalidDocument, OperationFailure
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,10 @@ def delete(unit: Unit, selection: Selection) -> tuple[DeleteResult, Document | N
 
 
 def select(filter: Any, *, many: bool, sort: Sort | None = None, hint: str | SortKeys | None = None) -> Selection:
-    """The selection of a filter, which is refused now if it is none."""
+    """The selection of a filter, which is refused now if it is none. None is no filter here, as in PyMongo: whoever
+    forgot a value does not mean to change everything."""
+    if filter is None:
+        raise OperationFailure("a filter of what to change is a dict, not None; give {} for every document")
     point = point_of(filter) if type(filter) is dict and not many and hint is None and sort is None else None
     selection = Selection(filter, many, sort, hint, point)
     if point is None:

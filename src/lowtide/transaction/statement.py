@@ -99,6 +99,8 @@ class Statement:
         guards = self._guarding()
         for full_key in (*relied_on, *writes):
             guards.add(full_key, self.ts)
+        if before is not None and tx._policy.buffered:
+            tx._before.update((full_key, value) for full_key, value in before.items() if full_key not in tx._writes)
         try:
             tx.write_many(writes)
         finally:

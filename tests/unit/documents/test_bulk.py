@@ -169,3 +169,24 @@ def test_of_the_store_it_is_one_commit(store: lowtide.Store, users: lowtide.Coll
     assert store.stats().last_commit == before + 1
     users.insert_many([{"_id": each} for each in range(100, 200)])
     assert store.stats().last_commit == before + 2
+
+
+def test_operations_take_a_hint_and_a_sort(users: lowtide.Collection) -> None:
+    users.bulk_write(
+        [
+            UpdateOne({}, {"$set": {"n": 10}}, sort=[("n", -1)], hint="_id_"),
+            ReplaceOne({"n": {"$lt": 5}}, {"n": 20}, sort=[("n", -1)], hint="_id_"),
+            UpdateMany({}, {"$inc": {"n": 1}}, hint="_id_"),
+            DeleteOne({"n": 1}, hint="_id_"),
+        ]
+    )
+    assert stored(users) == {1: 21, 2: 11}
+    for operation in (
+        UpdateOne({}, {"$set": {"n": 1}}, hint="none"),
+        UpdateMany({}, {"$set": {"n": 1}}, hint="none"),
+        ReplaceOne({}, {}, hint="none"),
+        DeleteOne({}, hint="none"),
+        DeleteMany({}, hint="none"),
+    ):
+        with pytest.raises(BulkWriteError, match="hint 'none': there is no such index"):
+            users.bulk_write([operation])

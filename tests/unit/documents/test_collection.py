@@ -115,7 +115,7 @@ def test_insert_many_refuses_what_is_no_list(users: lowtide.Collection, document
         ({"_id": 9}, {"$inc": {"age": 1}}, {}, (0, 0, None), PEOPLE[0]),
         ({"city": "Oslo"}, {"$unset": {"age": 1}}, {}, (1, 1, None), {"_id": 1, "name": "Ann", "city": "Oslo"}),
         ({"city": "Oslo"}, {"$set": {"x": 1}}, {"sort": [("age", 1)]}, (1, 1, None), PEOPLE[0]),
-        (None, {"$set": {"x": 1}}, {}, (1, 1, None), {**PEOPLE[0], "x": 1}),
+        ({}, {"$set": {"x": 1}}, {}, (1, 1, None), {**PEOPLE[0], "x": 1}),
         ({}, {"$set": {"x": 1}}, {"hint": "_id_"}, (1, 1, None), {**PEOPLE[0], "x": 1}),
         ({"_id": 1}, {"$set": {"age": 5}}, {"upsert": True}, (1, 1, None), {**PEOPLE[0], "age": 5}),
     ],
@@ -268,7 +268,7 @@ def test_find_one_and_replace_and_delete(users: lowtide.Collection) -> None:
 
 
 def test_an_unknown_return_document_is_refused_before_anything_changes(users: lowtide.Collection) -> None:
-    with pytest.raises(ValueError, match="after"):
+    with pytest.raises(OperationFailure, match="after"):
         users.find_one_and_update({"_id": 1}, {"$inc": {"age": 1}}, return_document="after")  # type: ignore[arg-type]
     assert everything(users) == PEOPLE
 
@@ -319,3 +319,48 @@ def test_any_mapping_is_inserted_if_it_has_an_id(users: lowtide.Collection) -> N
     assert users.insert_one(Frozen()).inserted_id == 7
     assert users.find_one(7) == {"_id": 7, "a": [1]}
     assert users.insert_one(MappingProxyType({"_id": 8})).inserted_id == 8
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda users: users.delete_one(None),
+        lambda users: users.delete_many(None),
+        lambda users: users.find_one_and_delete(None),
+        lambda users: users.update_one(None, {"$set": {"a": 1}}),
+        lambda users: users.update_many(None, {"$set": {"a": 1}}),
+        lambda users: users.replace_one(None, {}),
+        lambda users: users.find_one_and_update(None, {"$set": {"a": 1}}),
+        lambda users: users.find_one_and_replace(None, {}),
+        lambda users: users.bulk_write([lowtide.DeleteMany(None)]),  # type: ignore[arg-type]
+    ],
+)
+def test_what_writes_is_told_to_mean_everything(users: lowtide.Collection, call: Any) -> None:
+    with pytest.raises(OperationFailure, match=r"give \{\} for every document"):
+        call(users)
+    assert everything(users) == PEOPLE
+
+
+def test_find_one_and_shows_the_element_that_matched(users: lowtide.Collection) -> None:
+    users.update_one({"_id": 1}, {"$set": {"tags": ["a", "b", "c"]}})
+    wanted = {"_id": 1, "tags": ["b"]}
+    assert users.find_one_and_update({"tags": "b"}, {"$inc": {"age": 1}}, {"tags.$": 1}) == wanted
+    assert users.find_one_and_delete({"tags": "b"}, {"tags.$": 1}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        (lambda users: users.insert_many(None), "a list of documents, not NoneType"),
+        (lambda users: users.bulk_write(None), "a list of operations, not NoneType"),
+        (lambda users: users.find().hint(5), "an index has 1 to 32 parts, such as .*, not 5"),
+        (lambda users: users.find_one_and_update({}, {"$set": {"a": 1}}, return_document="after"), "not 'after'"),
+        (lambda users: users.distinct(None), "the path of a field, a string, not None"),
+        (lambda users: users.to_arrow("name"), "a list of names of fields, not 'name'"),
+        (lambda users: users.to_arrow(5), "a list of names of fields, not 5"),
+    ],
+)
+def test_an_argument_of_the_wrong_kind_is_refused_in_words(users: lowtide.Collection, call: Any, reason: str) -> None:
+    with pytest.raises(OperationFailure, match=reason):
+        call(users)
+    assert everything(users) == PEOPLE

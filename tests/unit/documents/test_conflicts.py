@@ -36,7 +36,6 @@ def conflict(store: lowtide.Store, first: Callable[[Any], object], second: Calla
     [
         (lambda users: users.delete_one({"_id": 1}), lambda users: users.update_one({"_id": 1}, {"$set": {"n": 5}}), 1),
         (lambda users: users.update_one({"_id": 1}, {"$set": {"n": 5}}), lambda users: users.delete_one({"_id": 1}), 1),
-        (lambda users: users.insert_one({"_id": b"x"}), lambda users: users.insert_one({"_id": b"x"}), b"x"),
     ],
 )
 def test_a_document_is_named_by_its_id(store: lowtide.Store, users: Any, first: Any, second: Any, _id: Any) -> None:
@@ -105,3 +104,51 @@ def test_keys_of_plain_keyspaces_are_named_as_they_are(store: lowtide.Store) -> 
     one.commit()
     with pytest.raises(ConflictError, match="key b'apple' of keyspace 'fruit'"):
         other.commit()
+
+
+LEVELS = ["read_committed", "snapshot_read", "snapshot", "serializable"]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("indexed", [False, True])
+def test_an_id_that_another_has_inserted_first_is_a_duplicate(
+    store: lowtide.Store, users: lowtide.Collection, level: str, indexed: bool
+) -> None:
+    if indexed:
+        users.create_index("tags")
+    first, second = store.begin(level), store.begin(level)
+    first["users"].insert_one({"_id": b"x", "by": 1})
+    second["users"].insert_one({"_id": b"x", "by": 2, "tags": [1]})
+    second["users"].update_one({"_id": b"x"}, {"$set": {"more": True}})
+    first.commit()
+    with pytest.raises(DuplicateKeyConflict, match=r"index '_id_'.*gave {'_id': b'x'}") as caught:
+        second.commit()
+    assert caught.value.details == {"collection": "users", "index": "_id_", "keyValue": {"_id": b"x"}, "_id": b"x"}
+    assert users.find_one(b"x") == {"_id": b"x", "by": 1}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_document_that_was_there_before_is_no_duplicate(
+    store: lowtide.Store, users: lowtide.Collection, level: str
+) -> None:
+    first, second = store.begin(level), store.begin(level)
+    first["users"].replace_one({"_id": 1}, {"by": 1})
+    second["users"].delete_one({"_id": 1})
+    second["users"].insert_one({"_id": 1, "by": 2})
+    first.commit()
+    with pytest.raises(ConflictError, match="the document with _id 1 of collection 'users'") as caught:
+        second.commit()
+    assert not isinstance(caught.value, DuplicateKeyConflict)
+
+
+def test_a_range_of_an_index_that_was_read_is_named_by_the_index(
+    store: lowtide.Store, users: lowtide.Collection
+) -> None:
+    users.create_index("n")
+
+    def read_and_write(mine: Any) -> None:
+        mine.count_documents({"n": {"$gte": 10}})
+        mine.insert_one({"_id": 3})
+
+    found = conflict(store, lambda mine: mine.insert_one({"_id": 4, "n": 11}), read_and_write)
+    assert "this transaction read a part of index 'n_1' of collection 'users' as of commit" in str(found)

@@ -219,6 +219,19 @@ def test_a_schema_is_set_shown_and_removed(store: lowtide.Store) -> None:
         users.set_schema({"type": "no such type"})
 
 
+@pytest.mark.parametrize("schema", [{"$ref": "#"}, {"properties": {"n": {"$ref": "#/properties/n"}}}])
+def test_a_schema_that_cannot_be_asked_is_not_set(store: lowtide.Store, schema: Any) -> None:
+    pytest.importorskip("jsonschema")
+    users = fill(store)
+    users.set_schema({"required": ["n"]})
+    with pytest.raises(OperationFailure, match="refers to itself"):
+        users.set_schema(schema)
+    assert users.schema() == {"required": ["n"]}
+    with store.transaction() as tx, pytest.raises(OperationFailure, match="refers to itself"):
+        tx["users"].set_schema(schema)
+    assert users.schema() == {"required": ["n"]}
+
+
 def test_renaming_takes_everything_along(store: lowtide.Store) -> None:
     users = fill(store)
     users.create_index("n", unique=True)

@@ -11,18 +11,22 @@ from typing import Any, Final
 
 from lowtide.documents.aggregation import numerics
 from lowtide.documents.aggregation.context import (
+    FAILURES,
     BadOperand,
     Build,
     Context,
     Evaluate,
     Variables,
     described,
+    reason,
     several,
     unary,
     whole_number,
 )
 from lowtide.documents.aggregation.numerics import Number, number
+from lowtide.documents.paths import MISSING
 from lowtide.documents.values import Document, microseconds
+from lowtide.errors import OperationFailure
 
 
 def shifted(moment: datetime, milliseconds: Any) -> datetime:
@@ -84,9 +88,8 @@ def _of_two(quick: Callable[[Any, Any], Any], function: Callable[..., Any], leas
     general = several(function, least, most)
 
     def build(operand: Any, context: Context) -> Evaluate:
-        rarely = general(operand, context)
         if not isinstance(operand, list) or len(operand) != 2:
-            return rarely
+            return general(operand, context)
         first, second = context.operands(operand, 2, 2)
 
         def evaluate(document: Document, variables: Variables) -> Any:
@@ -98,7 +101,12 @@ def _of_two(quick: Callable[[Any, Any], Any], function: Callable[..., Any], leas
                     result = math.nan
                 if result == result:
                     return result
-            return rarely(document, variables)
+            if left is None or left is MISSING or right is None or right is MISSING:
+                return None
+            try:
+                return function(left, right)
+            except FAILURES as error:
+                raise OperationFailure(f"{context.where}: {reason(error)}") from error
 
         return evaluate
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NoReturn
 from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import Sort, compile_sort
 from lowtide.documents.values import RANKS, Document, Place, place
-from lowtide.errors import OperationFailure
+from lowtide.errors import OperationFailure, shown
 
 Variables = Mapping[str, Any]
 Evaluate = Callable[[Document, Variables], Any]
@@ -120,7 +120,7 @@ def described(value: object) -> str:
     """A value in a message: its type, and itself if it is short."""
     if value is MISSING:
         return "nothing"
-    text = repr(value)
+    text = shown(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 

@@ -62,7 +62,10 @@ def to_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))
     if isinstance(value, int | float | Decimal | UUID):
-        return str(value)
+        try:
+            return str(value)
+        except ValueError:  # Python does not write out an int of thousands of digits
+            raise _refused(value, "a string") from None
     raise _refused(value, "a string")
 
 

@@ -23,6 +23,7 @@ from lowtide.documents.aggregation.context import (
 )
 from lowtide.documents.paths import MISSING
 from lowtide.documents.values import microseconds
+from lowtide.errors import shown
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _UNITS: Final = {
@@ -168,7 +169,7 @@ def _adding(sign: int) -> Build:
         try:
             return _like(_later(_local(moment, zone), _unit(unit), sign * whole), moment)
         except OverflowError as error:
-            raise BadOperand(f"{moment} and {amount} {unit}s is no date") from error
+            raise BadOperand(f"{moment} and {shown(amount)} {unit}s is no date") from error
 
     names = ("startDate", "unit", "amount")
     return by_name(add, names, ("timezone",), strict=names)

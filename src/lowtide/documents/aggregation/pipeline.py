@@ -26,6 +26,9 @@ from lowtide.documents.sorting import compile_sort
 from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
 
+DEEPEST: Final = 200
+"""Levels of objects and arrays in a pipeline, as in MongoDB: what is compiled and run goes down them by calls."""
+
 
 @dataclass(frozen=True)
 class Leading:
@@ -152,17 +155,21 @@ def _at(context: Context, reason: str) -> str:
     return f"{context.where}: {reason}" if context.where else reason
 
 
-def _plain(value: Any, path: str) -> Any:
+def _plain(value: Any, path: str, depth: int = 0) -> Any:
     """A copy of what the user gave: dicts, lists and values as the store knows them, and regular expressions."""
+    if depth > DEEPEST:
+        raise OperationFailure(
+            f"pipeline, {path[:60]}...: it nests deeper than {DEEPEST} levels; does it contain itself?"
+        )
     if isinstance(value, re.Pattern):
         return value
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
                 raise OperationFailure(f"pipeline, {path or 'outside'}: names are strings, not {described(name)}")
-        return {str(name): _plain(each, f"{path}.{name}" if path else name) for name, each in value.items()}
+        return {str(name): _plain(each, f"{path}.{name}" if path else name, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each, f"{path}.{at}" if path else f"stage {at + 1}") for at, each in enumerate(value)]
+        return [_plain(each, f"{path}.{at}" if path else f"stage {at + 1}", depth + 1) for at, each in enumerate(value)]
     return clean(value, path)
 
 

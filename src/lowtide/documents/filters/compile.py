@@ -25,7 +25,7 @@ from lowtide.documents.filters.operators import (
 )
 from lowtide.documents.filters.patterns import pattern_of, prefix_of
 from lowtide.documents.paths import steps_of
-from lowtide.errors import InvalidDocument, OperationFailure
+from lowtide.errors import InvalidDocument, OperationFailure, shown
 
 _Checks = list[Check | Negation]
 _LOGICAL: Final = frozenset(("$and", "$or", "$nor"))
@@ -219,7 +219,7 @@ def _whole(name: str, value: Any, path: str) -> int:
 def _size(operand: Any, path: str, depth: int) -> _Checks:
     size = _whole("$size", operand, path)
     if size != operand or size < 0:
-        raise OperationFailure(f"$size at {path!r}: it takes an integer of 0 or more, not {operand!r}")
+        raise OperationFailure(f"$size at {path!r}: it takes an integer of 0 or more, not {shown(operand)}")
     return [Check(of_size(size), expand=False)]
 
 

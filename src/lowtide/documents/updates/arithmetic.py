@@ -12,6 +12,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from lowtide.documents.updates.tree import Refusal
+from lowtide.errors import shown
 
 DIGITS: Final = 10_000
 """Of a Decimal result; one that needs more is refused."""
@@ -52,10 +53,10 @@ def _computed(
             return exact(_as_decimal(first), _as_decimal(second))
         result = binary(float(first), float(second))
     except OverflowError:
-        raise Refusal(f"the {what} of {first!r:.60} and {second!r:.60} is too large for a float") from None
+        raise Refusal(f"the {what} of {shown(first):.60} and {shown(second):.60} is too large for a float") from None
     except decimal.DecimalException:
         raise Refusal(
-            f"the {what} of {first!r:.60} and {second!r:.60} has no exact Decimal of {DIGITS:,} digits"
+            f"the {what} of {shown(first):.60} and {shown(second):.60} has no exact Decimal of {DIGITS:,} digits"
         ) from None
     if result != result:
         raise Refusal(f"the {what} of {first!r} and {second!r} is no number, and NaN cannot be stored")

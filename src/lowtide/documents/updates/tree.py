@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from lowtide.documents.values import Document
+from lowtide.errors import shown
 
 MAX_PADDING: Final = 1_500_000
 """How many nulls a write behind the end of an array may put in between."""
@@ -200,7 +201,7 @@ def index_of(part: str) -> int | None:
 
 def described(value: object) -> str:
     """A value for an error: its kind, and what it is unless that is long."""
-    text = repr(value)
+    text = shown(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
