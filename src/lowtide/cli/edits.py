@@ -57,11 +57,12 @@ def update(
         str,
         typer.Argument(
             metavar="UPDATE",
-            help="What to change, as Extended JSON with operators; without any, the document in place of it.",
+            help="What to change, as Extended JSON with operators; with --replace, the document in place of it.",
             show_default=False,
         ),
     ],
     many: Annotated[bool, typer.Option("--many", help="Change all that match, not the first.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Put a document in the place of the one found.")] = False,
     upsert: Annotated[bool, typer.Option("--upsert", help="Insert a document if none matches.")] = False,
     array_filters: Annotated[
         str | None,
@@ -73,14 +74,15 @@ def update(
     store, output = find_store(path), Output(json)
     wanted, update = object_of(filter, "filter"), object_of(change, "update")
     filters = None if array_filters is None else objects_of(array_filters, "array filters")
-    replaces = not any(name.startswith("$") for name in update)
-    if replaces and (many or filters):
-        raise UsageError('a document can take the place of one only; write the update with operators, as {"$set": ...}')
+    if replace and (many or filters):
+        raise UsageError("--replace puts a document in the place of one; leave out --many and --array-filters")
+    if not replace and not any(name.startswith("$") for name in update):
+        raise UsageError('write the update with operators, as {"$set": ...}; or say --replace, if it is a document')
     with owning(store) as opened:
         if not upsert:
             check_exists(collection, opened.list_collection_names())
         target = opened.collection(collection)
-        if replaces:
+        if replace:
             result = target.replace_one(wanted, update, upsert=upsert)
         else:
             change_these = target.update_many if many else target.update_one

@@ -22,14 +22,14 @@ from itertools import islice
 from typing import Any, Final
 
 from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import encode_row
+from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.codec import decode_document, encode_value
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.indexes.spec import MAX_NAME, PRIMARY, Index, Keys, name_of, parse_keys
 from lowtide.documents.look import Look
-from lowtide.documents.management import put_row, remove_index
+from lowtide.documents.management import discard_index, put_row
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.unit import key_value
 from lowtide.errors import DuplicateKeyError, OperationFailure, UsageError
@@ -55,8 +55,6 @@ def index_asked_for(
     name = name or name_of(parts)
     if len(name.encode()) > MAX_NAME:
         raise OperationFailure(f"the name of an index is {MAX_NAME} bytes long at most; give a shorter one: {name!r}")
-    if parts == (("_id", 1),):
-        raise OperationFailure("every collection is in the order of _id already; an index on it is not needed")
     if condition is not None:
         compiled = compile_filter(condition)
         if not compiled.complete:
@@ -76,6 +74,8 @@ def index_asked_for(
 
 def create_index(source: Source, collection: str, asked: Index, progress: Progress | None) -> str:
     """Make the index, unless it is there; its name."""
+    if asked.keys == (("_id", 1),):
+        return PRIMARY  # the order of the documents themselves
     if not isinstance(source, OfStore):
         source.change(whole(lambda writing, prefix_of: _at_once(writing, prefix_of, collection, asked)))
         return asked.name
@@ -85,9 +85,15 @@ def create_index(source: Source, collection: str, asked: Index, progress: Progre
             found = _build(source, collection, found, progress)
     except UsageError:
         build = found.build if found is not None else 0
-        source.change(whole(lambda writing, prefix_of: _give_up(writing, prefix_of, collection, asked.name, build)))
+        discard_index(source, collection, lambda row: _unfinished(row, asked.name, build))
         raise
     return asked.name
+
+
+def _unfinished(row: Row, name: str, build: int) -> Index | None:
+    """The index, if it is still the one that cannot be built."""
+    index = row.index(name)
+    return index if index is not None and index.building and index.build == build else None
 
 
 def _at_once(writing: Writing, prefix_of: PrefixOf, collection: str, asked: Index) -> None:
@@ -186,11 +192,3 @@ def _finish(look: Look, writing: Writing, index: Index) -> Index | None:
         return current
     put_row(look, writing, look.row.with_index(current.having(building=False)))
     return None
-
-
-def _give_up(writing: Writing, prefix_of: PrefixOf, collection: str, name: str, build: int) -> None:
-    """Remove an index that cannot be built, if it is still that one."""
-    look = Look(writing, prefix_of, collection)
-    index = look.row.index(name)
-    if index is not None and index.building and index.build == build:
-        remove_index(look, writing, index)

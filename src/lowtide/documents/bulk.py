@@ -16,8 +16,8 @@ from lowtide.errors import BulkWriteError, DuplicateKeyError, InvalidDocument, O
 if TYPE_CHECKING:
     from lowtide.documents.collection import Collection
 
-_DUPLICATE, _REFUSED = 11000, 121
-"""MongoDB's numbers for these errors."""
+_REFUSED = 121
+"""MongoDB's number for a document that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +144,8 @@ def insert_all(unit: Unit, documents: Sequence[Prepared], ordered: bool) -> Bulk
 
 def described(place: int, error: Exception, operation: object) -> dict[str, Any]:
     """An error as ``BulkWriteError.details`` has it."""
-    code = _DUPLICATE if isinstance(error, DuplicateKeyError) else _REFUSED
-    found = {"index": place, "code": code, "errmsg": str(error), "op": operation}
+    code = error.code if isinstance(error, OperationFailure) else None
+    found = {"index": place, "code": code or _REFUSED, "errmsg": str(error), "op": operation}
     if isinstance(error, DuplicateKeyError):
         found |= {"keyValue": error.details["keyValue"]}
     return found

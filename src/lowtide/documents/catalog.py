@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property, lru_cache
+from itertools import chain, count
 from typing import Any, Final
 
 import msgspec
@@ -36,6 +37,8 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     schema: bytes | None = None
     """A JSON Schema, encoded."""
     exists: bool = True
+    doomed: tuple[str, ...] = ()
+    """Keyspaces of what was dropped, which are still to be emptied. Nobody writes there any more."""
     generation: int = 0
     """How many keyspaces the name has had before."""
 
@@ -89,7 +92,10 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return Row(keyspace=f"{DOCUMENTS}{name}~{generation}", exists=False, generation=generation)
 
     def index_keyspace(self, name: str) -> str:
-        return f"{INDEXES}{self.keyspace.removeprefix(DOCUMENTS)}/{name}"
+        """A keyspace for a new index of this name: one that no other has, and none that is still to be emptied."""
+        taken = {*self.doomed, *(each.keyspace for each in self.indexes)}
+        first = f"{INDEXES}{self.keyspace.removeprefix(DOCUMENTS)}/{name}"
+        return next(each for each in chain([first], (f"{first}~{n}" for n in count(1))) if each not in taken)
 
     @property
     def keyspaces(self) -> list[str]:

@@ -133,6 +133,23 @@ class Cursor:
 
     next = __next__
 
+    def __getitem__(self, index: int | slice) -> Any:
+        """The result at an index, or, with a slice, the cursor with that skip and limit; the cursor has not begun.
+
+        >>> users = store.collection("users")
+        >>> users.find().sort("age")[0]["name"], [user["_id"] for user in users.find()[1:3]]
+        ('Cid', [2, 3])
+        """
+        self._check_not_begun()
+        if isinstance(index, slice):
+            start, stop = index.start or 0, index.stop
+            if index.step is not None or start < 0 or (stop is not None and stop <= start):
+                raise OperationFailure(f"a cursor has slices from 0 on that are not empty, without a step; not {index}")
+            return self.skip(start).limit(stop - start if stop is not None else 0)
+        for document in self.clone().skip(self._skip + check_count("an index", index)).limit(1):
+            return document
+        raise IndexError(f"the cursor has no result {index}")
+
     def to_list(self, length: int | None = None) -> list[Document]:
         """The results that are left, or the first ``length`` of them, as a list.
 

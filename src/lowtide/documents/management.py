@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
 
 from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
@@ -12,11 +13,16 @@ from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.spec import Index, Keys, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.schema import Violation, compile_schema
-from lowtide.documents.source import PrefixOf, Source
-from lowtide.errors import OperationFailure
+from lowtide.documents.source import OfStore, PrefixOf, Source
+from lowtide.errors import OperationFailure, TransientError
 from lowtide.log.frame import Writes
 from lowtide.transaction.statement import Reading, Writing
 from lowtide.versions.visibility import Range
+
+STEP: Final = 1000
+"""Keys that one step of a drop removes."""
+ATTEMPTS: Final = 3
+"""How often a drop begins again before it goes on in steps."""
 
 
 def put_row(look: Look, writing: Writing, row: Row) -> None:
@@ -29,26 +35,57 @@ def _documents(look: Look) -> Iterator[tuple[bytes, bytes]]:
     return look.reading.scan(_all_of(look.prefix))
 
 
-def remove_index(look: Look, writing: Writing, index: Index) -> None:
-    """Remove an index and its entries."""
-    put_row(look, writing, look.row.without_index(index.name))
-    _empty(writing, look.prefix_of(index.keyspace))
-
-
 def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> None:
     """Remove an index and its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
 
-    def work(writing: Writing, prefix_of: PrefixOf) -> None:
-        look = Look(writing, prefix_of, collection)
-        for each in look.row.indexes:
+    def chosen(row: Row) -> Index:
+        for each in row.indexes:
             if wanted in (each.name, each.keys):
-                remove_index(look, writing, each)
-                return
-        known = ", ".join(repr(each.name) for each in look.row.indexes) or "none"
+                return each
+        known = ", ".join(repr(each.name) for each in row.indexes) or "none"
         raise OperationFailure(f"collection {collection!r} has no index {index_or_name!r}; there are {known}")
 
+    discard_index(source, collection, chosen)
+
+
+def discard_index(source: Source, collection: str, chosen: Callable[[Row], Index | None]) -> None:
+    """Remove an index, if one is chosen. Of the store itself, it goes from the row at once, so that nobody reads or
+    writes it any more, and its entries in steps: in one, every commit meanwhile would make it begin again."""
+    steps = isinstance(source, OfStore)
+
+    def work(writing: Writing, prefix_of: PrefixOf) -> None:
+        look = Look(writing, prefix_of, collection)
+        index = chosen(look.row)
+        if index is None:
+            return
+        row = look.row.without_index(index.name)
+        if not steps:
+            _empty(writing, prefix_of(index.keyspace))
+        put_row(look, writing, row.having(doomed=(*row.doomed, index.keyspace)) if steps else row)
+
     source.change(whole(work))
+    if steps:
+        finish_drops(source, collection)
+
+
+def finish_drops(source: Source, collection: str) -> None:
+    """Empty the keyspaces of what was dropped, also of what an interrupted drop has left."""
+    while source.change(lambda writing, prefix_of: _empty_more(Look(writing, prefix_of, collection), writing)):
+        pass
+
+
+def _empty_more(look: Look, writing: Writing) -> bool:
+    """One step; whether there may be more."""
+    if not look.row.doomed:
+        return False
+    prefix = look.prefix_of(look.row.doomed[0])
+    keys: Writes = {prefix + key: None for key, _ in islice(writing.scan(_all_of(prefix)), STEP)}
+    if keys:
+        writing.apply(dict(keys), ())
+    if len(keys) < STEP:
+        put_row(look, writing, look.row.having(doomed=look.row.doomed[1:]))
+    return True
 
 
 def _empty(writing: Writing, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:
@@ -95,14 +132,29 @@ def set_schema(source: Source, collection: str, schema: Mapping[str, Any] | None
 
 
 def drop(source: Source, collection: str) -> None:
-    """Remove a collection with everything that belongs to it."""
-    source.change(whole(lambda writing, prefix_of: _drop(Look(writing, prefix_of, collection), writing)))
+    """Remove a collection with everything that belongs to it: at once, or, of the store itself and beside writers that
+    let it never come through, first its name, and then what it had, in steps."""
+    try:
+        source.change(
+            whole(lambda writing, prefix_of: _drop(Look(writing, prefix_of, collection), writing)), attempts=ATTEMPTS
+        )
+    except TransientError:
+        if not isinstance(source, OfStore):
+            raise
+        source.change(lambda writing, prefix_of: _forsake(Look(writing, prefix_of, collection), writing))
+    if isinstance(source, OfStore):
+        finish_drops(source, collection)
+
+
+def _forsake(look: Look, writing: Writing) -> None:
+    """Let the name begin anew, with another keyspace."""
+    put_row(look, writing, look.row.freed(look.name).having(doomed=(*look.row.doomed, *look.row.keyspaces[1:])))
 
 
 def _drop(look: Look, writing: Writing) -> None:
     """A name that has had one keyspace only needs no row any more."""
-    for each in look.row.indexes:
-        _empty(writing, look.prefix_of(each.keyspace))
+    for each in (*look.row.keyspaces[2:], *look.row.doomed):
+        _empty(writing, look.prefix_of(each))
     _empty(writing, look.prefix, (look.row_key,))
     if not look.row.generation and look.row.keyspace == DOCUMENTS + look.name:
         if writing.read(look.row_key) is not None:
@@ -125,11 +177,13 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
             if not drop_target:
                 raise OperationFailure(f"there is a collection {new_name!r} already; drop it, or say dropTarget=True")
             _drop(target, writing)
+            target.row = target.row.having(doomed=())
         else:
             writing.rely_on(_all_of(target.prefix))
+        doomed = (*look.row.doomed, *target.row.doomed)
         rows = {
             look.row_key: encode_row(look.row.freed(collection)),
-            target.row_key: encode_row(look.row.having(exists=True, generation=target.row.generation)),
+            target.row_key: encode_row(look.row.having(exists=True, generation=target.row.generation, doomed=doomed)),
         }
         writing.apply(dict(rows), tuple(rows))
 

@@ -37,9 +37,9 @@ class Source(Protocol):
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         """Do ``work``, which reads one instant."""
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
-        """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do;
-        so it has no effects of its own."""
+    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do,
+        so often at most, unless that is 0; so it has no effects of its own."""
 
     def hold(self) -> Held:
         """One instant to read from for as long as is needed."""
@@ -83,13 +83,13 @@ class OfTransaction:
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         return self._run(work)
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
         tx = self._tx
         if tx.read_only:
             raise UsageError("this transaction is read-only")
         if tx._policy.buffered:
             return self._run(work)
-        return _repeated(lambda: self._run(work))
+        return _repeated(lambda: self._run(work), attempts)
 
     def _run(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
         tx = self._tx
@@ -123,7 +123,7 @@ class OfSnapshot:
         """Refuses what the snapshot does not hold."""
         return self._snapshot.keyspace(name)._prefix
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
     def hold(self) -> Held:
@@ -195,11 +195,11 @@ class OfStore:
         with Snapshot(engine, None, 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
         engine = self._parts.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
-        return _repeated(lambda: self._attempt(engine, work))
+        return _repeated(lambda: self._attempt(engine, work), attempts)
 
     def _attempt(self, engine: Engine, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
         with Transaction(engine, SNAPSHOT, False) as tx:
@@ -223,13 +223,16 @@ def _has(document: Document, path: str, encoded: bytes) -> bool:
     return type(value) is not list and encode(value) == encoded
 
 
-def _repeated(attempt: Callable[[], _Result]) -> _Result:
+def _repeated(attempt: Callable[[], _Result], attempts: int = 0) -> _Result:
     """What ``attempt`` comes to, once it meets no conflict: each time, somebody else's commit went through."""
     longest = _FIRST_PAUSE
     while True:
         try:
             return attempt()
         except TransientError:
+            attempts -= 1
+            if attempts == 0:
+                raise
             sleep(uniform(0, longest))
             longest = min(longest * 2, _LONGEST_PAUSE)
 

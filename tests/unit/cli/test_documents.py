@@ -140,7 +140,8 @@ def test_find_explains_itself(shop: Path) -> None:
         (["find", "STORE", "users", '{"age": {"$near": 3}}'], "$near"),
         (["find", "STORE", "users", "{}", "--filter", "{}"], "twice"),
         (["update", "STORE", "users", "{}", '{"$sett": {"a": 1}}'], "$sett"),
-        (["update", "STORE", "users", "{}", '{"a": 1}', "--many"], "operators"),
+        (["update", "STORE", "users", "{}", '{"a": 1}'], "operators"),
+        (["update", "STORE", "users", "{}", '{"a": 1}', "--replace", "--many"], "--many"),
         (["update", "STORE", "users", '{"_id": 1}', '{"$inc": {"name": 1}}'], "name"),
         (["insert", "STORE", "users", '{"_id": 9}', '{"_id": 1}'], "duplicate key"),
         (["insert", "STORE", "users", '{"_id": 1}'], "lowtide: duplicate key"),
@@ -177,13 +178,16 @@ def test_documents_are_inserted_updated_replaced_and_deleted(shop: Path) -> None
     assert document(invoke("insert", shop, "users", "-", "--json", input=given))["inserted_ids"] == [5, 6]
     changed = document(invoke("update", shop, "users", '{"_id": {"$gt": 3}}', '{"$set": {"n": 1}}', "--many", "--json"))
     assert (changed["matched"], changed["modified"], changed["upserted_id"]) == (3, 2, None)
-    assert document(invoke("update", shop, "users", '{"_id": 4}', '{"m": 1}', "--json"))["modified"] == 1
+    assert document(invoke("update", shop, "users", '{"_id": 4}', '{"m": 1}', "--replace", "--json"))["modified"] == 1
     assert found(shop, "users", '{"_id": 4}') == [{"_id": 4, "m": 1}]
     upserted = document(invoke("update", shop, "users", '{"_id": 7}', '{"$inc": {"n": 1}}', "--upsert", "--json"))
     assert upserted["upserted_id"] == 7
     assert document(invoke("delete", shop, "users", '{"n": 1}', "--json"))["deleted"] == 1
     assert document(invoke("delete", shop, "users", '{"n": 1}', "--many", "--json"))["deleted"] == 2
-    assert "none matched; inserted one" in invoke("update", shop, "users", '{"_id": 8}', "{}", "--upsert").stdout
+    assert (
+        "none matched; inserted one"
+        in invoke("update", shop, "users", '{"_id": 8}', "{}", "--replace", "--upsert").stdout
+    )
 
 
 KEY = "018f2f5e-6d1c-7000-8000-0123456789ab"

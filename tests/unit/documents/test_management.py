@@ -59,7 +59,6 @@ def test_an_index_is_made_named_and_shown(
 @pytest.mark.parametrize(
     ("keys", "options", "reason"),
     [
-        *(("_id", {}, "order of _id already"), ([("_id", 1)], {}, "order of _id already"), ("", {}, "no path")),
         *(("n", {"name": "_id_"}, "named by"), ("n", {"name": ""}, "named by"), ("n", {"name": "a/b"}, "named by")),
         *(("n", {"name": 5}, "named by"), ("n", {"name": "x" * 61}, "60 bytes"), ("f" * 70, {}, "give a shorter one")),
         ("n", {"partialFilterExpression": {"$or": [{"a": 1}, {"b": 1}]}}, "no more"),
@@ -366,3 +365,9 @@ def test_in_a_transaction_it_fails_if_somebody_writes_meanwhile(
         for name in list(users.index_information())[1:]:
             assert sorted(ids(users.find().hint(name))) == ids(users.find())
     assert store.verify().ok
+
+
+def test_the_order_of_the_documents_needs_no_index(store: lowtide.Store) -> None:
+    assert store["a"].create_index("_id") == store["a"].create_index([("_id", 1)]) == "_id_"
+    assert list(store["a"].index_information()) == ["_id_"]
+    assert store.list_collection_names() == []
