@@ -122,7 +122,9 @@ class InvalidDocument(UsageError):
 
 class OperationFailure(UsageError):
     """A filter, an update, a pipeline or an index cannot be served: an unknown operator, an operand of the wrong kind.
-    The name is PyMongo's; correct the call."""
+    The name is PyMongo's; correct the call. ``code`` is MongoDB's number, where there is one."""
+
+    code: int | None = None
 
 
 class WriteError(OperationFailure):
@@ -134,6 +136,8 @@ class DuplicateKeyError(WriteError):
 
     ``details`` names the ``index``, the ``keyValue`` that is there already, and the ``_id`` of its document.
     """
+
+    code = 11000
 
     def __init__(self, collection: str, index: str, key_value: dict[str, Any], holder: object) -> None:
         self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
@@ -164,6 +168,8 @@ class DuplicateKeyConflict(DuplicateKeyError, ConflictError):
 class DocumentRefused(WriteError):
     """The document breaks the collection's JSON Schema. ``path`` says where, ``reason`` in which way."""
 
+    code = 121
+
     def __init__(self, collection: str, path: str, reason: str) -> None:
         self.path = path
         self.reason = reason
@@ -187,6 +193,8 @@ class ValueMisfit(OperationFailure):
 
 class BulkWriteError(OperationFailure):
     """Operations of ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+
+    code = 65
 
     def __init__(self, details: dict[str, Any]) -> None:
         self.details = details
