@@ -26,6 +26,7 @@ from lowtide.documents.aggregation import (
     pipeline,
     strings,
 )
+from lowtide.documents.aggregation.pipeline import DEEPEST
 from lowtide.documents.filters import compile as filters
 from lowtide.documents.filters.operators import COMPARISONS
 from lowtide.documents.indexes import entries, spec
@@ -49,6 +50,7 @@ EXPRESSIONS = {
 LIMITS = {
     "a document, encoded": f"{codec.MAX_DOCUMENT >> 20} MiB",
     "nesting of objects and arrays": f"{codec.MAX_DEPTH} levels",
+    "nesting of a pipeline": f"{DEEPEST} levels",
     "an `_id`, encoded": f"{ids.MAX_ID} bytes",
     "a collection's name": f"{catalog.MAX_NAME} bytes of UTF-8",
     "an index's name": f"{spec.MAX_NAME} bytes of UTF-8",

@@ -158,9 +158,7 @@ class Cursor:
         """
         if length is None:
             return list(self)
-        if check_count("length", length) < 1:
-            raise UsageError(f"length is at least 1, or None for all; not {length}")
-        return list(islice(self._begun(), length))
+        return list(islice(self._begun(), check_length(length)))
 
     def explain(self) -> dict[str, Any]:
         """How the query is answered, in MongoDB's form: the plan, and how many keys and documents it touches. Runs it.
@@ -252,7 +250,7 @@ class Results:
         >>> store.collection("users").aggregate([{"$count": "users"}]).to_list()
         [{'users': 3}]
         """
-        found = list(islice(self._documents, length))
+        found = list(islice(self._documents, None if length is None else check_length(length)))
         if length is None:
             self.close()
         return found
@@ -274,6 +272,13 @@ class Results:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def check_length(length: Any) -> int:
+    """``length``, if ``to_list`` takes it."""
+    if check_count("length", length) < 1:
+        raise UsageError(f"length is at least 1, or None for all; not {length}")
+    return int(length)
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:

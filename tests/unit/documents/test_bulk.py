@@ -190,3 +190,14 @@ def test_operations_take_a_hint_and_a_sort(users: lowtide.Collection) -> None:
     ):
         with pytest.raises(BulkWriteError, match="hint 'none': there is no such index"):
             users.bulk_write([operation])
+
+
+def test_errors_have_the_numbers_of_mongodb(users: lowtide.Collection) -> None:
+    with pytest.raises(lowtide.DuplicateKeyError) as duplicate:
+        users.insert_one({"_id": 1})
+    with pytest.raises(BulkWriteError) as several:
+        users.insert_many([{"_id": 1}])
+    with pytest.raises(OperationFailure) as wrong:
+        users.find({"n": {"$none": 1}})
+    assert (duplicate.value.code, several.value.code, wrong.value.code) == (11000, 65, None)
+    assert lowtide.DocumentRefused.code == 121

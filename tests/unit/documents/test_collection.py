@@ -356,6 +356,7 @@ def test_find_one_and_shows_the_element_that_matched(users: lowtide.Collection) 
         (lambda users: users.find().hint(5), "an index has 1 to 32 parts, such as .*, not 5"),
         (lambda users: users.find_one_and_update({}, {"$set": {"a": 1}}, return_document="after"), "not 'after'"),
         (lambda users: users.distinct(None), "the path of a field, a string, not None"),
+        (lambda users: users.aggregate([]).to_list(-1), "length is a number from 0 on, not -1"),
         (lambda users: users.to_arrow("name"), "a list of names of fields, not 'name'"),
         (lambda users: users.to_arrow(5), "a list of names of fields, not 5"),
     ],
