@@ -61,6 +61,7 @@ def test_an_index_is_made_named_and_shown(
     [
         *(("n", {"name": "_id_"}, "named by"), ("n", {"name": ""}, "named by"), ("n", {"name": "a/b"}, "named by")),
         *(("n", {"name": 5}, "named by"), ("n", {"name": "x" * 61}, "60 bytes"), ("f" * 70, {}, "give a shorter one")),
+        ("", {}, "no path"),
         ("n", {"partialFilterExpression": {"$or": [{"a": 1}, {"b": 1}]}}, "no more"),
         ("n", {"partialFilterExpression": {"a": {"$ne": 1}}}, "no more"),
         ("n", {"partialFilterExpression": {"a": {"$bad": 1}}}, "bad"),
