@@ -70,7 +70,7 @@ class Look:
 
     def at_point(self, point: Point) -> Stored | None:
         """The first document with this value, without a plan."""
-        path, encoded = point
+        path, encoded, _ = point
         if path == "_id":
             stored = self.reading.read(self.prefix + encoded)
             return (encoded, stored) if stored is not None else None

@@ -13,6 +13,7 @@ from uuid import UUID
 from lowtide.documents.ids import ID_TYPES, MAX_ID
 from lowtide.documents.indexes.entries import CUT
 from lowtide.documents.ordering import encode
+from lowtide.documents.values import Document
 
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
 
@@ -22,6 +23,15 @@ class Point(NamedTuple):
 
     path: str
     encoded: bytes
+    value: Any
+
+    def is_of(self, document: Document) -> bool:
+        """Whether a document has this very value, and no array."""
+        found = document.get(self.path)
+        kind = type(found)
+        if kind is type(self.value):
+            return bool(found == self.value)
+        return kind is not list and encode(found) == self.encoded
 
 
 def point_of(filter: Any) -> Point | None:
@@ -43,4 +53,4 @@ def point_of(filter: Any) -> Point | None:
         encoded = encode(value)
     except UnicodeEncodeError:
         return None
-    return Point(path, encoded) if len(encoded) <= (MAX_ID if path == "_id" else CUT) else None
+    return Point(path, encoded, value) if len(encoded) <= (MAX_ID if path == "_id" else CUT) else None

@@ -12,7 +12,6 @@ from typing import Protocol, TypeVar
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.ordering import encode
 from lowtide.documents.points import Point
 from lowtide.documents.values import Document
 from lowtide.errors import TransientError, UsageError
@@ -171,7 +170,7 @@ class OfStore:
         row_at = prefix_of(CATALOG) + row_key(name)
         encoded = read(row_at)
         row = row_of(name, encoded)
-        path, value = point
+        path, value, _ = point
         key: bytes | None = value
         if path != "_id":
             index = row.points.get(path)
@@ -188,7 +187,7 @@ class OfStore:
         if stored is None:
             return None, unchanged and (path == "_id" or (key is None and row.points[path].unique))
         found = decode_document(stored)
-        return found, unchanged and (path == "_id" or _has(found, path, value))
+        return found, unchanged and (path == "_id" or point.is_of(found))
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
@@ -216,11 +215,6 @@ class OfStore:
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         return _repeated(lambda: self._attempt_all(work))
-
-
-def _has(document: Document, path: str, encoded: bytes) -> bool:
-    value = document.get(path)
-    return type(value) is not list and encode(value) == encoded
 
 
 def _repeated(attempt: Callable[[], _Result], attempts: int = 0) -> _Result:

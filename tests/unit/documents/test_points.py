@@ -25,7 +25,13 @@ from lowtide.documents.points import point_of
     ids=str,
 )
 def test_one_value_of_one_field(filter: Any, path: str, value: Any) -> None:
-    assert point_of(filter) == (path, encode(value))
+    point = point_of(filter)
+    assert point is not None
+    assert (point.path, point.encoded) == (path, encode(value))
+    assert point.is_of({path: value}) or type(point.value) is datetime
+    assert not point.is_of({path: [value]})
+    assert not point.is_of({path: "another"})
+    assert not point.is_of({})
 
 
 @pytest.mark.parametrize(
