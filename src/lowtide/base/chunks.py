@@ -32,9 +32,6 @@ def stretch(
     if not reverse:
         if not cursor.set_range(low):
             return [], False
-        if limit == 1:
-            first = cursor.item()
-            return ([first], True) if high is None or first[0] < high else ([], False)
         entries, more = _walk(cursor.iternext(), limit, None if high is None else lambda key: key >= high)
         return (entries, more) if high is None or more else (entries[: bisect_left(entries, high, key=_key)], False)
     if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):

@@ -17,6 +17,7 @@ from lowtide.documents.values import Document
 from lowtide.errors import TransientError, UsageError
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
+from lowtide.transaction.catalog import NOWHERE
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.snapshot import Snapshot
@@ -145,10 +146,12 @@ class Engines(Protocol):
 class OfStore:
     """Each statement in a transaction of its own, repeated until it meets no conflict."""
 
-    __slots__ = ("_parts",)
+    __slots__ = ("_parts", "_rows")
 
     def __init__(self, parts: Engines) -> None:
         self._parts = parts
+        self._rows: dict[str, bytes] = {}
+        """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
     def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
         """The changes of a keyspace."""
@@ -167,7 +170,11 @@ class OfStore:
         engine = self._parts.engine
         prefix_of, reader = engine.catalog.prefix_of, engine.reader
         read = reader.get_latest
-        row_at = prefix_of(CATALOG) + row_key(name)
+        row_at = self._rows.get(name)
+        if row_at is None:
+            row_at = prefix_of(CATALOG) + row_key(name)
+            if not row_at.startswith(NOWHERE):
+                self._rows[name] = row_at
         encoded = read(row_at)
         row = row_of(name, encoded)
         path, value, _ = point

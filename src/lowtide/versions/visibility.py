@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 
 from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
+from lowtide.base.first import first_row
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import Chain, visible
 from lowtide.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
@@ -200,10 +201,13 @@ class Reader:
         above = active.keys.between(low, high, 1, False) or (
             frozen is not None and frozen.keys.between(low, high, 1, False)
         )
-        if not above:
-            entries, last = self._base.chunk(low, high, ts, 1, False, 0)
-            if entries or last is None:
-                return entries[0] if entries else None
+        base = self._base
+        if not above and isinstance(base, Base) and ts >= base.history_below:
+            entry = first_row(base, low)
+            if entry is None or entry[0] >= high:
+                return None
+            if entry[1] < horizon(ts):
+                return entry[0], entry[1][8:]
         for chunk in self.scan(Range(low, high, False, 2), lambda: ts, None):
             for key, value in chunk:
                 return low[:KEYSPACE_PREFIX] + key, value
