@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import util
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,6 @@ import pytest
 from bench import arrow, importing
 from bench.section import Data, Plan
 from tests.bench.support import check_shown, check_step
-
-if util.find_spec("pyarrow") is None:
-    pytest.skip("pyarrow is not installed", allow_module_level=True)
 
 
 def test_every_way_is_measured_and_the_collection_is_read(tmp_path: Path) -> None:

@@ -196,7 +196,8 @@ class Reader:
             size = min(size * 2, _LARGEST_CHUNK)
 
     def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
-        """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado."""
+        """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado. As of
+        a ``ts`` that is not registered, what is not found may have been there."""
         active, frozen, _ = self._versions.view
         above = active.keys.between(low, high, 1, False) or (
             frozen is not None and frozen.keys.between(low, high, 1, False)

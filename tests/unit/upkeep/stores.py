@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.upkeep.report import Report
+from tests.support.parts import parts_of
 
 SMALL: dict[str, Any] = {
     "durability": "relaxed",
@@ -62,3 +64,11 @@ def live_in(path: Path, *, pin: bool = True, **options: Any) -> Lived:
     fruit.delete(b"05")
     fruit.put(b"last", b"one")
     return lived
+
+
+def unsound(report: Report) -> set[str]:
+    return {check.name for check in report.checks if check.found}
+
+
+def base_of(lived: Lived) -> Any:
+    return parts_of(lived.store).base

@@ -18,10 +18,9 @@ from lowtide.base.history import Interval
 from lowtide.base.pins import PinRow
 from lowtide.log.frame import encode_frame
 from lowtide.log.segment import scan_segment, segment_paths
-from lowtide.upkeep.report import Report
 from lowtide.upkeep.verify import verify_files
 from tests.support.parts import parts_of
-from tests.unit.upkeep.stores import Lived, live_in
+from tests.unit.upkeep.stores import Lived, base_of, live_in, unsound
 
 FRUIT = b"\x00\x00\x00\x01"
 Txn: TypeAlias = "lmdb.Transaction[bytes]"
@@ -41,14 +40,6 @@ def lived(tmp_path: Path) -> Iterator[Lived]:
     yield lived
     parts_of(lived.store)._last_checkpoint = lambda: None  # type: ignore[method-assign]
     lived.close()
-
-
-def unsound(report: Report) -> set[str]:
-    return {check.name for check in report.checks if check.found}
-
-
-def base_of(lived: Lived) -> Any:
-    return parts_of(lived.store).base
 
 
 def put_row(key: bytes, row: bytes) -> Callable[[Any, Txn], object]:
