@@ -15,6 +15,7 @@ from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.entries import document_key_of
+from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.points import Point
@@ -79,7 +80,7 @@ class Look:
         if index.unique:
             key = self.reading.read(prefix)
         else:
-            entries = self.reading.scan(Range(prefix, prefix + b"\xff", False, 2))
+            entries = self.reading.scan(Range(prefix, prefix + AFTER_ALL, False, 2))
             key = next((document_key_of(index, *entry) for entry in entries), None)
         if key is None:
             return None

@@ -30,7 +30,7 @@ from lowtide.documents.values import RANKS, microseconds
 
 BEFORE_ALL: Final = b"\x02"
 AFTER_ALL: Final = b"\xfe"
-"""No value's encoding lies outside these."""
+"""Every value's encoding, inverted or not, lies between these: what follows an encoding in a key is below AFTER_ALL."""
 
 _INVERSE: Final = bytes(range(255, -1, -1))
 _EXACT: Final = 2**53

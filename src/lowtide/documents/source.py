@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import document_key_of
+from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.points import Point
 from lowtide.documents.values import Document
 from lowtide.errors import TransientError, UsageError
@@ -187,7 +188,7 @@ class OfStore:
             if index.unique:
                 key = read(start)
             else:
-                entry = reader.first(start, start + b"\xff", engine.registry.published)
+                entry = reader.first(start, start + AFTER_ALL, engine.registry.published)
                 key = document_key_of(index, *entry) if entry is not None else None
         stored = read(prefix_of(row.keyspace) + key) if key is not None else None
         unchanged = read(row_at) == encoded

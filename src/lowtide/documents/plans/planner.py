@@ -15,6 +15,7 @@ from lowtide.documents.filters import Condition, Filter
 from lowtide.documents.ids import MAX_ID
 from lowtide.documents.indexes.entries import CUT, cut_bound
 from lowtide.documents.indexes.spec import PRIMARY, Index
+from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.errors import OperationFailure
@@ -188,7 +189,7 @@ def _with_index(
 
 def _end(prefix: bytes) -> bytes:
     """After all keys that begin with encoded values: what follows them is another encoding, or nothing."""
-    return prefix + b"\xff"
+    return prefix + AFTER_ALL
 
 
 def _cut(stretches: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

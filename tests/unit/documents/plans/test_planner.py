@@ -9,7 +9,7 @@ import pytest
 from lowtide.documents.codec import encode_value
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Index, name_of, parse_keys
-from lowtide.documents.ordering import encode, inverted
+from lowtide.documents.ordering import AFTER_ALL, encode, inverted
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import MOST_STRETCHES, plan
 from lowtide.errors import OperationFailure
@@ -133,9 +133,9 @@ def between(found: Plan) -> list[tuple[bytes, bytes]]:
 
 def test_the_parts_of_an_index_that_are_read() -> None:
     one, two, x = encode(1), encode(2), encode("x")
-    assert between(planned({"a": 1}, indexes=[A])) == [(one, one + b"\xff")]
-    assert between(planned({"a": {"$in": [2, 1]}}, indexes=[A])) == [(one, one + b"\xff"), (two, two + b"\xff")]
-    assert between(planned({"a": 1, "b": "x"}, indexes=[A_B])) == [(one + x, one + x + b"\xff")]
+    assert between(planned({"a": 1}, indexes=[A])) == [(one, one + AFTER_ALL)]
+    assert between(planned({"a": {"$in": [2, 1]}}, indexes=[A])) == [(one, one + AFTER_ALL), (two, two + AFTER_ALL)]
+    assert between(planned({"a": 1, "b": "x"}, indexes=[A_B])) == [(one + x, one + x + AFTER_ALL)]
     ((low, high),) = between(planned({"a": {"$gte": 1, "$lt": 2}}, indexes=[A]))
     assert (low, high) == (one, two)
     ((low, high),) = between(planned({"a": 1, "b": {"$lt": 2}}, indexes=[A_DOWN_B]))
@@ -174,7 +174,7 @@ def test_several_conditions_on_a_field_that_may_be_an_array_are_not_joined() -> 
     assert low > encode(1)
     assert high == encode(5)
     narrow = planned({"a": {"$gt": 1, "$eq": 3}}, indexes=[A.having(multikey=True)])
-    assert between(narrow) == [(encode(3), encode(3) + b"\xff")], "the one that narrows the most is taken"
+    assert between(narrow) == [(encode(3), encode(3) + AFTER_ALL)], "the one that narrows the most is taken"
 
 
 @pytest.mark.parametrize(
