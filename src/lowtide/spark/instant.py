@@ -16,7 +16,6 @@ from lowtide.identity import ancestor
 from lowtide.pins.pin import Pin
 from lowtide.spark.options import Options, parse_moment
 from lowtide.store import Store
-from lowtide.views import Snapshot
 
 TTL = 3600.0
 """Seconds for which the snapshot of a DataFrame is kept after it was last read."""
@@ -32,23 +31,25 @@ class Instant:
     ttl: float
 
 
-def take(options: Options) -> Instant:
-    """Pin what is asked for. The owner of the store, this or another process, goes on meanwhile."""
+def take(options: Options, process: int | None = None) -> Instant:
+    """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
+    another process, goes on meanwhile."""
+    if process is None:
+        driver = ancestor("java")
+        process = None if driver is None else driver.pid
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
         at = _at(options, store)
         keyspaces = _keyspaces(options, store, at)
-        pin = _pinned(store, ttl, keyspaces, at)
+        pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
         if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
             pin.release()  # the collection got another index, or another name, in between
-            pin = _pinned(store, ttl, None, None)
+            pin = store.pin(_new_name(), ttl, process=process)
         return Instant(pin.name, pin.ts, ttl)
 
 
-def _pinned(store: Store, ttl: float, keyspaces: list[str] | None, at: int | str | Pin | None) -> Pin:
-    driver = ancestor("java")
-    name = f"spark {secrets.token_hex(6)}"
-    return store.pin(name, ttl, keyspaces=keyspaces, at=at, process=None if driver is None else driver.pid)
+def _new_name() -> str:
+    return f"spark {secrets.token_hex(6)}"
 
 
 def _keyspaces(options: Options, store: Store, at: int | str | Pin | None) -> list[str] | None:
@@ -107,10 +108,3 @@ def explained(options: Options, error: SnapshotExpired) -> Error:
     with open_store(options.path, read_only=True) as store:
         known = _known(store)
     return SnapshotExpired(f"{options.path}: {error}; {known}. Pin an instant with store.pin(...) to read it later")
-
-
-def held(instant: Instant, snapshot: Snapshot) -> Snapshot:
-    """The snapshot, if it is the very instant that was planned."""
-    if snapshot.ts != instant.ts:
-        raise SnapshotExpired(f"the pin {instant.pin!r} is now another one, at commit {snapshot.ts}")
-    return snapshot
