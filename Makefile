@@ -38,7 +38,7 @@ demo: setup
 	@$(BIN)/python -m demo
 
 test: setup
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 mutants: setup
 	@$(BIN)/python -m tests.mutants
