@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock", "messages"),
+    ("errors", "clock", "messages", "identity"),
     ("extras",),
     ("log",),
     ("options",),
@@ -36,6 +36,7 @@ LAYERS = (
     ("store",),
     ("entry",),
     ("lowtide",),
+    ("spark",),
     ("cli",),
     ("__main__",),
 )
