@@ -51,7 +51,7 @@ def _keyspace_before(commit: Commit, full_key: bytes, collection: str) -> str | 
 def replaced(collection: str, commit: int) -> UsageError:
     """What to say to who would follow the changes of a collection over a replacement."""
     return UsageError(
-        f"collection {collection!r} was replaced as a whole at commit {commit}: it was renamed, dropped or loaded anew, "
-        "and the log does not have the changes of its documents; start a new stream from its snapshot, or read the "
-        f"changes from version {commit + 1} on"
+        f"collection {collection!r} was replaced as a whole at commit {commit}: it was renamed, dropped or loaded "
+        "anew, and the log does not have the changes of its documents; start a new stream from its snapshot, or read "
+        f"the changes from version {commit + 1} on"
     )

@@ -72,7 +72,7 @@ def read_rows(
     """The changes of the keyspace with this ``prefix``, in batches of about ``size`` rows; none is empty."""
     rows = Rows()
     for commit in commits_in(commits):
-        _add(rows, commit, prefix, preimages, share)
+        add_rows(rows, commit, prefix, preimages, share)
         if len(rows.kinds) >= size:
             yield rows
             rows = Rows()
@@ -83,7 +83,7 @@ def read_rows(
 def count_rows(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> int:
     """How many rows ``read_rows`` makes of a commit."""
     rows = Rows()
-    _add(rows, commit, prefix, preimages, ALL)
+    add_rows(rows, commit, prefix, preimages)
     return len(rows.kinds)
 
 
@@ -98,7 +98,7 @@ def commits_in(commits: CommitRange) -> Iterator[Commit]:
         cursor.close()
 
 
-def _add(rows: Rows, commit: Commit, prefix: bytes, preimages: str, share: Share) -> None:
+def add_rows(rows: Rows, commit: Commit, prefix: bytes, preimages: str, share: Share = ALL) -> None:
     """Add what a commit changed in a keyspace. The deletion of a key that did not exist is no change."""
     writes, existed = commit.writes, commit.existed
     before = commit.before if preimages != Preimages.NONE else None

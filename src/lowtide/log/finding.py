@@ -64,8 +64,8 @@ def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> i
 
 
 def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, inclusive: bool) -> int | None:
-    """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``, which
-    must have been published. 0 if none was committed by then; None if all that the log still has is later.
+    """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``,
+    which must have been published. 0 if none was committed by then; None if all that the log still has is later.
 
     Times of commits may be a little out of order, and a clock may have been set back: meant is then what lies before
     the first later commit of the last segment that begins early enough.
