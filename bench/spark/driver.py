@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LONGEST_REASON = 300  # characters
+_IN_THE_JVM = re.compile(r"\s+(at |\.\.\. \d+ more)")
+_OF_THE_CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,8 @@ class Outcome:
 
     def fail(self, name: str, line: str, peer: str, error: Exception, place: str) -> None:
         self.failed[name] = {"line": line, "peer": peer, "why": reason(error, place)}
-        self.told.append("".join(traceback.format_exception(error)))
+        told = "".join(traceback.format_exception(error)).splitlines()
+        self.told.append("\n".join([f"{name}:", *(each for each in told if not _IN_THE_JVM.match(each))]))
 
     def timings_as_data(self) -> Data:
         rows = [
@@ -79,7 +83,7 @@ def reason(error: Exception, place: str) -> str:
     >>> reason(ValueError("no store in /tmp/x/store\\nsecond line"), "/tmp/x")
     'ValueError: no store in …/store'
     """
-    said = str(error).strip().splitlines()
+    said = _OF_THE_CALL.sub("", str(error).strip()).splitlines()
     return f"{type(error).__name__}: {said[0] if said else ''}".replace(place, "…")[:_LONGEST_REASON]
 
 

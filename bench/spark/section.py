@@ -76,10 +76,10 @@ class Spark:
             f"{data['written']:,} are written, from Parquet files to an empty store and to other Parquet files. "
             f"{CORES} partitions but for the line with one, local[{CORES}] of Spark {versions['spark']} on Java "
             f"{versions['java']}, one session. Medians of {data['rounds']} interleaved rounds ({data['few']} of "
-            "writes) after one that warms up and checks the rows. Without the columnar cache, but for the two lines that name "
-            "it. documents/s counts those in the source, also where few are asked for. load() is what it says, with "
-            "the schema given, and is not in the seconds beside it; the planning of partitions is. sqlite3 is read by "
-            "two small sources in Python, of which one yields Arrow batches and one tuples."
+            "writes) after one that warms up and checks the rows. Without the columnar cache, but for the two lines "
+            "that name it. documents/s counts those in the source, also where few are asked for. load() is with the "
+            "schema given, and not in the seconds beside it; the planning of partitions is. sqlite3 is read by two "
+            "small sources in Python, of which one yields Arrow batches and one tuples."
         )
         headings = ("work: source", "s", "least..most", "documents/s", "load(), s")
         return [Grid("Seconds of each job", headings, rows, note)] if rows else []
@@ -125,9 +125,9 @@ class Spark:
             found = latency["milliseconds"]
             rows.append(
                 (
-                    f"a commit until foreachBatch saw it, {len(found)} times, every {latency['trigger_milliseconds']} ms",
+                    f"a commit until foreachBatch saw it; trigger of {latency['trigger_milliseconds']} ms",
                     f"p50 {percentile(found, 0.5):.0f} ms, p95 {percentile(found, 0.95):.0f} ms",
-                    f"{min(found):.0f}..{max(found):.0f} ms",
+                    f"{min(found):.0f}..{max(found):.0f} ms, of {len(found)}",
                 )
             )
         note = (
