@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
-from lowtide.pins.leases import Leases, check_ttl
+from lowtide.pins.leases import Leases, check_process, check_ttl
 from lowtide.pins.pin import Pin
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.registry import Origin
@@ -83,16 +84,26 @@ class Pinning(NamedPins):
         self._engine = engine
         self._checkpoint = checkpoint
 
-    def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
+    def pin(
+        self,
+        name: str,
+        ttl: float,
+        keyspaces: Iterable[str] | None,
+        at: At | None,
+        depth: int,
+        process: int | None = None,
+    ) -> Pin:
         """Pin the last commit, or ``at``, which a snapshot or a pin holds."""
         wanted, where = self._checked(name, ttl, keyspaces, depth)
+        bound = check_process(process)
         with self.snapshot(at, depth + 1) as held:
             if wanted is None:
                 wanted = held.keyspaces
             for each in wanted or ():
                 held.keyspace(each)  # refused if the pin that it stands on does not hold it
             self._checkpoint(held.ts)  # point: pin.held
-            row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
+            take = partial(self.leases.take, name, ttl, keyspaces=wanted, where=where, process=bound)
+            row = take(at=held.ts)  # point: pin.take
             self._check_held(held, name, row)
         return self._handle(name, row)
 

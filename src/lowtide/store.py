@@ -127,19 +127,21 @@ class Store:
         *,
         keyspaces: Iterable[str] | None = None,
         at: int | str | Pin | None = None,
+        process: int | None = None,
     ) -> Pin:
         """Keep the last commit, or ``at``, for ``ttl`` seconds, under a name that every process can open.
 
         A pin survives restarts and crashes; it is renewed with ``pin.renew``, and removed with ``pin.release``,
-        ``store.unpin`` or the end of a ``with`` block. With ``keyspaces`` it holds back only what these need. It costs
-        a checkpoint if something was committed since the last one, and later one old version of each key that changes.
+        ``store.unpin`` or the end of a ``with`` block; also when the process with the number ``process``, if one is
+        given, has ended. With ``keyspaces`` it holds back only what these need. It costs a checkpoint if something was
+        committed since the last one, and later one old version of each key that changes.
 
         >>> pin = store.pin("nightly", ttl=3600, keyspaces=["fruit"])
         >>> store.unpin("nightly")
         True
         """
         self._parts.check_open()
-        return self._parts.pinning.pin(name, ttl, keyspaces, at, 2)
+        return self._parts.pinning.pin(name, ttl, keyspaces, at, 2, process)
 
     def renew(self, name: str, ttl: float | None = None) -> Pin:
         """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.

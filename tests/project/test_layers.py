@@ -14,7 +14,7 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock", "messages"),
+    ("errors", "clock", "messages", "identity"),
     ("extras",),
     ("log",),
     ("options",),
@@ -37,6 +37,7 @@ LAYERS = (
     ("entry",),
     ("handover",),
     ("lowtide",),
+    ("spark",),
     ("cli",),
     ("__main__",),
 )

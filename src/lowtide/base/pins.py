@@ -1,13 +1,15 @@
 """The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
 
-    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, owner   (MessagePack)
+    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process
+           (MessagePack)
     meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
 
 Three rules make a pin readable by any process, without a word to the owner of the store:
 
 * A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
 * Whoever drops versions reads this table inside the very LMDB transaction that drops them. A row that is there counts,
-  whatever the clock says; one that has expired is removed in a transaction of its own, *before* anyone collects.
+  whatever the clock says; one that has expired, or whose process is gone, is removed in a transaction of its own,
+  *before* anyone collects.
 * Whoever reads at a pin looks at its row inside the LMDB transaction that reads. While the row is there, so is
   everything that it sees.
 """
@@ -23,6 +25,7 @@ import msgspec
 
 from lowtide.base.codec import MAX_TS
 from lowtide.errors import CorruptionError
+from lowtide.identity import Identity
 from lowtide.messages import UNDECODABLE
 
 if TYPE_CHECKING:
@@ -41,10 +44,16 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     keyspaces: tuple[str, ...] | None
     prefixes: tuple[bytes, ...] | None
     owner: str
+    process: Identity | None = None
+    """Whom the pin is for: when this process is gone, so is it."""
 
     @property
     def expires(self) -> float:
         return self.renewed + self.ttl
+
+    def is_over(self, now: float) -> bool:
+        """Whether nobody can want it any more."""
+        return self.expires <= now or (self.process is not None and self.process.is_gone)
 
     def covers(self, prefix: bytes) -> bool:
         """Whether the pin holds the keyspace with this prefix."""

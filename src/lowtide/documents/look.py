@@ -139,6 +139,21 @@ class Look:
         fetched = self._fetched(self.document_keys(by, wanted), wanted)
         return builtins.filter(None, chain.from_iterable(map(_second, fetched)))
 
+    def between(self, low: bytes, high: bytes | None) -> Iterator[Stored]:
+        """The documents with keys from ``low`` on, before ``high``, None for the end."""
+        prefix = self.prefix
+        return self.reading.scan(Range(prefix + low, after_prefix(prefix) if high is None else prefix + high))
+
+    def batches_between(self, low: bytes, high: bytes | None, size: int) -> Iterator[list[bytes]]:
+        values = map(_second, self.between(low, high))
+        while batch := list(islice(values, size)):
+            yield batch
+
+    def batches(self, by: Plan, size: int) -> Iterator[list[bytes]]:
+        values = self.values(by)
+        while batch := list(islice(values, size)):
+            yield batch
+
     def _of_branches(self, by: Plan, touched: Touched | None) -> Iterator[Stored]:
         seen: set[bytes] = set()
         for branch in by.branches:

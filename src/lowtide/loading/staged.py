@@ -25,8 +25,8 @@ import msgspec
 
 from lowtide.errors import Error, UsageError
 from lowtide.extras import require
+from lowtide.identity import Identity, ancestor, boot_id, identify
 from lowtide.loading.job import Job, StagedFile, check_job_name, decode_job, encode_job
-from lowtide.loading.process import Process
 
 STAGING: Final = "staging"
 DRIVER: Final = "driver"
@@ -42,7 +42,15 @@ class JobCancelled(Error):
     """The job was taken back before it was committed; nothing was changed."""
 
 
-def make_staging(store: Path, name: str, driver: Process) -> Path:
+def driver_process() -> Identity:
+    """The process that a job belongs to: the Java machine above this process, which runs Spark's driver, or else this
+    process itself."""
+    found = ancestor("java") or identify(os.getpid())
+    assert found is not None
+    return found
+
+
+def make_staging(store: Path, name: str, driver: Identity) -> Path:
     """The directory of a new job."""
     parent = store / STAGING
     if not store.is_dir():
@@ -88,12 +96,13 @@ def sweep(store: Path) -> int:
 
 def _is_litter(directory: Path) -> bool:
     try:
-        driver = msgspec.json.decode((directory / DRIVER).read_bytes(), type=Process)
+        driver = msgspec.json.decode((directory / DRIVER).read_bytes(), type=Identity)
     except (OSError, msgspec.MsgspecError):
         with contextlib.suppress(OSError):
             return time.time() - directory.stat().st_mtime > _ABANDONED
         return False
-    return not driver.is_alive
+    # A store is on a local disk: who comes from another start of a machine was here before this one's.
+    return driver.boot != boot_id() or driver.is_gone
 
 
 def _write_file(path: Path, content: bytes) -> None:

@@ -22,6 +22,7 @@ from lowtide.base.environment import Base
 from lowtide.base.names import check_keyspaces, check_name
 from lowtide.base.pins import PinRow, new_id
 from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.identity import Identity, identify
 
 _UNPINNED = b"unpinned"
 
@@ -59,9 +60,10 @@ class Leases:
         beside: tuple[str, PinRow] | None = None,
         keyspaces: Iterable[str] | None = None,
         where: str = "",
+        process: Identity | None = None,
     ) -> PinRow:
         """Take the pin ``name`` for ``ttl`` seconds: at the boundary; at ``at``, which the caller holds by a registered
-        snapshot; or ``beside`` another pin, at its timestamp."""
+        snapshot; or ``beside`` another pin, at its timestamp. It ends with ``process``, if that is given."""
         check_name(name)
         check_ttl(ttl)
         wanted = check_keyspaces(keyspaces)
@@ -87,7 +89,7 @@ class Leases:
                 prefixes = tuple(prefix for prefix in known if prefix is not None)
             if there is not None:
                 self._note_removal(txn, there.ts)  # from here on nothing is refused
-            row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner)
+            row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner, process)
             self._base.pins.put(txn, name, row)
             return row
 
@@ -134,14 +136,14 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def expire(self) -> list[PinRow]:
-        """For the owner: remove the pins whose time is over. Their versions may be dropped only in a later
-        transaction."""
+        """For the owner: remove the pins whose time is over, or whose process is gone. Their versions may be dropped
+        only in a later transaction."""
         now = self._time()
-        if not any(row.expires <= now for _, row in self.all()):
+        if not any(row.is_over(now) for _, row in self.all()):
             return []
 
         def change(txn: lmdb.Transaction[bytes]) -> list[PinRow]:
-            over = [(name, row) for name, row in self._base.pins.all(txn) if row.expires <= now]
+            over = [(name, row) for name, row in self._base.pins.all(txn) if row.is_over(now)]
             for name, _ in over:
                 self._base.pins.delete(txn, name)
             return [row for _, row in over]
@@ -185,6 +187,16 @@ def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> 
 def check_ttl(ttl: object) -> None:
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e10:
         raise UsageError(f"ttl is the number of seconds until a pin expires, more than 0, not {ttl!r}")
+
+
+def check_process(pid: object) -> Identity | None:
+    """The process that a pin is for; None if it is for nobody in particular."""
+    if pid is None:
+        return None
+    found = identify(pid) if isinstance(pid, int) and not isinstance(pid, bool) and pid > 0 else None
+    if found is None:
+        raise UsageError(f"process is the number of a living process, with which a pin ends, not {pid!r}")
+    return found
 
 
 def describe_owner(where: str) -> str:

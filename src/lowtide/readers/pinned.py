@@ -92,6 +92,15 @@ def _remove(leases: Leases, name: str, row: PinRow, path: Path) -> None:
         tell_of_pins(path)
 
 
+def renew_pin(path: str | os.PathLike[str], name: str) -> None:
+    """Let a pin live for as long from now as was asked for, from any process."""
+    base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
+    try:
+        Leases(base, Options().clock.time).renew(name, None)
+    finally:
+        give_back(base)
+
+
 class Borrowed:
     """What goes with a snapshot at somebody else's pin: a borrowed base."""
 

@@ -11,7 +11,7 @@ from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.pinning import At, NamedPins, check_at
-from lowtide.pins.leases import Leases
+from lowtide.pins.leases import Leases, check_process
 from lowtide.pins.pin import Pin
 from lowtide.readers.fresh import refresh, tell_of_pins
 from lowtide.readers.pinned import snapshot_at
@@ -38,17 +38,31 @@ class FollowerPinning(NamedPins):
         self._engine = engine
         self._older = older
 
-    def pin(self, name: str, ttl: float, keyspaces: Iterable[str] | None, at: At | None, depth: int) -> Pin:
+    def pin(
+        self,
+        name: str,
+        ttl: float,
+        keyspaces: Iterable[str] | None,
+        at: At | None,
+        depth: int,
+        process: int | None = None,
+    ) -> Pin:
         """Pin the last commit, or what another pin holds."""
         wanted, where = self._checked(name, ttl, keyspaces, depth)
+        bound = check_process(process)
         if at is None:
             refresh(self._path, self._options, checkpoint=True)
-            row = self.leases.take(name, ttl, keyspaces=wanted, where=where)
+            row = self.leases.take(name, ttl, keyspaces=wanted, where=where, process=bound)
         else:
             check_at(at)
             stands_on, other = self._pin_at(at)
             row = self.leases.take(
-                name, ttl, beside=(stands_on, other), keyspaces=wanted or other.keyspaces, where=where
+                name,
+                ttl,
+                beside=(stands_on, other),
+                keyspaces=wanted or other.keyspaces,
+                where=where,
+                process=bound,
             )
         return self._handle(name, row)
 

@@ -12,8 +12,7 @@ from lowtide.documents.codec import decode_document, encode_document
 from lowtide.documents.ids import id_key
 from lowtide.documents.indexes.entries import entry_key, entry_value
 from lowtide.loading.job import How, Job, Receipt, new_job_name
-from lowtide.loading.process import driver_process
-from lowtide.loading.staged import announce, make_staging, remove_staging, stage
+from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage
 
 Documents = list[dict[str, Any]]
 

@@ -13,37 +13,29 @@ import pytest
 
 import lowtide
 from lowtide.errors import UsageError
+from lowtide.identity import Identity, identify
 from lowtide.loading import staged
 from lowtide.loading.job import Job, StagedFile, new_job_name
-from lowtide.loading.process import Process, driver_process, process_of
-from lowtide.loading.staged import make_staging, remove_staging, stage, staged_batches, staging_of, sweep
+from lowtide.loading.staged import (
+    driver_process,
+    make_staging,
+    remove_staging,
+    stage,
+    staged_batches,
+    staging_of,
+    sweep,
+)
 from tests.conftest import OpenStore
 from tests.unit.loading.jobs import apply, documents, prepare
 
 
-def gone() -> Process:
+def gone() -> Identity:
     """A process that is over."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    found = process_of(child.pid)
+    found = identify(child.pid)
     child.communicate(b"\n")
     assert found is not None
     return found
-
-
-def test_a_process_is_known_again() -> None:
-    own = driver_process()
-    assert own.is_alive
-    assert not Process(own.boot, own.pid, own.started + 1).is_alive
-    assert not Process("another start", own.pid, own.started).is_alive
-    assert not gone().is_alive
-    assert process_of(2**22 + 1) is None
-
-
-def test_a_process_that_nobody_has_waited_for_is_over() -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-    assert process_of(child.pid) is None
-    child.wait()
 
 
 def test_directories_of_drivers_that_are_gone_are_removed_by_the_next_job_and_on_opening(
@@ -55,7 +47,7 @@ def test_directories_of_drivers_that_are_gone_are_removed_by_the_next_job_and_on
     make_staging(store.path, dead, gone())
     apply(store, prepare(store.path, "append", [{"_id": 1}]))
     assert not staging_of(store.path, dead).exists()
-    make_staging(store.path, other, gone())
+    make_staging(store.path, other, Identity("an earlier start", "pid:[1]", os.getpid(), 1))
     store.close()
     open_store()
     assert not staging_of(store.path, other).exists()

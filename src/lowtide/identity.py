@@ -1,0 +1,79 @@
+"""Which process: by a number that no other process has, before or after it, on any machine.
+
+A process's number alone is given again; with the time at which it began, the start of the machine and its namespace
+of numbers, it is not. So whoever shares all that can tell whether a process is gone, and who does not, cannot.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+_START = 19
+"""Where, behind the name of the program, /proc/PID/stat has the time at which the process began."""
+_PARENT = 1
+
+
+class Identity(msgspec.Struct, frozen=True, array_like=True):
+    """One process."""
+
+    boot: str
+    namespace: str
+    pid: int
+    began: int
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether it surely lives no more; false where that cannot be known from here."""
+        if self.boot != boot_id():
+            return False  # it may be of another machine
+        return self.namespace == _namespace() and identify(self.pid) != self
+
+
+@cache
+def boot_id() -> str:
+    """What tells this start of this machine from every other."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+def _namespace() -> str:
+    return os.readlink("/proc/self/ns/pid")
+
+
+def identify(pid: int) -> Identity | None:
+    """The process with this number; None if there is none."""
+    fields = _status(pid)
+    return None if fields is None else Identity(boot_id(), _namespace(), pid, int(fields[_START]))
+
+
+def ancestor(program: str) -> Identity | None:
+    """The nearest process above this one that runs ``program``."""
+    pid = os.getppid()
+    while pid > 1:
+        fields = _status(pid)
+        if fields is None:
+            return None
+        if _program(pid) == program:
+            return identify(pid)
+        pid = int(fields[_PARENT])
+    return None
+
+
+def _status(pid: int) -> list[str] | None:
+    """The fields behind the program's name, which may have anything in it."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else fields
+
+
+def _program(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -1,0 +1,218 @@
+"""The options of a read, a write or a stream: their names, their meaning, and their checked values.
+
+Spark gives every option as text and takes any name, so a misspelt one would go unnoticed: here it is refused.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from lowtide.errors import UsageError, shown
+from lowtide.files.extended import NotExtended, loads
+
+OPTIONS: Final = {
+    # What is read or written
+    "path": "the store's directory",
+    "collection": "the collection of documents",
+    "keyspace": "a keyspace of bytes, in place of a collection: columns key and value",
+    # Reading a snapshot
+    "asOf": "the instant: a pin's name, the timestamp of a pinned commit, or an ISO time; by default the last commit",
+    "versionAsOf": "asOf, as the timestamp of a commit",
+    "timestampAsOf": "asOf, as an ISO time",
+    "columns": "the fields to read, as a JSON list or separated by commas",
+    "filter": "a MongoDB filter as JSON; uses indexes as find() does",
+    "keyStart": "the first _id (or key) to read; as JSON, else as text",
+    "keyEnd": "the _id (or key) before which to stop",
+    "keyPrefix": "what the _ids (or keys) begin with",
+    "partitions": "into how many key ranges, of about as many rows, a read is cut",
+    "batchSize": "rows of one record batch",
+    "pinTtl": "seconds for which a snapshot is kept after it was last read",
+    "cache": "whether unchanged key ranges are read from, and kept in, the columnar cache",
+    "cacheBytes": "the most that the columnar cache takes on disk",
+    # The schema
+    "schemaFrom": "where types come from without a schema: auto, sample or jsonSchema",
+    "sampleSize": "from how many documents types are inferred",
+    "jsonColumns": "columns of type string that hold JSON text of whatever the field is",
+    "mode": "what to do with a value that does not fit its column: PERMISSIVE, DROPMALFORMED or FAILFAST",
+    "columnNameOfCorruptRecord": "the column that has a document that does not fit, as JSON text (PERMISSIVE)",
+    # The change feed
+    "readChangeFeed": "read changes, not documents",
+    "startingVersion": "the first commit whose changes are read, or latest",
+    "endingVersion": "the last commit whose changes are read",
+    "startingTimestamp": "the ISO time from which on changes are read",
+    "endingTimestamp": "the ISO time up to which changes are read",
+    "preimages": "whether rows before updates and deletes are shown: auto, require or none",
+    "consumer": "the name of the stream's consumer of the change feed",
+    "maxCommitsPerTrigger": "the most commits of one micro-batch",
+    "maxRowsPerTrigger": "the most changes of one micro-batch, but for a single larger commit",
+    "maxBytesPerTrigger": "the most log of one micro-batch, but for a single larger commit",
+    # Writing
+    "writeMode": "what rows are: insert, upsert or delete",
+    "idField": "the column that becomes _id",
+    "deleteBy": "the column with the _ids to delete",
+    "ignoreNullFields": "whether a null is left out of its document",
+    "bulkBytes": "the size of a write from which on it is a bulk load",
+    "commitTimeout": "seconds for which the store's owner is waited for",
+    "txnAppId": "who writes, to recognise a write that is repeated",
+    "txnVersion": "which of its writes this is",
+    "checkpointLocation": "Spark's own; tells streams apart that have no txnAppId",
+    "queryName": "Spark's own",
+}
+"""Every option, and what it says."""
+
+_LOWER: Final = {name.lower(): name for name in OPTIONS}
+_TRUE: Final = frozenset(("true", "yes", "on", "1"))
+_FALSE: Final = frozenset(("false", "no", "off", "0"))
+
+
+class Options:
+    """What was asked for. Names are compared without case, as Spark does.
+
+    >>> Options({"path": "/data/shop", "collection": "users", "PARTITIONS": "4"}).number("partitions")
+    4
+    """
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given: dict[str, str] = {}
+        for name, value in given.items():
+            known = _LOWER.get(name.lower())
+            if known is not None:
+                self._given[known] = value
+            elif not name.startswith("__"):  # Spark's own
+                near = difflib.get_close_matches(name.lower(), _LOWER, 1)
+                hint = f"; did you mean {_LOWER[near[0]]!r}?" if near else ""
+                raise UsageError(f"format lowtide has no option {name!r}{hint}")
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._given
+
+    @property
+    def path(self) -> Path:
+        """The store's directory."""
+        path = self._given.get("path")
+        if not path:
+            raise UsageError('format lowtide needs the store\'s directory: option("path", ...)')
+        if path.startswith("file:"):
+            path = re.sub("^file:/*", "/", path)
+        return Path(path).absolute()
+
+    @property
+    def collection(self) -> str | None:
+        return self._given.get("collection")
+
+    @property
+    def keyspace(self) -> str | None:
+        return self._given.get("keyspace")
+
+    @property
+    def what(self) -> str:
+        """What is read or written, in words."""
+        return f"collection {self.collection!r}" if self.keyspace is None else f"keyspace {self.keyspace!r}"
+
+    def check_target(self) -> None:
+        """Refuse what names no collection and no keyspace, or both."""
+        _ = self.path
+        if (self.collection is None) == (self.keyspace is None):
+            raise UsageError(
+                'format lowtide reads and writes one collection or one keyspace: option("collection", ...), '
+                'or option("keyspace", ...)'
+            )
+
+    def refuse(self, names: Iterable[str], where: str) -> None:
+        """Refuse options that mean nothing here."""
+        for name in names:
+            if name in self._given:
+                raise UsageError(f"option {name!r} has no meaning {where}")
+
+    def text(self, name: str, default: str | None = None) -> str | None:
+        return self._given.get(name, default)
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        value = self._given.get(name)
+        if value is None:
+            return default
+        if value.lower() in _TRUE:
+            return True
+        if value.lower() in _FALSE:
+            return False
+        raise UsageError(f"option {name!r} is true or false, not {value!r}")
+
+    def number(self, name: str, default: int | None = None, least: int = 1) -> int | None:
+        value = self._given.get(name)
+        if value is None:
+            return default
+        try:
+            number = int(value)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise UsageError(f"option {name!r} is a whole number from {least} on, not {value!r}")
+        return number
+
+    def seconds(self, name: str, default: float) -> float:
+        value = self._given.get(name)
+        try:
+            seconds = default if value is None else float(value)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < 1e10:
+            raise UsageError(f"option {name!r} is a number of seconds, more than 0, not {value!r}")
+        return seconds
+
+    def one_of(self, name: str, choices: Iterable[str], default: str) -> str:
+        """The choice that was made, whatever its case."""
+        value = self._given.get(name, default)
+        for each in choices:
+            if each.lower() == value.lower():
+                return each
+        raise UsageError(f"option {name!r} is {', '.join(choices)}, not {value!r}")
+
+    def names(self, name: str) -> list[str] | None:
+        """A list of names: JSON, or separated by commas."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        if not value.lstrip().startswith("["):
+            return [each.strip() for each in value.split(",") if each.strip()]
+        found = self.json(name)
+        if not isinstance(found, list) or not all(isinstance(each, str) for each in found):
+            raise UsageError(f"option {name!r} is a list of names, not {value!r}")
+        return found
+
+    def json(self, name: str) -> Any:
+        """The value of an option in JSON, MongoDB's Extended JSON included; None if it was not given."""
+        value = self._given.get(name)
+        if value is None:
+            return None
+        try:
+            return loads(value)
+        except (NotExtended, msgspec.DecodeError) as error:
+            raise UsageError(f"option {name!r} must be JSON, and is {shown(value)}: {error}") from error
+
+    def moment(self, name: str) -> float | None:
+        """A time of day in seconds since the epoch, given in ISO 8601; without a zone it is UTC."""
+        value = self._given.get(name)
+        return None if value is None else parse_moment(name, value)
+
+
+def parse_moment(name: str, value: str) -> float:
+    """The seconds since the epoch of an ISO time.
+
+    >>> parse_moment("asOf", "2026-05-01T12:00:00Z")
+    1777636800.0
+    """
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError as error:
+        raise UsageError(
+            f"option {name!r} is an ISO time such as 2026-05-01T12:00:00Z, not {value!r}: {error}"
+        ) from error
+    return (moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,0 +1,132 @@
+"""Into which parts a read is cut: ranges of keys with about as many rows each, or of an index's entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Final
+
+from pyspark.sql.datasource import InputPartition
+
+from lowtide.base.codec import after_prefix
+from lowtide.documents.ids import ID_TYPES, id_key
+from lowtide.documents.look import Look
+from lowtide.documents.ordering import AFTER_ALL, encode
+from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.errors import InvalidDocument, UsageError, shown
+from lowtide.spark.options import Options
+from lowtide.views import Snapshot
+
+SMALL: Final = 20_000
+"""Rows that are not worth a further task: one costs about as long as it takes to read them."""
+
+
+@dataclass(frozen=True)
+class Rows(InputPartition):
+    """The rows from ``low`` on, before ``high``, None for the end; keys without the keyspace."""
+
+    low: bytes
+    high: bytes | None
+
+
+@dataclass(frozen=True)
+class Entries(InputPartition):
+    """What the filter's plan leads to: all of it, or only by the entries from ``low`` on, before ``high``."""
+
+    low: bytes | None
+    high: bytes | None
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The keys that may be read: from ``low`` on, before ``high``; None for the end of all."""
+
+    low: bytes
+    high: bytes | None
+
+    def meet(self, low: bytes, high: bytes | None) -> Bounds | None:
+        """What of these is also between ``low`` and ``high``; None if nothing is."""
+        lowest = max(self.low, low)
+        highest = min((each for each in (self.high, high) if each is not None), default=None)
+        return None if highest is not None and lowest >= highest else Bounds(lowest, highest)
+
+
+def bounds(options: Options) -> Bounds:
+    """The keys that the options ask for."""
+    first, last, prefix = (options.text(name) for name in ("keyStart", "keyEnd", "keyPrefix"))
+    if prefix is not None and (first is not None or last is not None):
+        raise UsageError("option 'keyPrefix' says where to start and to end; give it without keyStart and keyEnd")
+    key = _id_key if options.keyspace is None else _raw_key
+    if prefix is not None:
+        low = encode(_string(prefix))[:-2] if options.keyspace is None else _raw_key("keyPrefix", prefix)
+        return Bounds(low, after_prefix(low) if low else None)
+    low = key("keyStart", first) if first is not None else b""
+    high = key("keyEnd", last) if last is not None else None
+    if high is not None and low >= high:
+        raise UsageError(f"option 'keyStart' {first!r} does not lie before 'keyEnd' {last!r}")
+    return Bounds(low, high)
+
+
+def _string(text: str) -> str:
+    """A prefix of _ids, which are strings then: as JSON, else as it stands."""
+    value = _value("keyPrefix", text)
+    return value if isinstance(value, str) else text
+
+
+def _value(name: str, text: str) -> Any:
+    """The value of JSON text; any other text is itself."""
+    try:
+        return Options({name: text}).json(name)
+    except UsageError:
+        return text
+
+
+def _id_key(name: str, text: str) -> bytes:
+    value = _value(name, text)
+    try:
+        return id_key(value if type(value) in ID_TYPES else text)
+    except InvalidDocument as error:
+        raise UsageError(f"option {name!r} is no _id: {shown(text)}: {error}") from error
+
+
+def _raw_key(name: str, text: str) -> bytes:
+    """The bytes of a key: after 0x in hexadecimal, else as UTF-8."""
+    if not text.startswith("0x"):
+        return text.encode()
+    try:
+        return bytes.fromhex(text[2:])
+    except ValueError as error:
+        raise UsageError(f"option {name!r} begins with 0x, but is not hexadecimal: {text!r}") from error
+
+
+def cut(snapshot: Snapshot, keyspace: str, within: Bounds, parts: int) -> list[Rows]:
+    """The rows of a keyspace in at most ``parts`` ranges."""
+    cuts = snapshot.cuts(keyspace, parts, within.low or None, within.high)
+    return [Rows(low, high) for low, high in zip([within.low, *cuts], [*cuts, within.high], strict=True)]
+
+
+def of_plan(snapshot: Snapshot, look: Look, by: Plan, within: Bounds, parts: int) -> Sequence[Rows | Entries]:
+    """The parts of a filtered read."""
+    if by.index is None and by.keys is None and not by.branches:
+        met = [within] if by.stretches is None else [within.meet(low, high) for low, high in by.stretches]
+        ranges = [each for each in met if each is not None]
+        if len(ranges) == 1:
+            return cut(snapshot, look.row.keyspace, ranges[0], parts)
+        return [Rows(each.low, each.high) for each in ranges] or [Rows(b"", b"")]
+    single = by.index is not None and by.keys is None and not by.branches and not by.repeats
+    if not single or parts == 1 or (by.stretches is not None and len(by.stretches) != 1):
+        return [Entries(None, None)]
+    assert by.index is not None
+    if sum(1 for _ in islice(look.entries(by), SMALL + 1)) <= SMALL:
+        return [Entries(None, None)]
+    low, high = by.stretches[0] if by.stretches is not None else (b"", None)
+    cuts = snapshot.cuts(by.index.keyspace, parts, low or None, high)
+    return [Entries(first, last) for first, last in zip([low, *cuts], [*cuts, high], strict=True)]
+
+
+def narrowed(by: Plan, part: Entries) -> Plan:
+    """The plan for one part of its entries."""
+    if part.low is None:
+        return by
+    return Plan(index=by.index, stretches=(Stretch(part.low, part.high or AFTER_ALL),), exact=by.exact)

@@ -1,0 +1,97 @@
+"""The comfortable forms of a read."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from lowtide.entry import open_store
+from lowtide.errors import UsageError
+from lowtide.files.extended import dumps
+from lowtide.readers.generation import LEASE
+from lowtide.readers.pinned import Renewer, renew_pin
+from lowtide.spark.options import OPTIONS
+from lowtide.spark.session import register
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+StorePath = str | os.PathLike[str]
+
+
+def read(
+    spark: SparkSession,
+    path: StorePath,
+    collection: str | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    schema: StructType | str | None = None,
+    as_of: int | str | None = None,
+    **options: Any,
+) -> DataFrame:
+    """A collection of the store in ``path`` as a DataFrame: all of it at one instant, the last commit or ``as_of``.
+
+    ``columns`` are the fields to read, ``filter`` a MongoDB filter, ``schema`` the types, a StructType or Spark's DDL.
+    Further options are those of the format, see docs/spark.md: ``partitions=4``.
+    """
+    given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
+    reader = register(spark).read.format("lowtide").options(**given)
+    if schema is not None:
+        reader = reader.schema(_chosen(schema, columns))
+    return reader.load()
+
+
+def given_options(
+    path: StorePath,
+    collection: str | None,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    as_of: int | str | None = None,
+    **others: Any,
+) -> dict[str, str]:
+    """What is asked for, as options of the format."""
+    given = {"path": str(Path(path).absolute()), "collection": collection, "asOf": as_of, **others}
+    if columns is not None:
+        given["columns"] = msgspec.json.encode(list(columns)).decode()
+    if filter is not None:
+        given["filter"] = dumps(dict(filter)).decode()
+    if unknown := [name for name in given if name not in OPTIONS]:
+        raise UsageError(f"there is no option {unknown[0]!r}; see docs/spark.md for those there are")
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructType | str:
+    """The schema with just these columns, in their order."""
+    if columns is None:
+        return schema
+    from pyspark.sql.types import StructType
+
+    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    assert isinstance(parsed, StructType)
+    if unknown := [name for name in columns if name not in parsed.names]:
+        raise UsageError(f"the schema has no column {unknown[0]!r}; it has {', '.join(parsed.names)}")
+    return StructType([parsed[name] for name in columns])
+
+
+@contextmanager
+def pinned(path: StorePath) -> Iterator[str]:
+    """Pin the last commit for the time of a ``with`` block, for reads of several collections that agree:
+    ``read(..., as_of=pin)``. It is renewed meanwhile, however long the jobs take, and removed at the end."""
+    name = f"spark job {secrets.token_hex(6)}"
+    with open_store(path, read_only=True) as store:
+        pin = store.pin(name, LEASE, process=os.getpid())
+        renewer = Renewer(lambda: renew_pin(path, name))
+        try:
+            yield name
+        finally:
+            renewer.close()
+            pin.release()

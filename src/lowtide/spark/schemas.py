@@ -1,0 +1,83 @@
+"""Schemas as Spark has them, and as Arrow has them.
+
+A column of JSON text is a string in both; that it is JSON is said by metadata ``lowtide: json`` of its field. Spark
+has no metadata on the elements of an array, so there the array's own field says it, of the strings inside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
+from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType, TimestampType
+
+from lowtide.documents.arrow.inference import JSON, is_json
+from lowtide.errors import UsageError
+
+MARK: Final = {"lowtide": "json"}
+"""The metadata of a Spark field whose strings are JSON text."""
+_SPARK: Final = b"SPARK::metadata::json"
+"""Where PySpark keeps the metadata of a field in Arrow's."""
+
+KEYSPACE: Final = StructType(
+    [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
+)
+"""The rows of a keyspace."""
+CHANGE: Final = (
+    StructField("_change_type", StringType(), nullable=False),
+    StructField("_commit_version", LongType(), nullable=False),
+    StructField("_commit_timestamp", TimestampType(), nullable=False),
+)
+"""What a row of the change feed has besides, with Delta's names."""
+
+
+def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.Schema:
+    """The very Arrow schema that PySpark expects record batches of ``schema`` to have, with JSON text marked."""
+    converted = to_arrow_schema(schema, timezone="UTC")
+    if unknown := [name for name in json_columns if name not in converted.names]:
+        raise UsageError(f"option 'jsonColumns' names {unknown[0]!r}, which is no column of the schema")
+    return pa.schema([_marked(field, field.name in json_columns) for field in converted])
+
+
+def _marked(field: pa.Field, is_text: bool) -> pa.Field:
+    """The field with our metadata in place of PySpark's, inside it too."""
+    stated = json.loads((field.metadata or {}).get(_SPARK, b"{}"))
+    is_text = is_text or stated.get("lowtide") == "json"
+    kind = field.type
+    if pa.types.is_list(kind):
+        found = pa.field(field.name, pa.list_(_marked(kind.value_field, is_text)), field.nullable)
+    elif pa.types.is_struct(kind):
+        found = pa.field(field.name, pa.struct([_marked(each, False) for each in kind]), field.nullable)
+    else:
+        found = pa.field(field.name, kind, field.nullable)
+    if not is_text or pa.types.is_list(kind):
+        return found
+    if not pa.types.is_string(kind):
+        raise UsageError(f"column {field.name!r} is to have JSON text, and must be of type string, not {kind}")
+    return found.with_metadata(JSON)
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """The Spark schema of an inferred Arrow schema. Of what was null everywhere the type is not known: JSON text."""
+    return StructType([_field(each) for each in schema])
+
+
+def _field(field: pa.Field) -> StructField:
+    kind, is_text = _type(field)
+    return StructField(field.name, kind, field.nullable, dict(MARK) if is_text else None)
+
+
+def _type(field: pa.Field) -> tuple[Any, bool]:
+    """The Spark type of a field, and whether the strings in it are JSON text."""
+    kind = field.type
+    if pa.types.is_null(kind):
+        return StringType(), True
+    if pa.types.is_struct(kind):
+        return StructType([_field(each) for each in kind]), False
+    if pa.types.is_list(kind):
+        element, is_text = _type(kind.value_field)
+        return ArrayType(element, kind.value_field.nullable), is_text
+    return from_arrow_type(kind, prefer_timestamp_ntz=False), is_json(field)

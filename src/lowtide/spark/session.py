@@ -1,0 +1,112 @@
+"""A Spark session that knows the format ``lowtide``, and clear words where Spark cannot start."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lowtide.errors import UsageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+PYSPARK: Final = (4, 3)
+"""The release of PySpark whose data source API this is written for."""
+JAVA: Final = (17, 21, 25)
+"""The releases of Java that it runs on."""
+
+_SETTINGS: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+"""Settings of a local session: quiet, on loopback, times in UTC."""
+
+
+def session(
+    master: str = "local[*]", *, app: str = "lowtide", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A Spark session with sane local settings, in which the format ``lowtide`` is registered; the one that runs
+    already, if there is one.
+
+    ``settings`` are Spark's own, and go before ours.
+    """
+    check_pyspark()
+    from pyspark.sql import SparkSession
+
+    running = SparkSession.getActiveSession()
+    if running is None:
+        check_java()
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder: Any = SparkSession.builder
+        builder = builder.master(master).appName(app)
+        for name, value in {**_SETTINGS, **(settings or {})}.items():
+            builder = builder.config(name, value)
+        running = builder.getOrCreate()
+        running.sparkContext.setLogLevel("ERROR")
+    return register(running)
+
+
+def register(spark: SparkSession) -> SparkSession:
+    """Make the format ``lowtide`` known to a session, of Spark Connect as well; returns it."""
+    check_pyspark()
+    from lowtide.spark.source import LowtideSource
+
+    spark.dataSource.register(LowtideSource)
+    return spark
+
+
+def check_pyspark() -> None:
+    """Refuse a PySpark that is missing, or another than this is written for."""
+    try:
+        import pyspark
+    except ModuleNotFoundError as error:
+        if error.name != "pyspark":
+            raise
+        raise UsageError("lowtide.spark needs PySpark, which is not installed: pip install 'lowtide[spark]'") from error
+    numbers = re.findall(r"\d+", pyspark.__version__)
+    if tuple(map(int, numbers[:2])) != PYSPARK:
+        wanted = ".".join(map(str, PYSPARK))
+        raise UsageError(
+            f"lowtide.spark is written for PySpark {wanted}, and {pyspark.__version__} is installed: "
+            f"pip install 'pyspark=={wanted}.*'"
+        )
+
+
+def check_java() -> None:
+    """Refuse a Java that is missing, or that Spark does not run on."""
+    home = os.environ.get("JAVA_HOME")
+    java = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    wanted = " or ".join(map(str, JAVA))
+    if java is None or not Path(java).exists():
+        where = f"JAVA_HOME is {home}, which has no bin/java" if home else "no java is on the PATH"
+        raise UsageError(
+            f"Spark needs Java {wanted}, but {where}: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
+            "macOS: brew install openjdk@17), or set JAVA_HOME"
+        )
+    found = java_release(subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr)
+    if found not in JAVA:
+        what = f"is Java {found}" if found is not None else "does not say which release it is"
+        raise UsageError(f"Spark needs Java {wanted}, but {java} {what}: install one of these, and set JAVA_HOME to it")
+
+
+def java_release(text: str) -> int | None:
+    """The release that ``java -version`` tells of.
+
+    >>> java_release('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> java_release('java version "1.8.0_402"')
+    8
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', text)
+    return int(found.group(1)) if found else None

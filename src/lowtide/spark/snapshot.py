@@ -1,0 +1,198 @@
+"""Reading a snapshot: planned once for a DataFrame, read by tasks in any process on the store's machine.
+
+The plan is one pinned instant and a list of parts. A task opens the store's files at that pin, turns the stored
+documents of its part into record batches, and renews the pin while it reads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lowtide.documents.arrow.columns import Columns, Mode
+from lowtide.documents.codec import decode_document, decoder_of
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.ids import id_of
+from lowtide.documents.look import Look
+from lowtide.documents.plans.plan import Plan
+from lowtide.errors import Error, SnapshotExpired, UsageError
+from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.spark.inference import look_at
+from lowtide.spark.instant import Instant
+from lowtide.spark.options import Options
+from lowtide.spark.partitions import Bounds, Entries, Rows, bounds, cut, narrowed, of_plan
+from lowtide.spark.place import Place
+from lowtide.spark.schemas import arrow_schema
+from lowtide.views import Snapshot
+
+BATCH: Final = 10_000
+"""Rows of one record batch."""
+PARTS: Final = 2
+"""Parts of a read that does not say how many."""
+
+
+class SnapshotReader(DataSourceReader):
+    """Reads a collection or a keyspace as it was at one instant."""
+
+    def __init__(self, options: Options, schema: StructType, place: Place, instant: Instant, mode: str) -> None:
+        self._options = options
+        self._schema = schema
+        self._place = place
+        self._instant = instant
+        self._mode = Mode(options.text("mode", mode) or mode)
+        self._filter = options.json("filter")
+        self._bounds = bounds(options)
+        self._size = options.number("batchSize", BATCH) or BATCH
+        if self._filter is not None and not isinstance(self._filter, dict):
+            raise UsageError(f"option 'filter' is a MongoDB filter, a JSON object, not {self._options.text('filter')}")
+        if options.keyspace is not None:
+            options.refuse(("filter", "columns", "jsonColumns"), "for a keyspace, whose rows are bytes")
+            if unknown := [name for name in schema.names if name not in ("key", "value")]:
+                raise UsageError(f"a keyspace has the columns key and value, both binary, not {unknown[0]!r}")
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The parts. Planned once for a DataFrame; its later actions have the same."""
+        parts = self._options.number("partitions", PARTS) or 1
+        with self._explained(), self._open(Path(self._place.path)) as snapshot:
+            if self._options.keyspace is not None:
+                return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
+            look = look_at(snapshot, self._collection)
+            return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
+
+    @property
+    def _collection(self) -> str:
+        assert self._options.collection is not None
+        return self._options.collection
+
+    def _plan(self, look: Look) -> tuple[Filter, Plan]:
+        compiled = compile_filter(self._filter)
+        return compiled, look.plan(compiled, None)
+
+    def _open(self, path: Path) -> Snapshot:
+        return open_snapshot(path, pin=self._instant.pin)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Errors in the user's words: which store, which collection."""
+        where = f"{self._options.what} of the store {self._place.path}, at commit {self._instant.ts}"
+        try:
+            yield
+        except SnapshotExpired as error:
+            raise SnapshotExpired(
+                f"{where}: the snapshot of this DataFrame is no longer kept. It was not read for {self._instant.ttl:g} "
+                f"seconds (option pinTtl), or the application that loaded it has ended: load() it again ({error})"
+            ) from error
+        except Error as error:
+            raise Error(f"{where}: {error}") from error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The record batches of one part, in a task."""
+        with self._explained():
+            path = self._place.check()
+            renew = _Renewal(path, self._instant)
+            with self._open(path) as snapshot:
+                batches = (
+                    self._documents(snapshot, partition)
+                    if self._options.keyspace is None
+                    else self._entries(snapshot, self._options.keyspace, partition)
+                )
+                for batch in batches:
+                    renew()
+                    yield batch
+
+    def _entries(self, snapshot: Snapshot, keyspace: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Rows)
+        schema = arrow_schema(self._schema)
+        entries = snapshot.keyspace(keyspace).scan(partition.low or None, partition.high)
+        while rows := list(islice(entries, self._size)):
+            columns = {"key": [key for key, _ in rows], "value": [value for _, value in rows]}
+            if not schema.names:
+                yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+            else:
+                yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
+
+    def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        look = look_at(snapshot, self._collection)
+        schema = arrow_schema(self._schema, self._options.names("jsonColumns") or ())
+        corrupt = self._options.text("columnNameOfCorruptRecord")
+        columns = Columns(
+            schema,
+            collection=self._collection,
+            mode=self._mode,
+            corrupt=corrupt if corrupt in schema.names else None,
+        )
+        for stored in self._stored(look, partition):
+            try:
+                batch = columns.batch(stored)
+            except Error:
+                raise
+            except Exception as error:
+                raise self._damaged(look, partition, error) from error
+            if batch.num_rows:
+                yield batch
+
+    def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
+        """The stored documents of a part that match the filter, in batches."""
+        compiled, by = self._plan(look)
+        if isinstance(partition, Entries):
+            batches = look.batches(narrowed(by, partition), self._size)
+            within = self._bounds
+            if within != Bounds(b"", None):
+                batches = _between(look.stored(narrowed(by, partition)), within, self._size)
+        else:
+            assert isinstance(partition, Rows)
+            if partition.high == b"":
+                return iter(())
+            batches = look.batches_between(partition.low, partition.high, self._size)
+        return batches if self._filter is None or by.exact else _matching(batches, compiled)
+
+    def _damaged(self, look: Look, partition: InputPartition, error: Exception) -> Error:
+        """Which document cannot be read."""
+        low, high = (partition.low, partition.high) if isinstance(partition, Rows) else (b"", None)
+        for key, stored in look.between(low, high):
+            try:
+                decode_document(stored)
+            except Exception as reason:
+                return Error(f"the document with _id {id_of(key)!r} cannot be decoded: {reason}")
+        return Error(f"a batch of documents cannot be converted: {error}")
+
+
+class _Renewal:
+    """Renews the pin when a third of its time has gone; called between batches, by one task."""
+
+    def __init__(self, path: Path, instant: Instant) -> None:
+        self._path = path
+        self._instant = instant
+        self._renewed = 0.0
+        self()
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._renewed > self._instant.ttl / 3 or not self._renewed:
+            renew_pin(self._path, self._instant.pin)
+            self._renewed = now
+
+
+def _between(stored: Iterator[tuple[bytes, bytes]], within: Bounds, size: int) -> Iterator[list[bytes]]:
+    found = (value for key, value in stored if within.low <= key and (within.high is None or key < within.high))
+    while batch := list(islice(found, size)):
+        yield batch
+
+
+def _matching(batches: Iterator[list[bytes]], filter: Filter) -> Iterator[list[bytes]]:
+    """Those of the documents that match, decoded no further than the filter looks."""
+    decode: Callable[[bytes], dict[str, object]] = decode_document
+    if filter.complete:
+        fields = sorted({each.path.split(".")[0] for each in filter.conjuncts})
+        decode = decoder_of(tuple(fields)) if len(fields) <= 20 else decode_document
+    matches = filter.matches
+    for batch in batches:
+        yield [each for each in batch if matches(decode(each))]

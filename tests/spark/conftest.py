@@ -1,0 +1,40 @@
+"""One Spark session for all of these tests: they run in one worker, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql import SparkSession
+
+import lowtide.spark
+
+ROOT = Path(__file__).resolve().parents[2]
+SETTINGS = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""What makes a session start, and a small query run, quickly."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep what needs the session in one process of the test run (``--dist loadgroup``), which begins with it: these
+    take the longest, and the other processes have the rest to do meanwhile."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: Path(__file__).parent not in item.path.parents)
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    settings = {**SETTINGS, "spark.sql.warehouse.dir": str(warehouse), "spark.local.dir": str(warehouse)}
+    session = lowtide.spark.session("local[2]", settings=settings)
+    yield session
+    session.stop()
