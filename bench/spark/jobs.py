@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 SCAN, FILL, CACHED = "spark-scan", "spark-fill", "spark-cached"
 PROJECT, FILTER, ALONE, WRITE = "spark-projection", "spark-filter", "spark-alone", "spark-write"
-GROWTH = "spark-growth"
+NOTHING, GROWTH = "spark-nothing", "spark-growth"
 PARQUET, LINES, ARROW, TUPLES = "Parquet", "JSON Lines", "sqlite3, Arrow", "sqlite3, tuples"
 
 _CACHE_OFF = {"cache": "false"}
 _FILTER = {"filter": json.dumps({INDEXED: {"$lt": SELECTED}})}
+_NONE = {"filter": json.dumps({INDEXED: {"$lt": 0}})}
 
 
 class WrongRows(Exception):
@@ -56,6 +57,11 @@ class Files:
     @property
     def sqlite(self) -> Path:
         return self.place / "items.db"
+
+    @property
+    def empty(self) -> Path:
+        """A table of sqlite3 with no rows."""
+        return self.place / "empty.db"
 
     @property
     def unwritten(self) -> Path:
@@ -150,8 +156,9 @@ class Sources:
     def lines(self) -> DataFrame:
         return self._spark.read.schema(SCHEMA).json(str(self._files.lines))
 
-    def sqlite(self, kind: str) -> DataFrame:
-        reader = self._spark.read.format(kind).option("path", str(self._files.sqlite)).option("partitions", CORES)
+    def sqlite(self, kind: str, path: Path | None = None) -> DataFrame:
+        reader = self._spark.read.format(kind).option("path", str(path or self._files.sqlite))
+        reader = reader.option("partitions", CORES)
         return reader.schema(SCHEMA).load()
 
 
@@ -186,6 +193,9 @@ def reading_jobs(sources: Sources, files: Files, count: int) -> list[Job]:
         reading(FILTER, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _FILTER), some),
         reading(FILTER, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < {SELECTED}"), some),
         reading(ALONE, BASE, count, lambda: sources.lowtide(partitions=1)),
+        reading(NOTHING, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _NONE), 0),
+        reading(NOTHING, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < 0"), 0),
+        reading(NOTHING, ARROW, count, lambda: sources.sqlite("sqlite_arrow", files.empty), 0),
     ]
 
 
