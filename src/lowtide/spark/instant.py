@@ -6,7 +6,10 @@ the tasks that read, and ends when it was not read for its time to live, or with
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -52,6 +55,17 @@ def take(options: Options, process: int | None = None) -> Instant:
             pin.release()
             raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
         return Instant(pin.name, pin.ts, ttl)
+
+
+@contextmanager
+def taken(options: Options) -> Iterator[Instant]:
+    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    instant = take(options, os.getpid())
+    try:
+        yield instant
+    finally:
+        with open_store(options.path, read_only=True) as store:
+            store.unpin(instant.pin)
 
 
 def _new_name() -> str:
