@@ -86,7 +86,7 @@ def test_nan_is_null() -> None:
 
 
 def test_json_text_becomes_what_it_says() -> None:
-    text = '{"a": [1, {"$date": "2026-05-01T12:30:15.123456Z"}], "u": {"$uuid": "%s"}}' % ONE
+    text = f'{{"a": [1, {{"$date": "2026-05-01T12:30:15.123456Z"}}], "u": {{"$uuid": "{ONE}"}}}}'
     assert one(pa.string(), text, JSON) == {"a": [1, NOON], "u": UUID(ONE)}
     assert one(pa.string(), '"text"', JSON) == "text"
     assert one(pa.string(), str(10**30), JSON) == 10**30
@@ -145,7 +145,7 @@ def test_another_column_becomes_the_id() -> None:
 
 
 def test_the_id_may_be_json_text() -> None:
-    ids = ["1", '"x"', '{"$uuid": "%s"}' % ONE]
+    ids = ["1", '"x"', f'{{"$uuid": "{ONE}"}}']
     found = encoded({"_id": ids}, [pa.field("_id", pa.string(), metadata=JSON)])
     assert [each["_id"] for each in found] == [1, "x", UUID(ONE)]
     with pytest.raises(ValueMisfit, match=r"an _id is a str, int, bytes or UUID, not float 1\.5"):
