@@ -60,7 +60,7 @@ commits of its own."""
 CACHE = "cache"
 """The directory of what is only kept to be quick, see spark.cache: of no consequence, whatever becomes of it."""
 
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published"}
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging", CACHE}
 
 
 @dataclass(frozen=True, slots=True)

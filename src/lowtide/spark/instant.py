@@ -6,7 +6,10 @@ the tasks that read, and ends when it was not read for its time to live, or with
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -40,12 +43,29 @@ def take(options: Options, process: int | None = None) -> Instant:
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
         at = _at(options, store)
+        last = at if at is not None and at == store.stats().last_commit else None
+        if last is not None:
+            at = None  # nobody needs to hold it
         keyspaces = _keyspaces(options, store, at)
         pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
         if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
             pin.release()  # the collection got another index, or another name, in between
             pin = store.pin(_new_name(), ttl, process=process)
+        if last not in (None, pin.ts):
+            pin.release()
+            raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
         return Instant(pin.name, pin.ts, ttl)
+
+
+@contextmanager
+def taken(options: Options) -> Iterator[Instant]:
+    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    instant = take(options, os.getpid())
+    try:
+        yield instant
+    finally:
+        with open_store(options.path, read_only=True) as store:
+            store.unpin(instant.pin)
 
 
 def _new_name() -> str:
@@ -89,8 +109,11 @@ def _at(options: Options, store: Store) -> int | str | None:
 
 
 def _commit_at(store: Store, moment: float) -> int:
-    """The last commit at or before a time of day, which a pin must hold."""
-    raise NotImplementedError
+    """The last commit at or before a time of day."""
+    found = store.commit_at(moment)
+    if found is None:
+        raise SnapshotExpired(f"which commit was the last one at {_time(moment)} is no longer known: the log is gone")
+    return found
 
 
 def _known(store: Store) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from lowtide.documents.arrow.columns import Mode
 from lowtide.errors import SnapshotExpired
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import Instant, explained, take
+from lowtide.spark.instant import Instant, explained, take, taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import CHANGE, KEYSPACE
@@ -41,7 +41,13 @@ class LowtideSource(DataSource):
         options = self._options
         options.check_target()
         self._inferred = True
-        found = KEYSPACE if options.keyspace is not None else schema_at(options, self._place(), self._fixed())
+        if options.keyspace is not None:
+            found = KEYSPACE
+        elif self._is_feed:
+            with taken(options) as instant:  # changes are read from the log, which needs no pin
+                found = schema_at(options, self._place(), instant)
+        else:
+            found = schema_at(options, self._place(), self._fixed())
         return StructType([*found, *CHANGE]) if self._is_feed else found
 
     @property
