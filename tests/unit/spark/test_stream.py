@@ -92,9 +92,7 @@ def test_the_log_is_kept_while_a_stream_is_stopped(open_store: OpenStore) -> Non
 @pytest.mark.parametrize(
     ("start", "expected"), [({"startingVersion": 2}, [1, 2]), ({"startingVersion": "latest"}, []), ({}, [0, 1, 2])]
 )
-def test_a_stream_begins_where_it_is_told_to(
-    store: lowtide.Store, start: dict[str, object], expected: list[int]
-) -> None:
+def test_a_stream_begins_where_it_is_told_to(store: lowtide.Store, start: dict[str, Any], expected: list[int]) -> None:
     for number in range(3):
         insert(store, number)
     query = Query(store.path, **start)
@@ -206,7 +204,7 @@ def test_a_snapshot_that_is_not_limited_is_read_by_several_tasks(store: lowtide.
         ({"maxCommitsPerTrigger": 7}, ReadMaxFiles(7)),
     ],
 )
-def test_spark_is_told_of_the_limits(store: lowtide.Store, options: dict[str, object], limit: object) -> None:
+def test_spark_is_told_of_the_limits(store: lowtide.Store, options: dict[str, Any], limit: object) -> None:
     assert stream(store.path, **options).getDefaultReadLimit() == limit
 
 
@@ -324,7 +322,7 @@ def test_a_snapshot_that_has_expired_is_told_of(store: lowtide.Store) -> None:
     pin.release()
     for attempt in (query.deliver, query.plan):
         query.restart()
-        with pytest.raises(lowtide.Error, match="the snapshot with which the stream began, at version 1, .* pinTtl"):
+        with pytest.raises(lowtide.Error, match=r"the snapshot with which the stream began, at version 1, .* pinTtl"):
             attempt()
         query.committed = 1
 

@@ -170,5 +170,5 @@ class Streaming(RuleBasedStateMachine):
         shutil.rmtree(self.directory)
 
 
-Streaming.TestCase.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+Streaming.TestCase.settings = settings(max_examples=10, stateful_step_count=25, deadline=None)
 TestStreaming = Streaming.TestCase
