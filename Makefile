@@ -22,7 +22,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,schema,arrow,sql,test,demo,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,schema,arrow,spark,sql,test,demo,bench]'
 	@touch $@
 
 # What only the comparison needs. A peer that cannot be installed here is left out of it.
@@ -38,7 +38,7 @@ demo: setup
 	@$(BIN)/python -m demo
 
 test: setup
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 mutants: setup
 	@$(BIN)/python -m tests.mutants

@@ -52,12 +52,15 @@ def test_the_dependencies_are_what_the_source_imports() -> None:
     source = ROOT / "src" / "lowtide"
     commands = set((source / "cli").rglob("*.py"))
     columns = set((source / "documents" / "arrow").rglob("*.py"))
-    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands - columns)) - {"lowtide"}
+    for_spark = {*(source / "spark").rglob("*.py"), *(ROOT / "src" / "pyspark_lowtide").rglob("*.py")}
+    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands - columns - for_spark)) - {"lowtide"}
     assert needed == declared(PROJECT["dependencies"])
     for_commands = packages_imported(*commands) - {"lowtide"}
     assert for_commands - needed == declared(PROJECT["optional-dependencies"]["cli"])
     for_columns = packages_imported(*columns) - {"lowtide"}
     assert for_columns - needed == declared(PROJECT["optional-dependencies"]["arrow"])
+    of_spark = packages_imported(*for_spark) - {"lowtide"}
+    assert (of_spark | for_columns) - needed == declared(PROJECT["optional-dependencies"]["spark"])
 
 
 def test_what_is_imported_when_needed_is_in_the_extra_that_its_error_names() -> None:

@@ -23,10 +23,12 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs the session in one process of the test run."""
+    """Keep what needs the session in one process of the test run (``--dist loadgroup``), which begins with it: these
+    take the longest, and the other processes have the rest to do meanwhile."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+    items.sort(key=lambda item: Path(__file__).parent not in item.path.parents)
 
 
 @pytest.fixture(scope="session")

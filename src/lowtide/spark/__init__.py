@@ -8,7 +8,11 @@
 See docs/spark.md.
 """
 
-from lowtide.spark.reading import pinned, read
-from lowtide.spark.session import register, session
+from lowtide.spark.session import check_pyspark, register, session
 
-__all__ = ["pinned", "read", "register", "session"]
+check_pyspark()  # before what imports it, so that it is asked for in our words
+
+from lowtide.spark.export import export, read_export  # noqa: E402
+from lowtide.spark.reading import pinned, read  # noqa: E402
+
+__all__ = ["export", "pinned", "read", "read_export", "register", "session"]

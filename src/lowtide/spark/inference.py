@@ -12,22 +12,46 @@ from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from lowtide.base.codec import after_prefix
 from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields
 from lowtide.documents.catalog import Row
 from lowtide.documents.codec import decode_document, decode_value
 from lowtide.documents.look import Look
+from lowtide.documents.source import OfSnapshot
 from lowtide.errors import UsageError
+from lowtide.readers.pinned import open_snapshot
+from lowtide.spark.instant import Instant
+from lowtide.spark.options import Options
+from lowtide.spark.place import Place
+from lowtide.spark.schemas import spark_schema
 from lowtide.versions.visibility import Range
+from lowtide.views import Snapshot
 
 SAMPLE: Final = 10_000
 """Documents that types are inferred from."""
-PLACES: Final = 10
+_PLACES: Final = 10
 """Places of the collection from which the sample is taken, if it is not all of it."""
 _TYPES: Final = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64(), "string": pa.string()}
 _TEXTS: Final = (pa.string(), pa.binary(), TIMESTAMP)
 """What a JSON Schema means by "string"."""
+
+
+def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
+    """The schema of the collection at a pinned instant."""
+    assert options.collection is not None
+    source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
+    size = options.number("sampleSize", SAMPLE) or SAMPLE
+    with open_snapshot(place.path, pin=instant.pin) as snapshot:
+        look = look_at(snapshot, options.collection)
+        cuts = snapshot.cuts(look.row.keyspace, _PLACES)
+        return spark_schema(infer(look, cuts, source, size, options.names("columns")))
+
+
+def look_at(snapshot: Snapshot, collection: str) -> Look:
+    """The collection at the snapshot's instant."""
+    return OfSnapshot(snapshot).look(lambda reading, prefix_of: Look(reading, prefix_of, collection))
 
 
 def infer(

@@ -6,7 +6,10 @@ the tasks that read, and ends when it was not read for its time to live, or with
 
 from __future__ import annotations
 
+import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -16,7 +19,6 @@ from lowtide.identity import ancestor
 from lowtide.pins.pin import Pin
 from lowtide.spark.options import Options, parse_moment
 from lowtide.store import Store
-from lowtide.views import Snapshot
 
 TTL = 3600.0
 """Seconds for which the snapshot of a DataFrame is kept after it was last read."""
@@ -32,23 +34,42 @@ class Instant:
     ttl: float
 
 
-def take(options: Options) -> Instant:
-    """Pin what is asked for. The owner of the store, this or another process, goes on meanwhile."""
+def take(options: Options, process: int | None = None) -> Instant:
+    """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
+    another process, goes on meanwhile."""
+    if process is None:
+        driver = ancestor("java")
+        process = None if driver is None else driver.pid
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
         at = _at(options, store)
+        last = at if at is not None and at == store.stats().last_commit else None
+        if last is not None:
+            at = None  # nobody needs to hold it
         keyspaces = _keyspaces(options, store, at)
-        pin = _pinned(store, ttl, keyspaces, at)
+        pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
         if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
             pin.release()  # the collection got another index, or another name, in between
-            pin = _pinned(store, ttl, None, None)
+            pin = store.pin(_new_name(), ttl, process=process)
+        if last not in (None, pin.ts):
+            pin.release()
+            raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
         return Instant(pin.name, pin.ts, ttl)
 
 
-def _pinned(store: Store, ttl: float, keyspaces: list[str] | None, at: int | str | Pin | None) -> Pin:
-    driver = ancestor("java")
-    name = f"spark {secrets.token_hex(6)}"
-    return store.pin(name, ttl, keyspaces=keyspaces, at=at, process=None if driver is None else driver.pid)
+@contextmanager
+def taken(options: Options) -> Iterator[Instant]:
+    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    instant = take(options, os.getpid())
+    try:
+        yield instant
+    finally:
+        with open_store(options.path, read_only=True) as store:
+            store.unpin(instant.pin)
+
+
+def _new_name() -> str:
+    return f"spark {secrets.token_hex(6)}"
 
 
 def _keyspaces(options: Options, store: Store, at: int | str | Pin | None) -> list[str] | None:
@@ -88,8 +109,11 @@ def _at(options: Options, store: Store) -> int | str | None:
 
 
 def _commit_at(store: Store, moment: float) -> int:
-    """The last commit at or before a time of day, which a pin must hold."""
-    raise NotImplementedError
+    """The last commit at or before a time of day."""
+    found = store.commit_at(moment)
+    if found is None:
+        raise SnapshotExpired(f"which commit was the last one at {_time(moment)} is no longer known: the log is gone")
+    return found
 
 
 def _known(store: Store) -> str:
@@ -107,10 +131,3 @@ def explained(options: Options, error: SnapshotExpired) -> Error:
     with open_store(options.path, read_only=True) as store:
         known = _known(store)
     return SnapshotExpired(f"{options.path}: {error}; {known}. Pin an instant with store.pin(...) to read it later")
-
-
-def held(instant: Instant, snapshot: Snapshot) -> Snapshot:
-    """The snapshot, if it is the very instant that was planned."""
-    if snapshot.ts != instant.ts:
-        raise SnapshotExpired(f"the pin {instant.pin!r} is now another one, at commit {snapshot.ts}")
-    return snapshot

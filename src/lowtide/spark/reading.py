@@ -42,20 +42,31 @@ def read(
     ``columns`` are the fields to read, ``filter`` a MongoDB filter, ``schema`` the types, a StructType or Spark's DDL.
     Further options are those of the format, see docs/spark.md: ``partitions=4``.
     """
-    reader = register(spark).read.format("lowtide").option("path", str(Path(path).absolute()))
+    given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
+    reader = register(spark).read.format("lowtide").options(**given)
     if schema is not None:
         reader = reader.schema(_chosen(schema, columns))
-    given: dict[str, Any] = {"collection": collection, "asOf": as_of, **options}
+    return reader.load()
+
+
+def given_options(
+    path: StorePath,
+    collection: str | None,
+    *,
+    columns: Sequence[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    as_of: int | str | None = None,
+    **others: Any,
+) -> dict[str, str]:
+    """What is asked for, as options of the format."""
+    given = {"path": str(Path(path).absolute()), "collection": collection, "asOf": as_of, **others}
     if columns is not None:
         given["columns"] = msgspec.json.encode(list(columns)).decode()
     if filter is not None:
         given["filter"] = dumps(dict(filter)).decode()
-    for name, value in given.items():
-        if name not in OPTIONS:
-            raise UsageError(f"there is no option {name!r}; see docs/spark.md for those there are")
-        if value is not None:
-            reader = reader.option(name, value)
-    return reader.load()
+    if unknown := [name for name in given if name not in OPTIONS]:
+        raise UsageError(f"there is no option {unknown[0]!r}; see docs/spark.md for those there are")
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructType | str:

@@ -23,9 +23,9 @@ from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.ids import id_of
 from lowtide.documents.look import Look
 from lowtide.documents.plans.plan import Plan
-from lowtide.documents.source import OfSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.spark.inference import look_at
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import Bounds, Entries, Rows, bounds, cut, narrowed, of_plan
@@ -60,7 +60,7 @@ class SnapshotReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
-        parts = self._options.number("partitions", default_parts()) or 1
+        parts = self._options.number("partitions", PARTS) or 1
         with self._explained(), self._open(Path(self._place.path)) as snapshot:
             if self._options.keyspace is not None:
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
@@ -179,15 +179,6 @@ class _Renewal:
         if now - self._renewed > self._instant.ttl / 3 or not self._renewed:
             renew_pin(self._path, self._instant.pin)
             self._renewed = now
-
-
-def look_at(snapshot: Snapshot, collection: str) -> Look:
-    """The collection at the snapshot's instant."""
-    return OfSnapshot(snapshot).look(lambda reading, prefix_of: Look(reading, prefix_of, collection))
-
-
-def default_parts() -> int:
-    return PARTS
 
 
 def _between(stored: Iterator[tuple[bytes, bytes]], within: Bounds, size: int) -> Iterator[list[bytes]]:

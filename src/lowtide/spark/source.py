@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
+from lowtide.documents.arrow.columns import Mode
 from lowtide.errors import SnapshotExpired
-from lowtide.readers.pinned import open_snapshot
-from lowtide.spark.inference import PLACES, SAMPLE, infer
-from lowtide.spark.instant import Instant, explained, take
+from lowtide.spark.inference import schema_at
+from lowtide.spark.instant import Instant, explained, take, taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import CHANGE, KEYSPACE, spark_schema
+from lowtide.spark.schemas import CHANGE, KEYSPACE
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
@@ -38,22 +38,16 @@ class LowtideSource(DataSource):
 
     def schema(self) -> StructType:
         """The schema, where the user gives none. The instant is fixed with it."""
-        from lowtide.spark.snapshot import look_at
-
         options = self._options
         options.check_target()
         self._inferred = True
         if options.keyspace is not None:
             found = KEYSPACE
+        elif self._is_feed:
+            with taken(options) as instant:  # changes are read from the log, which needs no pin
+                found = schema_at(options, self._place(), instant)
         else:
-            assert options.collection is not None
-            place, instant = self._place(), self._fixed()
-            with open_snapshot(place.path, pin=instant.pin) as snapshot:
-                look = look_at(snapshot, options.collection)
-                source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
-                cuts = snapshot.cuts(look.row.keyspace, PLACES)
-                size = options.number("sampleSize", SAMPLE) or SAMPLE
-                found = spark_schema(infer(look, cuts, source, size, options.names("columns")))
+            found = schema_at(options, self._place(), self._fixed())
         return StructType([*found, *CHANGE]) if self._is_feed else found
 
     @property
@@ -80,7 +74,7 @@ class LowtideSource(DataSource):
             return ChangeReader(self._options, schema)
         from lowtide.spark.snapshot import SnapshotReader
 
-        mode = "FAILFAST" if self._inferred else "PERMISSIVE"
+        mode = Mode.FAILFAST if self._inferred else Mode.PERMISSIVE
         return SnapshotReader(self._options, schema, self._place(), self._fixed(), mode)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:

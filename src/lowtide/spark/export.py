@@ -1,0 +1,233 @@
+"""A pinned snapshot as Parquet, for machines that cannot read the store's own disk.
+
+    DEST/part-00000.parquet ...       the documents, in the order of their keys
+    DEST/_lowtide_manifest.json       of which store, collection and commit; schema; each file's rows, bytes and SHA-256
+
+The manifest is written last: a directory without one is no export. Spark's own readers pass over its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.fs
+import pyarrow.parquet
+
+from lowtide.documents.arrow.columns import Mode
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.spark.inference import schema_at
+from lowtide.spark.instant import taken
+from lowtide.spark.options import Options
+from lowtide.spark.place import Place
+from lowtide.spark.reading import given_options
+from lowtide.spark.schemas import arrow_schema
+from lowtide.spark.snapshot import SnapshotReader
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+MANIFEST: Final = "_lowtide_manifest.json"
+FORMAT: Final = 1
+ROWS: Final = 1_000_000
+"""Rows of one file."""
+
+
+class File(msgspec.Struct, frozen=True):
+    """One file of an export."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What an export says of itself. ``schema`` is Spark's, in its JSON; ``time`` is when the snapshot was pinned."""
+
+    format: int
+    store: str
+    path: str
+    host: str
+    collection: str
+    commit: int
+    time: str
+    schema: dict[str, Any]
+    rows: int
+    files: tuple[File, ...]
+
+
+@dataclass(frozen=True)
+class _Target:
+    """A directory, of whatever file system."""
+
+    files: pa.fs.FileSystem
+    root: str
+
+    @classmethod
+    def at(cls, dest: str | os.PathLike[str]) -> _Target:
+        text = os.fspath(dest)
+        if "://" not in text:
+            return cls(pa.fs.LocalFileSystem(), os.path.abspath(text))
+        try:
+            return cls(*pa.fs.FileSystem.from_uri(text))
+        except (pa.ArrowInvalid, OSError) as error:
+            raise UsageError(f"cannot reach {text}: {error}; give a directory, or a URI that pyarrow knows") from error
+
+    def path(self, name: str) -> str:
+        return str(PurePosixPath(self.root, name))
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small file that is there whole or not at all."""
+        with self.files.open_output_stream(self.path(f"{name}.tmp")) as stream:
+            stream.write(data)
+        self.files.move(self.path(f"{name}.tmp"), self.path(name))
+
+    def exists(self, name: str) -> bool:
+        return bool(self.files.get_file_info(self.path(name)).type != pa.fs.FileType.NotFound)
+
+
+def export(
+    path: str | os.PathLike[str],
+    collection: str,
+    dest: str | os.PathLike[str],
+    *,
+    as_of: int | str | None = None,
+    columns: Sequence[str] | None = None,
+    filter: Mapping[str, Any] | None = None,
+    schema: StructType | None = None,
+    rows_per_file: int = ROWS,
+    progress: Callable[[int], None] | None = None,
+) -> Manifest:
+    """Write a collection, as it is at one instant, to ``dest`` as Parquet with a manifest; see ``read_export``.
+
+    It runs in this process, on the store's machine, while the store's owner goes on, and needs no Spark executors.
+    ``progress`` is told the number of rows so far.
+    """
+    target = _Target.at(dest)
+    if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
+        raise UsageError(f"{dest} is not empty; export to a directory of its own")
+    options = Options(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
+    place = Place.here(options.path)
+    with taken(options) as instant:
+        found = schema if schema is not None else schema_at(options, place, instant)
+        reader = SnapshotReader(options, found, place, instant, Mode.FAILFAST)
+        target.files.create_dir(target.root, recursive=True)
+        batches = (batch for part in reader.partitions() for batch in reader.read(part))
+        written = tuple(_files(target, batches, arrow_schema(found), rows_per_file, progress))
+    manifest = Manifest(
+        format=FORMAT,
+        store=place.store_id.hex(),
+        path=place.path,
+        host=place.host,
+        collection=collection,
+        commit=instant.ts,
+        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        schema=msgspec.json.decode(found.json()),
+        rows=sum(each.rows for each in written),
+        files=written,
+    )
+    target.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    return manifest
+
+
+def _files(
+    target: _Target,
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    most: int,
+    progress: Callable[[int], None] | None,
+) -> Iterator[File]:
+    """Write the batches to files of about ``most`` rows each; one, without rows, if there are none."""
+    total, number = 0, 0
+    batch = next(batches, None)
+    while batch is not None or not number:
+        name = f"part-{number:05}.parquet"
+        hashed = _Hashed(target.files.open_output_stream(target.path(name)))
+        rows = 0
+        with hashed, pa.parquet.ParquetWriter(hashed, schema, compression="zstd") as writer:
+            while batch is not None and rows < most:
+                writer.write_batch(batch.cast(schema))
+                rows += batch.num_rows
+                total += batch.num_rows
+                if progress is not None:
+                    progress(total)
+                batch = next(batches, None)
+        yield File(name, rows, hashed.size, hashed.sha256)
+        number += 1
+
+
+class _Hashed:
+    """A stream that knows how much was written to it, and its SHA-256."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._hash = hashlib.sha256()
+        self.size = 0
+        self.closed = False
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, data: Any) -> int:
+        self._stream.write(data)
+        self._hash.update(data)
+        self.size += memoryview(data).nbytes
+        return memoryview(data).nbytes
+
+    def tell(self) -> int:
+        return self.size
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+    def close(self) -> None:
+        if not self.closed:
+            self.closed = True
+            self._stream.close()
+
+    def __enter__(self) -> _Hashed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def read_manifest(source: str | os.PathLike[str]) -> Manifest:
+    """What an export says of itself."""
+    target = _Target.at(source)
+    if not target.exists(MANIFEST):
+        raise UsageError(f"{source} is no export of lowtide.spark.export: it has no {MANIFEST}, which is written last")
+    try:
+        with target.files.open_input_stream(target.path(MANIFEST)) as stream:
+            manifest = msgspec.json.decode(stream.read(), type=Manifest)
+    except msgspec.MsgspecError as error:
+        raise CorruptionError(Path(target.path(MANIFEST)), f"cannot be understood: {error}") from error
+    if manifest.format != FORMAT:
+        raise UsageError(f"{source} is an export of format {manifest.format}; this release reads {FORMAT}")
+    return manifest
+
+
+def read_export(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
+    """An export as a DataFrame, on any machine that has its files. A file that is missing, or of another size, is an
+    error."""
+    from pyspark.sql.types import StructType
+
+    manifest, target = read_manifest(source), _Target.at(source)
+    paths = [target.path(each.name) for each in manifest.files]
+    for each, info in zip(manifest.files, target.files.get_file_info(paths), strict=True):
+        if info.type == pa.fs.FileType.NotFound or info.size != each.bytes:
+            raise CorruptionError(Path(info.path), f"is not the file of {each.bytes} bytes that the manifest names")
+    text = os.fspath(source)
+    root = text if "://" in text else f"file://{os.path.abspath(text)}"
+    schema = StructType.fromJson(manifest.schema)
+    return spark.read.schema(schema).parquet(*(f"{root}/{each.name}" for each in manifest.files))
