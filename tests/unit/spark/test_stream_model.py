@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -35,6 +36,7 @@ class Streaming(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
         self.directory = Path(tempfile.mkdtemp())
         self.state: dict[int, str] = {}
         self.states: dict[int, dict[int, str]] = {0: {}}
@@ -47,7 +49,7 @@ class Streaming(RuleBasedStateMachine):
         self, images: bool, limits: dict[str, Any], start: dict[str, Any], early: list[dict[int, str | None]]
     ) -> None:
         self.images = images
-        self.small, changes.SMALL = changes.SMALL, 1 << 9
+        self.patch.setattr(changes, "SMALL", 1 << 9)
         self.store = lowtide.open(
             self.directory / "store", durability="relaxed", before_images=images, monitor_interval=3600, **SHORT
         )
@@ -166,7 +168,7 @@ class Streaming(RuleBasedStateMachine):
             assert self.query.version == self.store.stats().last_commit
             self.query.stream.stop()
             self.store.close()
-            changes.SMALL = self.small
+            self.patch.undo()
         shutil.rmtree(self.directory)
 
 
