@@ -128,6 +128,13 @@ class Snapshot:
         self._open_ts()  # after that was read, see ``read``
         return newest
 
+    def values(self, wanted: Range, size: int) -> Iterator[list[bytes]]:
+        """The values of a range of full keys at ``ts``, forwards, in lists of about ``size``."""
+        for chunk in self._engine.reader.values(wanted, self._open_ts, size):
+            self._open_ts()  # after the chunk was read, see ``read``
+            yield chunk
+        self._open_ts()
+
     def _open_ts(self) -> int:
         token = self._token
         if token and (expired := self._engine.expired.get(token)) is not None:
