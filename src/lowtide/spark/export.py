@@ -22,10 +22,9 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from lowtide.documents.arrow.columns import Mode
-from lowtide.entry import open_store
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import take
+from lowtide.spark.instant import release, take
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.reading import given_options
@@ -113,11 +112,14 @@ def export(
     It runs in this process, on the store's machine, while the store's owner goes on, and needs no Spark executors.
     ``progress`` is told the number of rows so far.
     """
+    if rows_per_file < 1:
+        raise UsageError(f"rows_per_file is a number from 1 on, not {rows_per_file!r}")
     target = _Target.at(dest)
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
     options = Options(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
     place, instant = Place.here(options.path), take(options, os.getpid())
+    pinned = datetime.now(UTC)
     try:
         found = schema if schema is not None else schema_at(options, place, instant)
         reader = SnapshotReader(options, found, place, instant, Mode.FAILFAST)
@@ -125,8 +127,7 @@ def export(
         batches = (batch for part in reader.partitions() for batch in reader.read(part))
         written = tuple(_files(target, batches, arrow_schema(found), rows_per_file, progress))
     finally:
-        with open_store(path, read_only=True) as store:
-            store.unpin(instant.pin)
+        release(path, instant)
     manifest = Manifest(
         format=FORMAT,
         store=place.store_id.hex(),
@@ -134,7 +135,7 @@ def export(
         host=place.host,
         collection=collection,
         commit=instant.ts,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        time=pinned.isoformat(timespec="seconds"),
         schema=msgspec.json.decode(found.json()),
         rows=sum(each.rows for each in written),
         files=written,
