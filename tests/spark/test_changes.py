@@ -63,7 +63,7 @@ def test_changes_are_a_dataframe_with_deltas_columns(spark: SparkSession, open_s
         (1, "Oslo", "update_preimage", 2),
         (2, "Voss", "delete", 3),
     ]
-    moment = frame.where("_commit_version = 2").first()["_commit_timestamp"].isoformat()
+    moment = frame.where("_commit_version = 2").collect()[0]["_commit_timestamp"].isoformat()
     assert changes(spark, store, startingTimestamp=f"{moment}Z").count() >= 3
     with pytest.raises(Exception, match="startingVersion 9 does not exist yet: the last version is 3"):
         changes(spark, store, startingVersion=9).count()

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from lowtide.base.codec import KEYSPACE_PREFIX
 from lowtide.errors import ChangesLost, UsageError
-from lowtide.log.cursor import LogCursor, Released
+from lowtide.log.cursor import LogCursor, Place, Released
 from lowtide.log.frame import Commit
 
 INSERT = "insert"
@@ -41,6 +41,36 @@ class CommitRange(NamedTuple):
     store_id: bytes
     since: int
     until: int
+
+
+class Marks:
+    """Where ranges that were read in this process have ended, so that who goes on there, or a little later, need not
+    walk through the segment from its beginning.
+
+    Any thread may write; a list is replaced whole, and one that is stale costs the walk. What a mark leads to is
+    checked like everything in the log.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[Path, bytes], list[tuple[int, Place]]] = {}
+
+    def before(self, commits: CommitRange) -> tuple[int, Place] | None:
+        """The last mark no later than where the range begins."""
+        ends = self._ends.get((commits.log, commits.store_id), [])
+        return max((each for each in ends if each[0] <= commits.since), default=None)
+
+    def add(self, commits: CommitRange, cursor: LogCursor) -> None:
+        """Note where a cursor stands. The newest few are kept."""
+        place, log = cursor.place, (commits.log, commits.store_id)
+        if place is not None:
+            others = [each for each in self._ends.get(log, []) if each[0] != cursor.position]
+            self._ends[log] = [*others, (cursor.position, place)][-_MARKS:]
+            while len(self._ends) > _MARKS:
+                self._ends.pop(next(iter(self._ends)), None)
+
+
+_MARKS = 8
+_marks = Marks()
 
 
 class Share(NamedTuple):
@@ -95,12 +125,15 @@ def commits_in(commits: CommitRange) -> Iterator[Commit]:
 
 
 def _groups_in(commits: CommitRange) -> Iterator[list[Commit]]:
-    cursor = LogCursor(commits.log, commits.store_id, commits.since)
+    known = _marks.before(commits)
+    cursor = LogCursor(commits.log, commits.store_id, commits.since if known is None else known[0], known and known[1])
+    cursor.position = commits.since
     try:
         yield from cursor.read_many(commits.until)
     except Released as error:
         raise ChangesLost(error.wanted - 1, error.kept) from error
     finally:
+        _marks.add(commits, cursor)
         cursor.close()
 
 

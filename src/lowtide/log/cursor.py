@@ -59,6 +59,13 @@ class LogCursor:
         if place is not None:
             self._open_at(place)
 
+    @property
+    def place(self) -> Place | None:
+        """Where ``position`` ends, if that is known."""
+        if self._header is None or self._ts != self.position:
+            return None
+        return Place(self._header.sequence, self._offset, self._crc)
+
     def read(self, upto: int) -> Iterator[Commit]:
         """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
         while self.position < upto:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.feed.ranges import Rows, Share, commits_in, read_rows, rows_of
+from lowtide.feed.ranges import Marks, Rows, Share, commits_in, read_rows, rows_of
+from lowtide.log.cursor import LogCursor
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
 
@@ -122,3 +123,39 @@ def test_a_moment_is_found_in_the_feed(store: lowtide.Store) -> None:
     assert feed.last_before(times[2]) == 3
     assert feed.last_before(times[0] - 1) == 0
     assert feed.last_before(times[0], inclusive=False) == 0
+
+
+def test_who_goes_on_where_another_has_ended_finds_the_same(open_store: OpenStore) -> None:
+    store = open_store(**SHORT | {"feed_bytes": 1 << 30})
+    last = fill(store, 100)
+    feed = store._parts.feed
+    expected = {change.ts: change.key for change in store.changes()}
+    for since, until in ((0, 50), (50, last), (30, 60), (60, 61), (55, last), (last, last), (0, last), (99, last)):
+        found = {each.ts: next(iter(each.writes))[4:] for each in commits_in(feed.commits(since, until))}
+        assert found == {ts: key for ts, key in expected.items() if since < ts <= until}
+
+
+def test_a_mark_in_a_segment_that_has_gone_leads_nowhere_else(open_store: OpenStore) -> None:
+    store = open_store(**SHORT)
+    last = fill(store, 60)
+    feed = store._parts.feed
+    assert len(list(commits_in(feed.commits(0, 10)))) == 10
+    store.checkpoint()
+    with pytest.raises(lowtide.ChangesLost):
+        list(commits_in(feed.commits(10, last)))
+    kept = kept_from(store)
+    assert [each.ts for each in commits_in(feed.commits(kept - 1, last))] == list(range(kept, last + 1))
+
+
+def test_marks_are_few_and_the_nearest_is_taken(open_store: OpenStore) -> None:
+    store = open_store()
+    last = fill(store, 30)
+    feed = store._parts.feed
+    marks = Marks()
+    for position in (*range(1, 21), 5):
+        cursor = LogCursor(store.path / "log", feed.commits(0, 0).store_id, position - 1)
+        list(cursor.read(position))
+        marks.add(feed.commits(0, position), cursor)
+        cursor.close()
+    nearest = [marks.before(feed.commits(since, last)) for since in (3, 5, 13, 16, 25)]
+    assert [None if each is None else each[0] for each in nearest] == [None, 5, 5, 16, 20]
