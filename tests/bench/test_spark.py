@@ -24,6 +24,7 @@ from bench.spark.jobs import (
     ALONE,
     ARROW,
     CACHED,
+    FILL,
     FILTER,
     GROWTH,
     LINES,
@@ -33,7 +34,10 @@ from bench.spark.jobs import (
     WRITE,
     Files,
     Job,
+    Sources,
     Timing,
+    WrongRows,
+    reading_jobs,
 )
 from bench.spark.running import FULL, QUICK, DriverFailed, buildings, driven, order_of
 from bench.spark.section import SECTION, sentence
@@ -189,6 +193,21 @@ def test_an_error_of_the_jvm_is_told_by_its_cause() -> None:
 def test_an_error_of_a_worker_is_told_by_the_end_of_its_traceback() -> None:
     error = RuntimeError("[X] Failed: Traceback (most recent call last):\n  File a\nKeyError: 'b'\n SQLSTATE: 38000\n")
     assert reason(error, "/x") == "RuntimeError: KeyError: 'b'"
+
+
+def test_nothing_is_called_a_read_from_the_cache_before_the_cache_has_something(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    by_line = {job.line: job for job in reading_jobs(Sources(None, files), files, 10) if job.peer == BASE}  # type: ignore[arg-type]
+    kept = files.lowtide / "cache" / "boot" / "block.arrow"
+    for act in (by_line[FILL].check, by_line[CACHED].before):
+        with pytest.raises(WrongRows, match="the columnar cache is empty"):
+            act()
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    by_line[CACHED].before()
+    by_line[FILL].before()
+    assert not kept.exists()
+    assert files.lowtide.exists()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------
