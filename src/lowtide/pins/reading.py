@@ -58,6 +58,15 @@ class PinnedBase:
             self.lost = True
             raise
 
+    @property
+    def meta(self) -> lmdb._Database:
+        """The base's table of itself, as it is now."""
+        return self._base.meta
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
+        """The base's boundary, as it is now."""
+        return self._base.boundary_in(txn)
+
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
         """What ``look`` finds in one read transaction, in which the pin is alive. It sees the base as it is now."""
 
