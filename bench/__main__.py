@@ -22,7 +22,8 @@ from bench.collections import compare as documents
 from bench.peers import PEERS
 from bench.publish import RESULTS, publish
 from bench.report import make_console, show, write_document
-from bench.section import Plan, Section
+from bench.section import Plan, Section, Skipped
+from bench.spark import section as spark
 
 SECTIONS: tuple[Section, ...] = (
     compare.SECTION,
@@ -36,6 +37,7 @@ SECTIONS: tuple[Section, ...] = (
     growth.SECTION,
     documents.SECTION,
     arrow.SECTION,
+    spark.SECTION,
 )
 NAMES = tuple(dict.fromkeys([*PEERS, *STORES]))
 """Of all stores that are compared, in one section or another."""
@@ -133,6 +135,9 @@ def run(options: argparse.Namespace, place: Path, results: Path | None, console:
             )
             try:
                 data = section.run(plan)
+            except Skipped as missing:
+                console.print(f"{section.name}: skipped, {missing}.", style="yellow")
+                continue
             except Exception:
                 # The other sections are worth having all the same.
                 console.print_exception()

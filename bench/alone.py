@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench import machine
-from bench.section import Grid, Plan, Section
+from bench.section import Grid, Plan, Section, Skipped
 
 
 def main(name: str, arguments: Sequence[str] | None = None) -> None:
@@ -40,7 +40,11 @@ def run(section: Section, arguments: Sequence[str] | None = None) -> None:
     else:
         with tempfile.TemporaryDirectory(prefix="lowtide-bench-", dir=options.directory) as place:
             machine.require_disk(Path(place))
-            data = section.run(Plan(Path(place), options.quick, _say))
+            try:
+                data = section.run(Plan(Path(place), options.quick, _say))
+            except Skipped as missing:
+                console.print(f"{section.name}: skipped, {missing}.")
+                return
     if options.json:
         options.json.write_text(json.dumps(data, indent=1) + "\n")
     for grid in section.grids(data):

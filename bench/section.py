@@ -57,6 +57,10 @@ class Finding:
     """Where a target is missed or a peer is ahead: the reason."""
 
 
+class Skipped(Exception):
+    """A section cannot run here; its text says what is missing."""
+
+
 class Section(Protocol):
     """One part of the benchmark."""
 
@@ -65,7 +69,7 @@ class Section(Protocol):
     title: str
 
     def run(self, plan: Plan) -> Data:
-        """Measure."""
+        """Measure; Skipped says that it cannot be done here."""
 
     def grids(self, data: Data) -> list[Grid]:
         """The tables of the report."""

@@ -235,6 +235,16 @@ class Store:
         """
         return self._parts.feed.changes(since, until, keyspaces, before)
 
+    def commit_at(self, time: float) -> int | None:
+        """The last commit at or before a time of day, in seconds since the epoch; 0 if there was none by then, None if
+        the log no longer tells.
+
+        >>> import time
+        >>> store.commit_at(time.time()) == store.stats().last_commit
+        True
+        """
+        return self._parts.feed.last_before(time)
+
     def watch(
         self,
         since: int | None = None,

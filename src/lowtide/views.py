@@ -87,10 +87,6 @@ class Snapshot(snapshot.Snapshot):
     def __getitem__(self, name: str) -> ReadCollection:
         return ReadCollection(OfSnapshot(self), name)
 
-    def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
-        keys = [key for key, _ in self.keyspace(keyspace).scan(start, stop)]
-        return [keys[len(keys) * part // parts] for part in range(1, parts)] if len(keys) >= parts else []
-
     def sql(self, query: str, parameters: Parameters = None) -> Result:
         """Run a SQL query by DuckDB over the collections as they were at ``ts``; see ``store.sql``.
 

@@ -14,6 +14,8 @@ from bench.publish import BEGIN, END, README, RESULTS, Plots, draw, figures_of_r
 from bench.report import read_documents, report_markdown
 
 LONGEST = 100_000  # bytes
+NOT_MEASURED_YET = {"spark"}
+"""Sections without published figures. One that is published is to be taken out of here."""
 
 
 DOCUMENTS = read_documents(RESULTS, SECTIONS)
@@ -48,7 +50,8 @@ def test_the_readme_shows_the_figures_of_the_report(drawn: tuple[Path, Plots]) -
 def test_every_section_has_its_own_name_and_its_figures_are_kept_with_their_circumstances() -> None:
     names = [section.name for section in SECTIONS]
     assert len(set(names)) == len(names)
-    for name in names:
+    assert {name for name in names if not (RESULTS / f"{name}.json").exists()} == NOT_MEASURED_YET
+    for name in set(names) - NOT_MEASURED_YET:
         document = json.loads((RESULTS / f"{name}.json").read_text())
         assert document["section"] == name
         wanted = {"commit", "processor", "cores", "filesystem", "python", "lowtide", "peers"}
@@ -71,7 +74,21 @@ def test_a_missed_target_is_in_the_report_with_its_reason() -> None:
     assert f"read-modify-write, fsynced, sqlite3: {missed[0].why} | 0.50 |" in text
 
 
-@pytest.mark.parametrize("module", ["collections.people", "figures", "publish", "report", "timing", "zipf"])
+SHOWING_BY_EXAMPLE = [
+    "collections.people",
+    "figures",
+    "publish",
+    "report",
+    "spark.driver",
+    "spark.rows",
+    "spark.section",
+    "spark.targets",
+    "timing",
+    "zipf",
+]
+
+
+@pytest.mark.parametrize("module", SHOWING_BY_EXAMPLE)
 def test_the_examples_in_the_docstrings_are_true(module: str) -> None:
     assert doctest.testmod(importlib.import_module(f"bench.{module}")).failed == 0
 

@@ -12,7 +12,9 @@ from typing import Protocol
 from lowtide.base.names import check_keyspaces
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
+from lowtide.feed.ranges import CommitRange
 from lowtide.log.cursor import LogCursor, Released, first_kept
+from lowtide.log.finding import commits_with, last_before
 from lowtide.log.frame import Commit
 
 
@@ -86,6 +88,31 @@ class Feed:
         if since + 1 < kept:
             raise ChangesLost(since, kept)
 
+    def commits(self, since: int, until: int) -> CommitRange:
+        """The commits after ``since`` up to ``until``, to be read from the files, in this process or another."""
+        return CommitRange(self._log, self._store_id, since, until)
+
+    def prefix_of(self, keyspace: str, upto: int) -> bytes | None:
+        """The prefix of a keyspace; None if no commit up to ``upto``, which is known to exist, has written to it."""
+        found = self.names.prefixes.get(keyspace)
+        if found is None:
+            self._learn_names(upto)
+            found = self.names.prefixes.get(keyspace)
+        return found
+
+    def last_before(self, moment: float, *, inclusive: bool = True) -> int | None:
+        """The last commit at the time of day ``moment`` or before it, or strictly before it; 0 if none was committed by
+        then. None if all that the log still has is later. Reads the beginnings of segments, and one segment."""
+        self.check_open()
+        return last_before(self._log, self._store_id, self.published(), moment, inclusive=inclusive)
+
+    def writes_of(self, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
+        """The commits after ``since`` up to ``until`` that write ``full_key``; found without decoding the others."""
+        try:
+            yield from commits_with(self._log, self._store_id, full_key, since, until)
+        except Released as error:
+            raise ChangesLost(error.wanted - 1, error.kept) from error
+
     def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool) -> FeedReader:
         """What reads on from ``since``, again and again."""
         self._learn_names(since)
@@ -103,8 +130,8 @@ class Feed:
         while self._saved is not None and self._named < upto:
             boundary, names = self._saved()
             self.names.learn(names)
-            self._named = boundary
-            cursor = LogCursor(self._log, self._store_id, boundary)
+            self._named = max(self._named, boundary)
+            cursor = LogCursor(self._log, self._store_id, self._named)
             try:
                 for commit in cursor.read(upto):
                     self.learn(commit)

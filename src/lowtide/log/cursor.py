@@ -93,7 +93,7 @@ class LogCursor:
     def _open_at(self, place: Place) -> None:
         """Go to ``place``, if its segment is still there."""
         path = segment_path(self._directory, place.sequence)
-        found = _map(path)
+        found = map_segment(path)
         if found is None:
             return
         header, mapped = found
@@ -108,7 +108,7 @@ class LogCursor:
         while True:
             first, stale = wanted, False
             for path in reversed(segment_paths(self._directory)):
-                found = _map(path)
+                found = map_segment(path)
                 if found is None:
                     stale = True
                     continue
@@ -156,7 +156,7 @@ def first_kept(directory: Path) -> int:
             raise CorruptionError(directory, "the log has no segments")
 
 
-def _map(path: Path) -> tuple[Header, mmap.mmap] | None:
+def map_segment(path: Path) -> tuple[Header, mmap.mmap] | None:
     """The segment with its header; None if it was released since it was listed."""
     return _read(path, lambda descriptor, header: (header, mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)))
 

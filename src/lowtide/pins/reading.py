@@ -10,6 +10,7 @@ Who writes: ``_seen`` is replaced whole by any reading thread; a stale one costs
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import lmdb
 
@@ -18,6 +19,8 @@ from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired
 from lowtide.pins.leases import valid
+
+_Result = TypeVar("_Result")
 
 
 class PinnedBase:
@@ -29,6 +32,7 @@ class PinnedBase:
 
     def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
         self._base = base
+        self.directory = base.directory
         self._name = name
         self._key = name.encode()
         self._id = row.id
@@ -52,6 +56,15 @@ class PinnedBase:
         except SnapshotExpired:
             self.lost = True
             raise
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """What ``look`` finds in one read transaction, in which the pin is alive. It sees the base as it is now."""
+
+        def checked(txn: lmdb.Transaction[bytes]) -> _Result:
+            self.check(txn)
+            return look(txn)
+
+        return self._base.read(checked)
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp

@@ -22,10 +22,11 @@ import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType
+from typing import TYPE_CHECKING
 
 from lowtide.base.borrowing import borrow, give_back
-from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix
-from lowtide.errors import Error, SnapshotExpired, UsageError
+from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
 from lowtide.log.cursor import Released
@@ -47,6 +48,9 @@ from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.scans import scan_latest
 from lowtide.upkeep.basis import Running
 from lowtide.versions.visibility import Range
+
+if TYPE_CHECKING:
+    import lmdb
 
 _BEHIND = 1000
 """Commits that the base may be ahead of a generation before another one begins there, instead of reading them."""
@@ -194,6 +198,23 @@ class Follower:
                         self._current = None
                     else:
                         self._old.remove(each)
+
+    def newest(self, full_key: bytes) -> bytes | None:
+        """The newest value of a key, from the base and from the log above it, without reading that into memory."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[int, bytes | None]:
+            return self._base.boundary_in(txn) or 0, txn.get(full_key, db=self._base.rows)
+
+        for _ in range(_ATTEMPTS):
+            boundary, row = self._base.read(look)
+            value = None if row is None or is_tombstone(row) else row_value(row)
+            try:
+                for commit in self.feed.writes_of(full_key, boundary, max(boundary, self._page.published)):
+                    value = commit.writes[full_key]
+                return value
+            except ChangesLost:
+                continue  # the base has come further meanwhile
+        raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
 
     def keyspace(self, name: str) -> Keyspace:
         """A keyspace where each call reads the newest state."""

@@ -57,7 +57,7 @@ BACKUP = "backup.json"
 """Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
 commits of its own."""
 
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published"}
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ import pyarrow.parquet
 from lowtide.documents.arrow.columns import Mode
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import release, take
+from lowtide.spark.instant import taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.reading import given_options
@@ -118,16 +118,14 @@ def export(
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
     options = Options(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
-    place, instant = Place.here(options.path), take(options, os.getpid())
-    pinned = datetime.now(UTC)
-    try:
+    place = Place.here(options.path)
+    with taken(options) as instant:
+        pinned = datetime.now(UTC)
         found = schema if schema is not None else schema_at(options, place, instant)
         reader = SnapshotReader(options, found, place, instant, Mode.FAILFAST)
         target.files.create_dir(target.root, recursive=True)
         batches = (batch for part in reader.partitions() for batch in reader.read(part))
         written = tuple(_files(target, batches, arrow_schema(found), rows_per_file, progress))
-    finally:
-        release(path, instant)
     manifest = Manifest(
         format=FORMAT,
         store=place.store_id.hex(),

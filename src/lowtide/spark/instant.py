@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -54,11 +55,17 @@ def take(options: Options, process: int | None = None) -> Instant:
 
 def _pinned(options: Options, store: Store, ttl: float, process: int | None) -> Pin:
     at = _at(options, store)
+    last = at if at is not None and at == store.stats().last_commit else None
+    if last is not None:
+        at = None  # nobody needs to hold it
     keyspaces = _keyspaces(options, store, at)
     pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
     if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
         pin.release()  # the collection got another index, or another name, in between
         pin = store.pin(_new_name(), ttl, process=process)
+    if last not in (None, pin.ts):
+        pin.release()
+        raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
     return pin
 
 
@@ -66,6 +73,16 @@ def release(path: StorePath, instant: Instant) -> None:
     """Give the instant up before its time."""
     with contextlib.suppress(Error), open_store(path, read_only=True) as store:
         store.unpin(instant.pin)
+
+
+@contextlib.contextmanager
+def taken(options: Options) -> Iterator[Instant]:
+    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    instant = take(options, os.getpid())
+    try:
+        yield instant
+    finally:
+        release(options.path, instant)
 
 
 def _new_name() -> str:
@@ -102,22 +119,25 @@ def _at(options: Options, store: Store) -> int | str | Pin | None:
                 f"{_known(store)}"
             ) from error
         raise
-    return _commit_at(store, moment)
+    return _holder(options, store, _commit_at(store, moment))
 
 
 def _holder(options: Options, store: Store, ts: int) -> int | Pin:
     """A pin at ``ts`` that holds what is read: there may be others, of other collections."""
     for pin in store.pins():
-        if pin.ts == ts and pin.keyspaces is not None:
+        if pin.ts == ts:
             with contextlib.suppress(UsageError, SnapshotExpired):
-                if set(_keyspaces(options, store, pin) or ()) <= set(pin.keyspaces):
+                if pin.keyspaces is None or set(_keyspaces(options, store, pin) or ()) <= set(pin.keyspaces):
                     return pin
     return ts
 
 
 def _commit_at(store: Store, moment: float) -> int:
-    """The last commit at or before a time of day, which a pin must hold."""
-    raise NotImplementedError
+    """The last commit at or before a time of day."""
+    found = store.commit_at(moment)
+    if found is None:
+        raise SnapshotExpired(f"which commit was the last one at {_time(moment)} is no longer known: the log is gone")
+    return found
 
 
 def _known(store: Store) -> str:

@@ -27,10 +27,10 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
-"""Settings of a local session: quiet, on loopback, times in UTC."""
+"""Settings of a session: quiet, times in UTC."""
+_LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+"""Of a local one besides: nothing of it can be reached from other machines."""
 
 
 def session(
@@ -50,7 +50,10 @@ def session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder: Any = SparkSession.builder
         builder = builder.master(master).appName(app)
-        for name, value in {**_SETTINGS, **(settings or {})}.items():
+        is_local = master.startswith("local")
+        if is_local:
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # for the workers of a local-cluster
+        for name, value in {**_SETTINGS, **(_LOOPBACK if is_local else {}), **(settings or {})}.items():
             builder = builder.config(name, value)
         running = builder.getOrCreate()
         running.sparkContext.setLogLevel("ERROR")

@@ -149,6 +149,7 @@ class SnapshotReader(DataSourceReader):
     def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
         """The stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
+        batches: Iterator[list[bytes]]
         if isinstance(partition, Rows):
             ranges = stretches(by, Bounds(partition.low, partition.high))
             batches = chain.from_iterable(look.batches_between(each.low, each.high, self._size) for each in ranges)

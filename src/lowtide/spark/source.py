@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.arrow.columns import Mode
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import Instant, release, take
+from lowtide.spark.instant import Instant, release, take, taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import CHANGE, KEYSPACE
@@ -44,6 +44,9 @@ class LowtideSource(DataSource):
         self._inferred = True
         if options.keyspace is not None:
             found = KEYSPACE
+        elif self._is_feed:
+            with taken(options) as instant:  # changes are read from the log, which needs no pin
+                found = schema_at(options, self._place(), instant)
         else:
             with self._fixed() as instant:
                 found = schema_at(options, self._place(), instant)

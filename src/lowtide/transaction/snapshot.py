@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
+from lowtide.base.codec import KEYSPACE_PREFIX
+from lowtide.base.cuts import of_keys
 from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
 from lowtide.transaction.registry import Details
+from lowtide.versions.cutting import estimated_cuts
 from lowtide.versions.visibility import Range
 
 
@@ -85,6 +88,27 @@ class Snapshot:
             self._open_ts()  # after the chunk was read, see ``read``
             yield from chunk
         self._open_ts()
+
+    def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
+        """Keys that cut ``start <= key < stop`` of a keyspace into ``parts`` with about as many keys each, to scan them
+        one beside the other: at most ``parts`` - 1, ascending, each the first key of a part. Fewer if there are too few
+        keys.
+
+        It takes milliseconds, however many keys there are: they are not counted, but estimated from the pages that they
+        lie on. At an old pin the estimate is of what is there now, so the parts are less even the more has changed.
+
+        >>> with store.snapshot() as snapshot:
+        ...     snapshot.cuts("fruit", 3)
+        [b'banana', b'blueberry']
+        """
+        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
+            raise UsageError(f"a range is cut into a whole number of parts, 1 or more, not {parts!r}")
+        wanted = self.keyspace(keyspace)._range(start, stop, None, False)
+        cuts = estimated_cuts(*self._engine.reader.sources, wanted, self._open_ts(), parts)
+        self._open_ts()  # after that was read, see ``read``
+        if cuts is None:
+            return of_keys([key for key, _ in self.scan(wanted)], parts)
+        return [key[KEYSPACE_PREFIX:] for key in cuts]
 
     def _open_ts(self) -> int:
         token = self._token

@@ -11,8 +11,11 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
 from time import sleep
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
+
+import lmdb
 
 from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
@@ -20,6 +23,8 @@ from lowtide.base.first import first_row
 from lowtide.log.frame import Writes
 from lowtide.versions.chain import Chain, visible
 from lowtide.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
+
+_Result = TypeVar("_Result")
 
 _READS_BETWEEN = 128
 """How many reads go by before one gives way to a commit. Fewer cost more switches than they save waiting."""
@@ -59,6 +64,10 @@ class Published(Protocol):
 class Rows(Protocol):
     """What lies below the layers: the base, or the base as it was at a pin."""
 
+    directory: Path
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result: ...
+
     def row(self, full_key: bytes) -> bytes | None: ...
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]: ...
@@ -81,6 +90,11 @@ class Reader:
         self._registry = registry
         self._cache_rows = cache_rows
         self._reads = 0
+
+    @property
+    def sources(self) -> tuple[VersionStore, Rows]:
+        """Where it reads: the layers, and what lies below them."""
+        return self._versions, self._base
 
     def get(self, full_key: bytes, ts: int) -> bytes | None:
         """The value at ``ts``, a registered snapshot."""

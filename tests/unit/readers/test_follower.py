@@ -8,6 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.base import borrowing
+from lowtide.options import Options
 from lowtide.pins.leases import Leases
 from lowtide.readers import follower as module
 from lowtide.readers.follower import Follower
@@ -253,3 +254,22 @@ def test_a_read_that_comes_upon_a_close_begins_nothing_new(
         reader.snapshot()
     assert not closers
     assert store.pins() == []
+
+
+def test_the_newest_value_of_a_key_is_found_in_base_and_log(store: lowtide.Store) -> None:
+    fruit = store.keyspace("fruit")
+    fruit.put(b"apple", b"green")
+    prefix = store._parts.engine.catalog.prefix_of("fruit")
+    follower = Follower(store.path, Options(read_only=True))
+    try:
+        assert follower.newest(prefix + b"apple") == b"green"
+        store.checkpoint()
+        assert follower.newest(prefix + b"apple") == b"green"
+        fruit.put(b"apple", b"red")
+        assert follower.newest(prefix + b"apple") == b"red"
+        fruit.delete(b"apple")
+        assert follower.newest(prefix + b"apple") is None
+        store.checkpoint()
+        assert follower.newest(prefix + b"apple") is None
+    finally:
+        follower.close()

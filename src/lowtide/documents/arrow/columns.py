@@ -28,6 +28,7 @@ from lowtide.documents.arrow.inference import Fields
 from lowtide.documents.arrow.leaves import Misfit, decode
 from lowtide.documents.arrow.nodes import Object
 from lowtide.documents.arrow.text import json_text
+from lowtide.documents.arrow.uniform import Uniform
 from lowtide.documents.schema import position
 from lowtide.errors import UsageError, ValueMisfit
 
@@ -80,15 +81,19 @@ class Columns:
         declared = pa.struct([each for each in schema if each.name != corrupt])
         shape = None if fields is None else fields.shape()
         self._root = Object(declared, "", shape, every=fields is None or fields.columns is None)
+        every = fields is not None and fields.columns is None
+        self._uniform = Uniform(self._root.declared, self._root.nodes, every=every)
 
     def batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
         """The record batch of these stored documents, in their order."""
         misfits: list[Misfit] = []
         stored = list(documents)
-        try:
-            arrays = self._root.columns(self._root.rows(stored, misfits), misfits, whole=True)
-        except ValidationError as error:
-            raise Uncovered from error
+        arrays = self._uniform.columns(stored)
+        if arrays is None:
+            try:
+                arrays = self._root.columns(self._root.rows(stored, misfits), misfits, whole=True)
+            except ValidationError as error:
+                raise Uncovered from error
         if misfits:
             self._judge(stored, misfits)
         if self._corrupt is not None:

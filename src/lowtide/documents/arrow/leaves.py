@@ -75,7 +75,7 @@ class Leaf:
                 self.loose = True
         if self._moments:
             return self._timestamps(values, misfits)
-        if self._texts and (found := uuid_texts(Stored(values))) is not None:
+        if self._texts and (found := uuid_texts(Stored.of(values))) is not None:
             return found
         return self._fitted([None if each is None else decode(each) for each in values], misfits)
 
@@ -91,18 +91,25 @@ class Leaf:
         return pa.array(fitted, type=self.type)
 
     def _timestamps(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        stored = Stored(values)
-        moments, known = microseconds(stored)
-        factor, divisor = _UNITS[self.type.unit]
-        if divisor != 1:
-            known &= moments % divisor == 0
-            moments //= divisor
-        elif factor != 1:
-            known &= np.abs(moments) < (1 << 63) // factor
-            moments *= factor
-        odd = np.flatnonzero(~(known | stored.nulls())).tolist()
+        array, odd = timestamps(Stored.of(values), self.type)
         misfits.extend(Misfit(row, (), decode(values[row]), self.type) for row in odd)
-        return pa.array(moments, mask=None if known.all() else ~known).cast(self.type)
+        return array
+
+
+def timestamps(stored: Stored, found: pa.DataType) -> tuple[pa.Array, list[int]]:
+    """The column of stored datetimes, and the rows of those that it cannot hold; these are null there."""
+    moments, known = microseconds(stored)
+    factor, divisor = _UNITS[found.unit]
+    if divisor != 1:
+        known &= moments % divisor == 0
+        moments //= divisor
+    elif factor != 1:
+        known &= np.abs(moments) < (1 << 63) // factor
+        moments *= factor
+    if known.all():
+        return pa.array(moments).cast(found), []
+    odd = np.flatnonzero(~(known | stored.nulls())).tolist()
+    return pa.array(moments, mask=~known).cast(found), odd
 
 
 def decoder_of(annotation: Any) -> Callable[[bytes], list[Any]]:

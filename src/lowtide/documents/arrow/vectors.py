@@ -32,14 +32,20 @@ _LETTERS: Final = [each for each in range(36) if each not in _DASHES]
 
 
 class Stored:
-    """Stored values side by side, with where each begins; None counts as null."""
+    """Stored values with where each begins, and its length."""
 
-    def __init__(self, values: Sequence[Any]) -> None:
+    def __init__(self, octets: Octets, starts: Integers, lengths: Integers) -> None:
+        self.octets = octets
+        self.starts = starts
+        self.lengths = lengths
+        self.heads: Octets = octets[starts]
+
+    @classmethod
+    def of(cls, values: Sequence[Any]) -> Stored:
+        """These values, side by side; None counts as null."""
         parts = [NIL if each is None else each for each in values] if None in values else values
-        self.octets: Octets = np.frombuffer(b"".join(parts), np.uint8)
-        self.lengths: Integers = np.fromiter(map(len, parts), np.int64, len(parts))
-        self.starts: Integers = np.cumsum(self.lengths) - self.lengths
-        self.heads: Octets = self.octets[self.starts]
+        lengths = np.fromiter(map(len, parts), np.int64, len(parts))
+        return cls(np.frombuffer(b"".join(parts), np.uint8), np.cumsum(lengths) - lengths, lengths)
 
     def nulls(self) -> Flags:
         """Which of them are null."""
@@ -57,10 +63,19 @@ class Stored:
 
     def bodies(self, indices: Integers, skipped: int, size: int) -> Octets:
         """Of each of these the ``size`` bytes behind the first ``skipped``, a row each."""
-        if len(indices) == len(self.starts):  # all, and so all of one length
-            return self.octets.reshape(len(indices), -1)[:, skipped : skipped + size]
         found: Octets = self.octets[self.starts[indices][:, None] + np.arange(skipped, skipped + size)]
         return found
+
+    def numbers(self, indices: Integers, skipped: int, form: str) -> Any:
+        """Of each of these the number that lies, in ``form``, behind its first ``skipped`` bytes."""
+        return numbers_at(self.octets, self.starts[indices] + skipped, form)
+
+
+def numbers_at(octets: Octets, places: Integers, form: str) -> Any:
+    """The numbers that lie at these places in ``form``, in the machine's own byte order."""
+    kind = np.dtype(form)
+    everywhere: Any = np.ndarray((max(0, len(octets) - kind.itemsize + 1),), kind, octets, strides=(1,))
+    return everywhere[places].astype(kind.newbyteorder("="))
 
 
 def microseconds(stored: Stored) -> tuple[Integers, Flags]:
@@ -71,30 +86,24 @@ def microseconds(stored: Stored) -> tuple[Integers, Flags]:
         indices = stored.having(head, size)
         if len(indices):
             known[indices] = True
-            found[indices] = _moments(head, stored.bodies(indices, len(head), size))
+            found[indices] = _moments(stored, indices, head)
             if len(indices) == len(known):
                 break
     return found, known
 
 
-def _moments(head: bytes, bodies: Octets) -> Any:
+def _moments(stored: Stored, indices: Integers, head: bytes) -> Any:
     if head == b"\xd6\xff":
-        return _numbers(bodies, ">u4").astype(np.int64) * 1_000_000
+        return stored.numbers(indices, 2, ">u4").astype(np.int64) * 1_000_000
     if head == b"\xd7\xff":
-        both = _numbers(bodies, ">u8")
+        both = stored.numbers(indices, 2, ">u8")
         return (both & ((1 << 34) - 1)).astype(np.int64) * 1_000_000 + (both >> 34).astype(np.int64) // 1000
     if head == b"\xc7\x0c\xff":
-        nanoseconds = _numbers(bodies[:, :4], ">u4").astype(np.int64)
-        return _numbers(bodies[:, 4:], ">i8") * 1_000_000 + nanoseconds // 1000
+        nanoseconds = stored.numbers(indices, 3, ">u4").astype(np.int64)
+        return stored.numbers(indices, 7, ">i8") * 1_000_000 + nanoseconds // 1000
     if head == b"\xd7\x04":
-        return _numbers(bodies, ">i8")
-    return _numbers(bodies[:, :8], ">i8") - _numbers(bodies[:, 8:], ">i8")
-
-
-def _numbers(bodies: Octets, form: str) -> Any:
-    """The numbers that the rows hold in ``form``, in the machine's own byte order."""
-    there = np.ascontiguousarray(bodies).view(form)[:, 0]
-    return there.astype(there.dtype.newbyteorder("="))
+        return stored.numbers(indices, 2, ">i8")
+    return stored.numbers(indices, 2, ">i8") - stored.numbers(indices, 10, ">i8")
 
 
 def uuid_texts(stored: Stored) -> pa.Array | None:

@@ -20,6 +20,8 @@ from lowtide.documents.codec import encode_document
 from lowtide.errors import OperationFailure, UsageError, ValueMisfit
 from tests.unit.documents.arrow.documents import EARLY, LATE, VALUES, ZONES
 
+pytestmark = pytest.mark.usefixtures("least")
+
 MOMENT = datetime(2026, 5, 1, 12, 30, 15, 123456, tzinfo=UTC)
 ODD = object()
 

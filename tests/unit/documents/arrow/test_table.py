@@ -19,6 +19,8 @@ from lowtide.documents.arrow.table import covering_schema, reader, to_table
 from lowtide.errors import UsageError
 from tests.unit.documents.arrow.documents import collections, expected, stored
 
+pytestmark = pytest.mark.usefixtures("least")
+
 
 @settings(max_examples=300)
 @given(collections(), st.integers(1, 5), st.integers(0, 4))

@@ -1,0 +1,98 @@
+"""Changes as record batches: the documents in the columns that were asked for, and beside them Delta's columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql.types import StructType
+
+from lowtide.documents.arrow.columns import Columns, Mode
+from lowtide.documents.codec import encode_document
+from lowtide.documents.ids import id_of
+from lowtide.errors import UsageError
+from lowtide.feed.ranges import Rows
+from lowtide.spark.options import Options
+from lowtide.spark.schemas import CHANGE, arrow_schema
+
+KIND, VERSION, MOMENT = (each.name for each in CHANGE)
+_BYTES: Final = ("key", "value")
+
+
+class ChangeColumns:
+    """Makes record batches of exactly the asked-for schema, which may leave out any column."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        for each in CHANGE:
+            if each.name in schema.names and schema[each.name].dataType != each.dataType:
+                raise UsageError(f"column {each.name!r} of the change feed is of type {each.dataType.simpleString()}")
+        self.schema = arrow_schema(schema, options.names("jsonColumns") or ())
+        self._is_keyspace = options.keyspace is not None
+        self._mode = Mode(options.text("mode", Mode.PERMISSIVE) or Mode.PERMISSIVE)
+        documents = [each for each in self.schema if each.name not in (KIND, VERSION, MOMENT)]
+        self._columns: Columns | None = None
+        if self._is_keyspace:
+            if unknown := [each.name for each in documents if each.name not in _BYTES]:
+                raise UsageError(
+                    f"the changes of a keyspace have the columns key, value, {KIND}, {VERSION} and {MOMENT}, "
+                    f"not {unknown[0]!r}"
+                )
+        elif documents:
+            corrupt = options.text("columnNameOfCorruptRecord")
+            self._columns = Columns(
+                pa.schema(documents),
+                collection=options.collection or "",
+                mode=self._mode,
+                corrupt=corrupt if corrupt in self.schema.names else None,
+            )
+
+    def batch(self, rows: Rows) -> pa.RecordBatch:
+        """The record batch of these rows; fewer, if those are left out whose documents do not fit."""
+        arrays = self._bytes(rows) if self._is_keyspace else {}
+        kept: np.ndarray[Any, Any] | None = None
+        if self._columns is not None:
+            stored = [
+                encode_document({"_id": id_of(key)}) if value is None else value
+                for key, value in zip(rows.keys, rows.values, strict=True)
+            ]
+            found = self._columns.batch(stored)
+            if found.num_rows < len(stored):
+                kept = np.array(_fitting(self._columns, stored), dtype=np.int64)
+            arrays = dict(zip(found.schema.names, found.columns, strict=True))
+        if KIND in self.schema.names:
+            arrays[KIND] = _taken(pa.array(rows.kinds, pa.string()), kept)
+        if VERSION in self.schema.names:
+            arrays[VERSION] = _taken(pa.array(rows.commits, pa.int64()), kept)
+        if MOMENT in self.schema.names:
+            moments = np.round(np.array(rows.times, dtype=np.float64) * 1e6).astype(np.int64)
+            arrays[MOMENT] = _taken(pa.array(moments).cast(self.schema.field(MOMENT).type), kept)
+        if not self.schema.names:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
+
+    def _bytes(self, rows: Rows) -> dict[str, pa.Array]:
+        """The columns of a keyspace. A deleted value that is not known is empty where null is not allowed."""
+        found = {"key": pa.array(rows.keys, pa.binary())} if "key" in self.schema.names else {}
+        if "value" in self.schema.names:
+            values: Sequence[bytes | None] = rows.values
+            if not self.schema.field("value").nullable:
+                values = [b"" if each is None else each for each in values]
+            found["value"] = pa.array(values, pa.binary())
+        return found
+
+
+def _taken(array: pa.Array, kept: np.ndarray[Any, Any] | None) -> pa.Array:
+    return array if kept is None else array.take(pa.array(kept))
+
+
+def _fitting(columns: Columns, stored: list[bytes], offset: int = 0) -> list[int]:
+    """Which of the documents the columns keep: halved again and again around those that they leave out."""
+    count = columns.batch(stored).num_rows if stored else 0
+    if count == len(stored):
+        return list(range(offset, offset + count))
+    if count == 0:
+        return []
+    half = len(stored) // 2
+    return _fitting(columns, stored[:half], offset) + _fitting(columns, stored[half:], offset + half)

@@ -1,0 +1,226 @@
+"""The change feed as a DataFrame: what the commits from one version to another did, read from the log by tasks.
+
+A version is the timestamp of a commit. The plan is a range of commits that is fixed when the DataFrame is first used;
+each task reads all of that range from the log's files and takes its share of the keys, so all changes of a key are in
+one partition, in commit order.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
+from lowtide.documents.lineage import first_replacement, replaced
+from lowtide.entry import open_store
+from lowtide.errors import ChangesLost, Error, UsageError
+from lowtide.feed.feed import Feed
+from lowtide.feed.ranges import ALL, CommitRange, Preimages, Share, read_rows
+from lowtide.log.cursor import first_kept
+from lowtide.log.finding import bytes_between
+from lowtide.readers.follower import Follower
+from lowtide.spark.change_columns import ChangeColumns
+from lowtide.spark.options import Options
+from lowtide.spark.place import Place
+from lowtide.store import Store
+
+BATCH: Final = 10_000
+"""Rows of one record batch."""
+SMALL: Final = 32 << 20
+"""Bytes of log that are not worth a further task: each one reads all of the range."""
+FOREIGN: Final = ("asOf", "versionAsOf", "timestampAsOf", "filter", "keyStart", "keyEnd", "keyPrefix", "cache")
+"""Options of snapshots, which mean nothing here."""
+
+
+@dataclass(frozen=True)
+class ChangePart(InputPartition):
+    """A share of the changes of a keyspace, by its prefix, None for one that does not exist yet, in the commits after
+    ``since`` up to ``until``."""
+
+    place: Place
+    prefix: bytes | None
+    since: int
+    until: int
+    share: Share = ALL
+
+    def commits(self, path: Path) -> CommitRange:
+        return CommitRange(path / "log", self.place.store_id, self.since, self.until)
+
+
+class Source:
+    """The store as whoever plans a range of changes sees it, beside its owner. To be closed."""
+
+    def __init__(self, options: Options) -> None:
+        options.check_target()
+        options.refuse(FOREIGN, "for changes")
+        self.options = options
+        self.place = Place.here(options.path)
+        self.store: Store = open_store(options.path, read_only=True)
+        assert isinstance(self.store._parts, Follower)
+        self.follower: Follower = self.store._parts
+        self.feed: Feed = self.follower.feed
+
+    def close(self) -> None:
+        self.store.close()
+
+    def keyspace(self) -> str:
+        """The keyspace of what is asked for, as of the last commit."""
+        if self.options.keyspace is not None:
+            return self.options.keyspace
+        name = check_collection_name(self.options.collection)
+        catalog = self.feed.prefix_of(CATALOG, self.feed.published())
+        return row_of(name, self.follower.newest(catalog + row_key(name)) if catalog is not None else None).keyspace
+
+    def replacement_since(self, keyspace: str, since: int) -> int | None:
+        """The first commit since then that gave the collection its ``keyspace``, or another."""
+        return self.replacement(keyspace, since, self.feed.published(), known=False)
+
+    def replacement(self, keyspace: str, since: int, until: int, *, known: bool) -> int | None:
+        """The first commit of a range that gave the collection another keyspace."""
+        if self.options.collection is None:
+            return None
+        return first_replacement(self.feed, self.options.collection, keyspace, since, until, known=known)
+
+    def start(self) -> int | None:
+        """The commit after which the asked-for changes begin; None if no start is given. Refuses one that does not
+        exist, or that is no longer kept."""
+        version, moment = self.options.text("startingVersion"), self.options.moment("startingTimestamp")
+        if version is not None and moment is not None:
+            raise UsageError("options 'startingVersion' and 'startingTimestamp' both say where to start; give one")
+        last = self.feed.published()
+        if moment is not None:
+            found = self.feed.last_before(moment, inclusive=False)
+            if found is None:
+                raise self.too_early(f"startingTimestamp {self.options.text('startingTimestamp')}")
+            return found
+        if version is None:
+            return None
+        if version.lower() == "latest":
+            return last
+        number = self.options.number("startingVersion", least=0) or 0
+        if number > last + 1:
+            raise UsageError(f"startingVersion {number} does not exist yet: the last version is {last}")
+        since = max(0, number - 1)
+        self.check_kept(since, f"startingVersion {number}")
+        return since
+
+    def end(self) -> int:
+        """The last commit whose changes are asked for."""
+        version, moment = self.options.number("endingVersion", least=0), self.options.moment("endingTimestamp")
+        if version is not None and moment is not None:
+            raise UsageError("options 'endingVersion' and 'endingTimestamp' both say where to end; give one")
+        last = self.feed.published()
+        if moment is not None:
+            found = self.feed.last_before(moment)
+            if found is None:
+                raise self.too_early(f"endingTimestamp {self.options.text('endingTimestamp')}")
+            return found
+        if version is not None and version > last:
+            raise UsageError(f"endingVersion {version} does not exist yet: the last version is {last}")
+        return last if version is None else version
+
+    def check_kept(self, since: int, what: str) -> None:
+        """Refuse to go on after ``since`` if the log no longer has what follows."""
+        if since >= self.feed.published():
+            return
+        try:
+            self.feed.check_kept(since)
+        except ChangesLost as lost:
+            raise self.too_early(what) from lost
+
+    def too_early(self, what: str) -> UsageError:
+        kept = first_kept(self.options.path / "log")
+        return UsageError(
+            f"{what} lies before what the store {self.options.path} still has: its log begins with version {kept}. "
+            f"Start with version {kept}, or with a snapshot. To have more of the log kept from now on, register a "
+            "consumer (store.consumer) for whoever reads it, or open the store with more feed_bytes"
+        )
+
+    def parts(self, keyspace: str, since: int, until: int) -> list[ChangePart]:
+        """A range of changes in shares, one for each 32 MiB of log, and no more than were asked for."""
+        prefix = self.feed.prefix_of(keyspace, until)
+        if prefix is None:
+            return [ChangePart(self.place, None, since, until)]
+        size = bytes_between(self.options.path / "log", self.place.store_id, since, until)
+        most = self.options.number("partitions", os.cpu_count() or 2) or 1
+        count = max(1, min(most, size // SMALL))
+        return [ChangePart(self.place, prefix, since, until, Share(index, count)) for index in range(count)]
+
+
+@contextmanager
+def explained(options: Options) -> Iterator[None]:
+    """Errors in the user's words: which store, which collection."""
+    try:
+        yield
+    except ChangesLost as error:
+        raise Error(
+            f"{options.what} of the store {options.path}: the changes after version {error.since} are no longer kept, "
+            f"its log begins with version {error.kept}. Start again from a snapshot; a named consumer "
+            "(store.consumer), or more feed_bytes, keeps them for longer"
+        ) from error
+    except Error as error:
+        kind = UsageError if isinstance(error, UsageError) else Error
+        raise kind(f"{options.what} of the store {options.path}: {error}") from error
+
+
+def read_changes(part: ChangePart, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
+    """The record batches of a part, in a task; none is empty."""
+    path = part.place.check()
+    if part.prefix is None:
+        return
+    size = options.number("batchSize", BATCH) or BATCH
+    for rows in read_rows(part.commits(path), part.prefix, preimages_of(options), part.share, size):
+        batch = columns.batch(rows)
+        if batch.num_rows:
+            yield batch
+
+
+def preimages_of(options: Options) -> str:
+    return options.one_of("preimages", tuple(Preimages), Preimages.AUTO)
+
+
+class ChangeReader(DataSourceReader):
+    """Reads the changes of a collection or a keyspace, between two versions, both included."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_target()
+        options.refuse(FOREIGN, "for changes")
+        preimages_of(options)
+        self._options = options
+        self._schema = schema
+        ChangeColumns(options, schema)  # refuses what it cannot make
+
+    def partitions(self) -> Sequence[ChangePart]:
+        """The parts. Planned once for a DataFrame; its later actions have the same."""
+        with explained(self._options):
+            source = Source(self._options)
+            try:
+                return self._planned(source)
+            finally:
+                source.close()
+
+    def _planned(self, source: Source) -> list[ChangePart]:
+        until, since = source.end(), source.start()
+        if since is None:
+            raise UsageError("the change feed needs a start: option startingVersion or startingTimestamp")
+        keyspace = source.keyspace()
+        if since >= until:
+            return [ChangePart(source.place, None, since, since)]
+        if (commit := source.replacement_since(keyspace, since)) is not None:
+            assert self._options.collection is not None
+            raise replaced(self._options.collection, commit)
+        return source.parts(keyspace, since, until)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The record batches of one part, in a task."""
+        assert isinstance(partition, ChangePart)
+        with explained(self._options):
+            yield from read_changes(partition, self._options, ChangeColumns(self._options, self._schema))

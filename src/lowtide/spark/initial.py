@@ -1,0 +1,81 @@
+"""The snapshot with which a stream begins: its entries at the stream's pin, as inserts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from lowtide.errors import Error, SnapshotExpired
+from lowtide.feed.ranges import INSERT, Rows
+from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.spark.change_columns import ChangeColumns
+from lowtide.spark.changes import BATCH
+from lowtide.spark.offsets import Offset
+from lowtide.spark.options import Options
+from lowtide.spark.place import Place
+from lowtide.views import Snapshot
+
+TTL: Final = 86_400.0
+"""Seconds for which the snapshot of a stream is kept after it was last used, also while the stream is stopped."""
+
+
+@dataclass(frozen=True)
+class SnapshotPart(InputPartition):
+    """The entries of the stream's keyspace from ``low`` on, before ``high``; None for the end of all."""
+
+    place: Place
+    offset: Offset
+    low: bytes
+    high: bytes | None
+
+
+def opened(options: Options, offset: Offset) -> Snapshot:
+    """The snapshot; to be closed."""
+    try:
+        return open_snapshot(options.path, pin=offset.pin)
+    except SnapshotExpired as error:
+        raise expired(offset) from error
+
+
+def expired(offset: Offset) -> Error:
+    """What to say when the pin has gone before the snapshot was delivered."""
+    return Error(
+        f"the snapshot with which the stream began, at version {offset.since}, was not delivered whole and is no "
+        "longer kept: the stream stood still for longer than option pinTtl allows. Start a new stream, with another "
+        "checkpointLocation"
+    )
+
+
+def following(key: bytes | None) -> bytes | None:
+    """The first key after ``key``."""
+    return None if key is None else key + b"\x00"
+
+
+def read_snapshot(part: SnapshotPart, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
+    """The record batches of a part, in a task; the pin is renewed while they are read."""
+    path, offset = part.place.check(), part.offset
+    assert offset.taken is not None
+    size, ttl = options.number("batchSize", BATCH) or BATCH, options.seconds("pinTtl", TTL)
+    moment = offset.taken / 1e6
+    renewed = time.monotonic()
+    try:
+        with opened(options, offset) as snapshot:
+            entries = snapshot.keyspace(offset.keyspace).scan(part.low or None, part.high)
+            while found := list(islice(entries, size)):
+                if time.monotonic() - renewed > ttl / 4:
+                    renew_pin(path, offset.pin)
+                    renewed = time.monotonic()
+                keys, values = zip(*found, strict=True)
+                count = len(found)
+                rows = Rows([INSERT] * count, [offset.since] * count, [moment] * count, [*keys], [*values])
+                batch = columns.batch(rows)
+                if batch.num_rows:
+                    yield batch
+    except SnapshotExpired as error:
+        raise expired(offset) from error

@@ -1,0 +1,303 @@
+"""The change feed as a stream: ``spark.readStream.format("lowtide")``.
+
+Without a start, a stream delivers the collection as it is, as inserts, and then what is committed after that: a
+consumer is registered first, so that the log is kept, and then a pin is taken, so that the snapshot is. Both have names
+that are in the offsets, so a restarted stream finds them. The consumer is moved on by what Spark says is committed; the
+pin goes when the snapshot is.
+
+Spark calls all but ``read`` in one process that lives as long as the query runs, from one thread. That one may be
+killed at any time: what it knows is in the offsets, or can be found again.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from lowtide.documents.catalog import CATALOG
+from lowtide.documents.lineage import replaced
+from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
+from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.spark.change_columns import KIND, ChangeColumns
+from lowtide.spark.changes import FOREIGN, ChangePart, Source, explained, preimages_of, read_changes
+from lowtide.spark.inference import look_at
+from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened, read_snapshot
+from lowtide.spark.limits import Limits
+from lowtide.spark.offsets import INITIAL, Offset, parse
+from lowtide.spark.options import Options
+
+logger = logging.getLogger("lowtide")
+
+_ATTEMPTS: Final = 10
+"""How often the collection may get another keyspace just when its snapshot is taken."""
+ENDS: Final = ("endingVersion", "endingTimestamp")
+
+
+class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Streams the changes of a collection or a keyspace, perhaps after its snapshot."""
+
+    def __init__(self, options: Options, schema: StructType) -> None:
+        options.check_target()
+        options.refuse(FOREIGN, "for a stream of changes")
+        options.refuse(ENDS, "for a stream, which has no end; Trigger.AvailableNow ends with what there is")
+        if KIND not in schema.names and not options.flag("readChangeFeed"):
+            raise UsageError(
+                "a stream is one of changes, whose column _change_type tells inserts from updates and deletes: give "
+                'option("readChangeFeed", True), and with that also a schema without it, if you do not need it'
+            )
+        self._options = options
+        self._schema = schema
+        self._limits = Limits.of(options)
+        preimages_of(options)
+        ChangeColumns(options, schema)  # refuses what it cannot make
+        self._opened: Source | None = None
+        self._begun: Offset | None = None
+        self._resumed = False
+        self._unpinned = False
+        self._renewed = 0.0
+        self._target: int | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Tasks get what was asked for, and nothing that is open."""
+        return {**self.__dict__, "_opened": None, "_begun": None}
+
+    @property
+    def _source(self) -> Source:
+        if self._opened is None:
+            self._opened = Source(self._options)
+        return self._opened
+
+    def stop(self) -> None:
+        source, self._opened = self._opened, None
+        if source is not None:
+            source.close()
+
+    # Offsets
+
+    def initialOffset(self) -> dict[str, Any]:
+        return dict(INITIAL)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Fix the end: what is committed later is left to the next run."""
+        with explained(self._options):
+            self._target = self._source.feed.published()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """The limit by rows, else by bytes, else by commits. All that were given are kept to."""
+        return self._limits.as_spark()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        with explained(self._options):
+            return {"version": self._source.feed.published()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Where the batch that begins at ``start`` ends. From the initial offset it is never empty-handed: the place
+        where the stream begins must be in the checkpoint before anything else is committed."""
+        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits
+        with explained(self._options):
+            offset = parse(start)
+            if offset is None:
+                offset = self._begun = self._begun or self._begin()
+            else:
+                self._resume(offset)
+            return (self._through_snapshot if offset.after is not None else self._through_log)(offset, limits).plain()
+
+    def _begin(self) -> Offset:
+        """Hold what a new stream needs: first the log, then the snapshot, so that there is no gap between them."""
+        source = self._source
+        stream = secrets.token_hex(6)
+        last, since = source.feed.published(), source.start()
+        offset = Offset(
+            store=source.place.store_id.hex(),
+            what=self._options.what,
+            keyspace=source.keyspace(),
+            stream=stream,
+            consumer=self._options.text("consumer") or f"spark stream {stream}",
+            since=last if since is None else since,
+            version=last if since is None else since,
+        )
+        self._hold(offset, "the start of the stream")
+        try:
+            if since is None:
+                offset = self._pinned(offset)
+            elif (commit := source.replacement_since(offset.keyspace, since)) is not None:
+                raise self._replaced(commit)
+        except Error:
+            if "consumer" not in self._options:
+                source.follower.consumers.remove(offset.consumer)
+            raise
+        self._resumed = True
+        return offset
+
+    def _pinned(self, offset: Offset) -> Offset:
+        """The beginning of a stream with a snapshot, which is pinned now."""
+        source, ttl = self._source, self._options.seconds("pinTtl", TTL)
+        for _ in range(_ATTEMPTS):
+            keyspace = source.keyspace()
+            pin = source.store.pin(offset.pin, ttl, keyspaces=[CATALOG, keyspace])
+            self._renewed = time.monotonic()
+            if self._options.collection is not None:
+                with open_snapshot(self._options.path, pin=pin) as snapshot:
+                    there = look_at(snapshot, self._options.collection).row.keyspace
+            else:
+                there = keyspace
+            if there == keyspace:
+                return offset.with_snapshot(keyspace, pin.ts, pin.taken)
+            pin.release()
+        raise Error("the collection is replaced again and again; try later")
+
+    def _resume(self, offset: Offset) -> None:
+        """Before the first batch of this process: see to it that what the stream needs is still there."""
+        if self._resumed:
+            return
+        self._check(offset)
+        self._hold(offset, "the place of the stream")
+        self._resumed = True
+
+    def _check(self, offset: Offset) -> None:
+        """Refuse a checkpoint of another stream."""
+        source = self._source
+        if offset.store != source.place.store_id.hex():
+            raise UsageError("the checkpoint is of a stream of another store; take another checkpointLocation")
+        if offset.what != self._options.what:
+            raise UsageError(f"the checkpoint is of a stream of {offset.what}; take another checkpointLocation")
+        if offset.version > (last := source.feed.published()):
+            raise Error(
+                f"the stream has delivered the changes up to version {offset.version}, but the last version of the "
+                f"store is {last}: it was restored from a backup, or lost commits that were not on disk in a power "
+                "loss; start a new stream, with another checkpointLocation"
+            )
+
+    def _hold(self, offset: Offset, what: str) -> None:
+        """Have the log kept from this place on; also if the consumer was removed, or stands elsewhere."""
+        consumers = self._source.follower.consumers
+        self._source.check_kept(offset.version, f"{what}, version {offset.version + 1},")
+        try:
+            consumer = consumers.get(offset.consumer, offset.version)
+            if consumer.position != offset.version:
+                held = next(each for each in consumers.all() if each.name == offset.consumer)
+                if held.position > offset.version or held.lost:
+                    consumers.move(offset.consumer, offset.version, back=True)
+                    self._source.check_kept(offset.version, what)
+        except ChangesLost as lost:
+            raise self._source.too_early(what) from lost
+
+    def _through_snapshot(self, offset: Offset, limits: Limits) -> Offset:
+        """As far through the snapshot as the limits allow, by one entry at least."""
+        self._renew(offset)
+        if not limits.by_size:
+            return offset.after_key(None)
+        with opened(self._options, offset) as snapshot:
+            return offset.after_key(
+                limits.last_key(snapshot.keyspace(offset.keyspace).scan(following(offset.last_key)))
+            )
+
+    def _through_log(self, offset: Offset, limits: Limits) -> Offset:
+        """As far through the log as there is, and as the limits allow; by one commit at least, never by part of one."""
+        source, since = self._source, offset.version
+        until = source.feed.published()
+        if self._target is not None:
+            until = min(until, self._target)
+        if until <= since:
+            return offset
+        source.check_kept(since, f"the place of the stream, version {since + 1},")
+        if limits.commits is not None:
+            until = min(until, since + limits.commits)
+        commit = source.replacement(offset.keyspace, since, until, known=True)
+        if commit == since + 1:
+            raise self._replaced(commit)
+        until = until if commit is None else commit - 1
+        if limits.by_size:
+            prefix = source.feed.prefix_of(offset.keyspace, until)
+            if prefix is not None:
+                until = limits.last_commit(source.feed.commits(since, until), prefix, preimages_of(self._options))
+        return offset.at_version(until)
+
+    def _replaced(self, commit: int) -> UsageError:
+        assert self._options.collection is not None
+        return replaced(self._options.collection, commit)
+
+    # Batches
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """What lies between two offsets; the same whenever it is asked for."""
+        with explained(self._options):
+            last = parse(end)
+            if last is None:
+                return []
+            self._check(last)
+            first = parse(start) or last.origin()
+            if first == last:
+                return []
+            if first.after is not None:
+                return self._snapshot_parts(first, last)
+            self._source.check_kept(first.version, f"the place of the stream, version {first.version + 1},")
+            return self._source.parts(last.keyspace, first.version, last.version)
+
+    def _snapshot_parts(self, first: Offset, last: Offset) -> list[SnapshotPart]:
+        """The entries between two places of the snapshot; in ranges of keys, if they are all that are left."""
+        self._renew(last)
+        place, low = self._source.place, following(first.last_key) or b""
+        high = None if last.after is None else following(last.last_key)
+        parts = self._options.number("partitions", 2) or 1
+        cuts: list[bytes] = []
+        if high is None and parts > 1:
+            with opened(self._options, last) as snapshot:
+                cuts = snapshot.cuts(last.keyspace, parts, low or None, None)
+        return [SnapshotPart(place, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The record batches of one part, in a task."""
+        columns = ChangeColumns(self._options, self._schema)
+        with explained(self._options):
+            if isinstance(partition, ChangePart):
+                yield from read_changes(partition, self._options, columns)
+            else:
+                assert isinstance(partition, SnapshotPart)
+                yield from read_snapshot(partition, self._options, columns)
+
+    # What is done
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. A hint, so
+        what fails here is told again, in words, by the next batch."""
+        offset = parse(end)
+        if offset is None:
+            return
+        with explained(self._options):
+            if offset.after is not None:
+                self._renew(offset)
+                return
+            self._acknowledge(offset)
+            if offset.taken is not None and not self._unpinned:
+                self._source.store.unpin(offset.pin)
+                self._unpinned = True
+
+    def _acknowledge(self, offset: Offset) -> None:
+        consumers = self._source.follower.consumers
+        try:
+            consumers.move(offset.consumer, offset.version)
+        except UsageError:
+            logger.warning("the consumer %r of a stream was removed; it is registered again", offset.consumer)
+            try:
+                consumers.get(offset.consumer, offset.version)
+            except ChangesLost as lost:
+                logger.warning("%s", lost)
+
+    def _renew(self, offset: Offset) -> None:
+        """Keep the snapshot for longer, if a quarter of its time has gone since this was last done here."""
+        if self._renewed and time.monotonic() - self._renewed < self._options.seconds("pinTtl", TTL) / 4:
+            return
+        try:
+            renew_pin(self._options.path, offset.pin)
+        except SnapshotExpired as error:
+            raise expired(offset) from error
+        self._renewed = time.monotonic()

@@ -1,0 +1,178 @@
+"""Processes that the tests with Spark talk to, and kill."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+PATIENCE = 60.0
+"""Seconds for which anything is waited for."""
+
+
+class Refused(Exception):
+    """What a command raised in the program; ``kind`` is the name of the error."""
+
+    def __init__(self, kind: str, words: str) -> None:
+        self.kind = kind
+        super().__init__(f"{kind}: {words}")
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Look again and again until ``condition`` holds; ``what`` says what did not happen."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {patience:g} seconds: {what}"
+        time.sleep(0.01)
+
+
+class Program:
+    """A program of :mod:`tests.spark.programs`, as the test talks to it.
+
+    A thread listens and puts what it hears into the dictionaries, which only it writes; the test waits for entries.
+    """
+
+    def __init__(self, module: str, *arguments: str, errors: Path) -> None:
+        self._errors = errors
+        self._answers: dict[int, dict[str, Any]] = {}
+        self._asked = 0
+        self.also: list[int] = []
+        """Further processes that end with this one: the JVM of a driver."""
+        self.steps: dict[int, int] = {}
+        """The commits that an owner has told of: timestamp -> step."""
+        self._ready = False
+        with errors.open("ab") as file:
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", f"tests.spark.programs.{module}", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=file,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+            )
+        threading.Thread(target=self._listen, daemon=True).start()
+        self._wait(lambda: self._ready, "start")
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            if not line.startswith(b"{"):
+                continue  # Spark's own words
+            heard = json.loads(line)
+            if "ts" in heard:
+                self.steps[heard["ts"]] = heard["step"]
+            elif "number" in heard:
+                self._answers[heard["number"]] = heard
+            else:
+                self._ready = True
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        def met() -> bool:
+            if not condition():
+                assert self._child.poll() is None, f"the program ended: {self.last_words()}"
+                return False
+            return True
+
+        try:
+            wait_until(met, what)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.last_words()}") from None
+
+    def last_words(self) -> str:
+        return self._errors.read_text(errors="replace")[-3000:]
+
+    def tell(self, what: str, **more: Any) -> int:
+        """Give a command without waiting for its answer, which has the returned number."""
+        self._asked += 1
+        assert self._child.stdin is not None
+        self._child.stdin.write(json.dumps({"number": self._asked, "what": what, **more}).encode() + b"\n")
+        self._child.stdin.flush()
+        return self._asked
+
+    def answered(self, number: int) -> bool:
+        return number in self._answers
+
+    def answer(self, number: int) -> Any:
+        """The answer to a command."""
+        self._wait(lambda: number in self._answers, f"answer {number}")
+        answer = self._answers[number]
+        if "error" in answer:
+            raise Refused(answer["error"], answer["words"])
+        return answer["value"]
+
+    def ask(self, what: str, **more: Any) -> Any:
+        return self.answer(self.tell(what, **more))
+
+    def write_on(self, steps: int) -> None:
+        """Wait until an owner has committed so many further steps."""
+        wanted = len(self.steps) + steps
+        self._wait(lambda: len(self.steps) >= wanted, f"{steps} commits")
+
+    @property
+    def last_step(self) -> int:
+        """The last step whose commit was acknowledged."""
+        return max(self.steps.values(), default=-1)
+
+    def kill(self) -> None:
+        """kill -9; what it told before is still heard."""
+        for pid in self.also:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self._child.kill()
+        self._child.wait()
+
+    def finish(self) -> None:
+        self.kill()
+        for stream in (self._child.stdin, self._child.stdout):
+            assert stream is not None
+            with contextlib.suppress(OSError, ValueError):
+                stream.close()
+
+
+class Programs:
+    """The programs of one test: ended with it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._started: list[Program] = []
+
+    def start(self, module: str, *arguments: object) -> Program:
+        errors = self._directory / f"{module}-{len(self._started)}.err"
+        program = Program(module, *map(str, arguments), errors=errors)
+        self._started.append(program)
+        return program
+
+    def owner(self, path: Path, **options: Any) -> Program:
+        """The owner of a store."""
+        return self.start("owner", path, json.dumps(options))
+
+    def driver(self, master: str, **settings: str) -> Program:
+        """A driver, with a JVM of its own."""
+        program = self.start("driver", master, self._directory, json.dumps(settings))
+        program.also.append(program.ask("jvm"))
+        return program
+
+    def finish(self) -> None:
+        for each in self._started:
+            each.finish()
+
+
+@contextlib.contextmanager
+def programs_in(directory: Path) -> Iterator[Programs]:
+    """Programs whose errors and scratch files are in ``directory``."""
+    programs = Programs(directory)
+    try:
+        yield programs
+    finally:
+        programs.finish()

@@ -1,0 +1,1 @@
+"""Programs that the tests with Spark start, and kill: the owner of a store, and a driver."""

@@ -1,0 +1,88 @@
+"""Documents that change in numbered steps, and what is true of them after each: the model that a read is held to.
+
+What a step does follows from its number alone, so whoever knows the number knows every document. The document with
+_id 0 has the number of the last step, so a snapshot says by itself which state it must show, whole.
+"""
+
+from __future__ import annotations
+
+import random
+import zlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lowtide.views import Transaction
+
+COLLECTION = "ledger"
+SCHEMA = "_id long, n long, pad string"
+_PER_STEP = 10
+
+
+@dataclass(frozen=True)
+class Sum:
+    """One state: the number of its step, how many documents there are, and the sum of their checksums."""
+
+    step: int
+    count: int
+    checksum: int
+
+
+class Model:
+    """The documents after a number of steps."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.step = 0
+        self.documents = dict.fromkeys(range(size), 0)
+        """_id -> n"""
+
+    def changes(self, step: int) -> dict[int, int | None]:
+        """What a step changes: the new n of documents by _id, None for those that are deleted."""
+        chance = random.Random(step)
+        changed: dict[int, int | None] = {}
+        for each in range(_PER_STEP):
+            changed[chance.randrange(1, self.size)] = None if chance.random() < 0.3 else step * 100 + each
+        return {**changed, 0: step}
+
+    def at(self, step: int) -> Sum:
+        """The state after a step, not before the one that was last asked for."""
+        assert step >= self.step, f"the model is past step {step}"
+        while self.step < step:
+            self.step += 1
+            for key, value in self.changes(self.step).items():
+                if value is None:
+                    self.documents.pop(key, None)
+                else:
+                    self.documents[key] = value
+        checksum = sum(zlib.crc32(b"%d:%d" % each) for each in self.documents.items())
+        return Sum(step, len(self.documents), checksum)
+
+    def take(self, tx: Transaction, step: int) -> None:
+        """Do a step in a transaction; the first one, 0, makes the documents."""
+        documents = tx.collection(COLLECTION)
+        if step == 0:
+            documents.insert_many(_document(key, 0) for key in range(self.size))
+            return
+        for key, value in self.changes(step).items():
+            if value is None:
+                documents.delete_one({"_id": key})
+            else:
+                documents.replace_one({"_id": key}, _document(key, value), upsert=True)
+
+
+def _document(key: int, value: int) -> dict[str, object]:
+    return {"_id": key, "n": value, "pad": "x" * 100}
+
+
+def sum_of(frame: DataFrame) -> Sum:
+    """What a DataFrame of the documents shows, computed by Spark."""
+    found = frame.selectExpr(
+        "count(*) AS count",
+        "sum(crc32(concat_ws(':', _id, n))) AS checksum",
+        "max(CASE WHEN _id = 0 THEN n END) AS step",
+    ).first()
+    assert found is not None
+    return Sum(found["step"], found["count"], found["checksum"])

@@ -1,0 +1,90 @@
+"""The owner of a store, which goes on writing in the steps of a ledger: ``python -m tests.spark.programs.owner``.
+
+It tells of every commit. Checkpoints are tiny, and garbage is collected after nearly every commit.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import lowtide
+from tests.spark.programs.ledger import Model
+from tests.spark.programs.obeying import obey, tell
+
+OPTIONS: dict[str, Any] = {
+    "durability": "relaxed",
+    "checkpoint_bytes": 64 << 10,
+    "segment_bytes": 64 << 10,
+    "collect_threshold": 1,
+    "monitor_interval": 0.1,
+    "checkpointer": "thread",
+}
+_PAUSE = 0.004
+"""Seconds between commits: leaves Spark some of the processor."""
+
+
+class Owner:
+    """An open store. Commands come from several threads; only ``_write`` writes."""
+
+    def __init__(self, path: str, **options: Any) -> None:
+        self.store = lowtide.open(path, **{**OPTIONS, **options})
+        self._ending = threading.Event()
+        self._writing: threading.Thread | None = None
+
+    def perform(self, what: str, **more: Any) -> Any:
+        return getattr(self, f"do_{what}")(**more)
+
+    def do_write(self, size: int) -> None:
+        """Go on from the last step that was committed."""
+        self._ending.clear()
+        self._writing = threading.Thread(target=self._write, args=(size,), daemon=True)
+        self._writing.start()
+
+    def _write(self, size: int) -> None:
+        model = Model(size)
+        found = self.store["ledger"].find_one({"_id": 0})
+        step = -1 if found is None else found["n"]
+        while not self._ending.wait(_PAUSE):
+            step += 1
+            tx = self.store.begin()
+            model.take(tx, step)
+            tell(step=step, ts=tx.commit())
+
+    def do_rest(self) -> None:
+        """Write no more."""
+        self._ending.set()
+        if self._writing is not None:
+            self._writing.join()
+
+    def do_pins(self) -> list[str]:
+        return [pin.name for pin in self.store.pins()]
+
+    def do_figures(self) -> dict[str, int]:
+        stats = self.store.stats()
+        return {"checkpoints": stats.checkpoints, "collected": stats.collected}
+
+    def do_close(self) -> None:
+        self.do_rest()
+        self.store.close()
+
+
+def main() -> None:
+    path, options = sys.argv[1], json.loads(sys.argv[2])
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            owner = Owner(path, **options)
+            break
+        except lowtide.StoreLocked:  # somebody recovers it, in the place of an owner that was killed
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
+    obey(owner.perform)
+
+
+if __name__ == "__main__":
+    main()
