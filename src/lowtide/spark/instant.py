@@ -142,7 +142,8 @@ def _commit_at(store: Store, moment: float) -> int:
 
 def _known(store: Store) -> str:
     """The pinned instants, in words."""
-    pins = sorted(store.pins(), key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
+    others = [pin for pin in store.pins() if not pin.name.startswith(f"reader {os.getpid()}-")]  # but for our own
+    pins = sorted(others, key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
     listed = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in pins[:_LISTED])
     more = f" and {len(pins) - _LISTED} more" if len(pins) > _LISTED else ""
     return f"the pins are {listed}{more}" if pins else "there are no pins"
