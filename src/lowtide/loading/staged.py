@@ -50,15 +50,22 @@ def driver_process() -> Identity:
     return found
 
 
-def make_staging(store: Path, name: str, driver: Identity) -> Path:
-    """The directory of a new job."""
+class _Driver(msgspec.Struct, frozen=True):
+    """Whom a job belongs to."""
+
+    process: Identity
+    app: str | None = None
+
+
+def make_staging(store: Path, name: str, driver: Identity, app: str | None = None) -> Path:
+    """The directory of a new job, perhaps one of a series."""
     parent = store / STAGING
     if not store.is_dir():
         raise UsageError(f"there is no store in {store}: no such directory")
     parent.mkdir(mode=0o700, exist_ok=True)
     fresh = parent / (check_job_name(name) + _NEW)
     fresh.mkdir(mode=0o700)
-    _write_file(fresh / DRIVER, msgspec.json.encode(driver))
+    _write_file(fresh / DRIVER, msgspec.json.encode(_Driver(driver, app)))
     final = parent / name
     fresh.rename(final)
     return final
@@ -95,14 +102,28 @@ def sweep(store: Path) -> int:
 
 
 def _is_litter(directory: Path) -> bool:
-    try:
-        driver = msgspec.json.decode((directory / DRIVER).read_bytes(), type=Identity)
-    except (OSError, msgspec.MsgspecError):
+    driver = _driver_of(directory)
+    if driver is None:
         with contextlib.suppress(OSError):
             return time.time() - directory.stat().st_mtime > _ABANDONED
         return False
     # A store is on a local disk: who comes from another start of a machine was here before this one's.
-    return driver.boot != boot_id() or driver.is_gone
+    return driver.process.boot != boot_id() or driver.process.is_gone
+
+
+def _driver_of(directory: Path) -> _Driver | None:
+    try:
+        return msgspec.json.decode((directory / DRIVER).read_bytes(), type=_Driver)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def remove_series(store: Path, driver: Identity, app: str) -> None:
+    """Remove the directories of a driver's jobs of one series; there is only ever one of them at a time."""
+    with contextlib.suppress(FileNotFoundError):
+        for each in os.scandir(store / STAGING):
+            if _driver_of(Path(each.path)) == _Driver(driver, app):
+                shutil.rmtree(each.path, ignore_errors=True)
 
 
 def _write_file(path: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from math import modf
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -67,8 +68,9 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
     """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``,
     which must have been published. 0 if none was committed by then; None if all that the log still has is later.
 
-    Times of commits may be a little out of order, and a clock may have been set back: meant is then what lies before
-    the first later commit of the last segment that begins early enough.
+    Times are compared by the microsecond, as people see them. Those of commits may be a little out of order, and a
+    clock may have been set back: meant is then what lies before the first later commit of the last segment that begins
+    early enough.
     """
     while True:
         later = upto + 1
@@ -87,6 +89,16 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
             return 0 if first <= 1 else None
 
 
+def microseconds(time: float) -> int:
+    """A time of day in whole microseconds, rounded as ``datetime.fromtimestamp`` does.
+
+    >>> microseconds(1777636800.25)
+    1777636800250000
+    """
+    part, seconds = modf(time)
+    return int(seconds) * 1_000_000 + round(part * 1e6)
+
+
 def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int | None:
     """The last commit of this segment, up to ``last``, before its first one that is later; the one before the segment
     if there is none. None if the segment is no longer there."""
@@ -97,9 +109,9 @@ def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int
     try:
         if header != segment.header:
             return None
-        before = last
+        before, limit = last, microseconds(moment) + inclusive
         for ts, time in _times(mapped, segment, last):
-            if time > moment or (time == moment and not inclusive):
+            if microseconds(time) >= limit:
                 before = ts - 1
                 break
         return before if decode_header(mapped[:HEADER_SIZE]) == header else None

@@ -16,6 +16,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
+from lowtide.loading.staged import driver_process, remove_series
 from lowtide.spark.options import Options
 from lowtide.spark.writing import Staged, Writing
 
@@ -27,8 +28,8 @@ class StreamSink(DataSourceStreamArrowWriter, Writing):
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
         options.refuse(("txnVersion",), "for a stream, whose batches have numbers")
-        self._app = query_of(options)
-        Writing.__init__(self, options, schema, overwrite)
+        self._query = query_of(options)
+        Writing.__init__(self, options, schema, overwrite, self._query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """In a task: stage the rows."""
@@ -37,17 +38,17 @@ class StreamSink(DataSourceStreamArrowWriter, Writing):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """After all tasks of a batch: take in what they staged, unless that was done."""
         try:
-            receipt = self._commit(messages, self._app, batchId)
+            receipt = self._commit(messages, batchId)
         except Exception as error:
             # Spark itself says no more than that the job failed.
-            logger.error("batch %d of stream %r was not written: %s", batchId, self._app, error)
+            logger.error("batch %d of stream %r was not written: %s", batchId, self._query, error)
             raise
         if receipt.skipped:
-            logger.info("batch %d of stream %r had been written before, by commit %d", batchId, self._app, receipt.ts)
+            logger.info("batch %d of stream %r had been written before, by commit %d", batchId, self._query, receipt.ts)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """After a failure, of a commit too: leave nothing behind."""
-        self._abort()
+        remove_series(self._path, driver_process(), self._query)
 
 
 def query_of(options: Options) -> str:

@@ -44,11 +44,9 @@ class LowtideSource(DataSource):
         self._inferred = True
         if options.keyspace is not None:
             found = KEYSPACE
-        elif self._is_feed:
-            with taken(options) as instant:  # changes are read from the log, which needs no pin
-                found = schema_at(options, self._place(), instant)
         else:
-            with self._fixed() as instant:
+            # Changes are read from the log, which needs no pin for longer.
+            with taken(options) if self._is_feed else self._fixed() as instant:
                 found = schema_at(options, self._place(), instant)
         return StructType([*found, *CHANGE]) if self._is_feed else found
 

@@ -1,9 +1,9 @@
 """Writing a DataFrame: tasks stage documents, and the commit takes all of them into the collection, or none.
 
 Spark makes the writer in a short-lived process and pickles it: to the tasks, each of which stages a file beside the
-store, and to one more process that commits or aborts. All that they share is the job's directory, and the messages in
-which tasks name their files. A task that fails or is repeated leaves a file that no message names; it goes with the
-directory.
+store, and to one more process that commits or aborts; for a stream, that one makes its own. All that they share is the
+job's directory, which is made when the writer is first pickled, and the messages in which tasks name their files. A
+task that fails or is repeated leaves a file that no message names; it goes with the directory.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -51,8 +51,9 @@ _READING: Final = (
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What a task has staged."""
+    """What a task has staged, for which job."""
 
+    job: str
     name: str
     rows: int
     bytes: int
@@ -61,7 +62,7 @@ class Staged(WriterCommitMessage):
 class Writing:
     """What a write to a collection and a stream into one have in common: a job, staged by tasks, and its commit."""
 
-    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, options: Options, schema: StructType, overwrite: bool, app: str | None) -> None:
         options.refuse(_READING, "for a write, which goes to a collection")
         self._options = options
         self._collection = check_collection_name(options.collection)
@@ -73,8 +74,20 @@ class Writing:
         self._encoder()  # so that a schema that cannot be stored is refused before any task begins
         ensure_store(options.path)
         self._place = Place.here(options.path)
-        self._job = new_job_name()
-        make_staging(options.path, self._job, driver_process())
+        self._app = app
+        self._job: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._begun()
+        return self.__dict__
+
+    def _begun(self) -> str:
+        """The job, with a directory."""
+        if self._job is None:
+            name = new_job_name()
+            make_staging(self._path, name, driver_process(), self._app)
+            self._job = name
+        return self._job
 
     def _encoder(self) -> RowEncoder:
         schema = self._arrow
@@ -88,12 +101,12 @@ class Writing:
 
     def _stage(self, batches: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one attempt of a task."""
-        path = self._place.check()
+        path, job = self._place.check(), self._begun()
         try:
-            staged = stage(staging_of(path, self._job), self._encoded(batches))
+            staged = stage(staging_of(path, job), self._encoded(batches))
         except Error as error:
             raise _named(error, path, self._collection) from error
-        return Staged(staged.name, staged.rows, staged.bytes)
+        return Staged(job, staged.name, staged.rows, staged.bytes)
 
     def _encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
         encoder = self._encoder()
@@ -104,42 +117,40 @@ class Writing:
             else:
                 yield encoder.encode(batch)
 
-    def _commit(self, messages: list[WriterCommitMessage | None], app: str | None, version: int | None) -> Receipt:
+    def _commit(self, messages: list[WriterCommitMessage | None], version: int | None) -> Receipt:
         """Have the owner of the store, or this process, take in what the messages name."""
         path = self._path
         staged = [each for each in messages if isinstance(each, Staged)]
         if len(staged) != len(messages):
             raise UsageError(f"{len(messages) - len(staged)} of {len(messages)} tasks did not say what they staged")
+        name = staged[0].job if staged else self._begun()
         files = tuple(StagedFile(each.name, each.rows, each.bytes) for each in staged if each.rows)
         job = Job(
             collection=self._collection,
             how=self._how,
             files=files,
-            app=app,
+            app=self._app,
             version=version,
             bulk_bytes=self._bulk_bytes,
         )
         try:
-            announce(staging_of(path, self._job), job)
-            return load(path, self._job, self._timeout)
+            announce(staging_of(path, name), job)
+            return load(path, name, self._timeout)
         except Error as error:
             raise _named(error, path, self._collection) from error
         finally:
-            remove_staging(path, self._job)
-
-    def _abort(self) -> None:
-        remove_staging(self._path, self._job)
+            remove_staging(path, name)
 
 
 class BatchWriter(DataSourceArrowWriter, Writing):
     """``df.write.format("lowtide")``."""
 
     def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
-        self._app = options.text("txnAppId")
+        app = options.text("txnAppId")
         self._version = options.number("txnVersion", least=0)
-        if (self._app is None) != (self._version is None):
+        if (app is None) != (self._version is None):
             raise UsageError("options 'txnAppId' and 'txnVersion' come together: who writes, and which of its writes")
-        Writing.__init__(self, options, schema, overwrite)
+        Writing.__init__(self, options, schema, overwrite, app)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """In a task: stage the rows."""
@@ -147,11 +158,12 @@ class BatchWriter(DataSourceArrowWriter, Writing):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """After all tasks: take in what they staged."""
-        self._commit(messages, self._app, self._version)
+        self._commit(messages, self._version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """After a failure, of a commit too: leave nothing behind."""
-        self._abort()
+        if self._job is not None:
+            remove_staging(self._path, self._job)
 
 
 def _how(options: Options, overwrite: bool) -> How:

@@ -62,7 +62,7 @@ def test_a_pin_is_read_by_its_name(store: lowtide.Store) -> None:
 def test_or_by_its_timestamp(store: lowtide.Store, name: str) -> None:
     pin = store.pin("p")
     write(store, 2)
-    assert value(store, **{name: pin.ts}) == 1
+    assert value(store, "c", **{name: pin.ts}) == 1
 
 
 def test_a_name_of_digits_goes_before_a_timestamp(store: lowtide.Store) -> None:

@@ -464,7 +464,7 @@ def test_and_no_others(store: lowtide.Store, schema: StructType) -> None:
 @pytest.mark.parametrize("name", ["filter", "columns", "jsonColumns"])
 def test_and_no_documents(store: lowtide.Store, name: str) -> None:
     with pytest.raises(UsageError, match=f"option '{name}' has no meaning for a keyspace"):
-        Load(store.path, keyspace="k", **{name: "{}"})
+        Load(store.path, None, keyspace="k", **{name: "{}"})
     assert store.pins() == []
 
 

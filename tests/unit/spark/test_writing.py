@@ -175,7 +175,8 @@ def batch_of(path: Path, number: int, *parts: list[Row], **options: str) -> Stre
     options = {"path": str(path), "collection": "c", "checkpointLocation": "/checkpoints/s", **options}
     made = StreamSink(Options(options), SCHEMA, False)
     messages: list[Any] = [task(made, each) for each in parts]
-    pickle.loads(pickle.dumps(made)).commit(messages, number)
+    committer = StreamSink(Options(options), SCHEMA, False)  # another one, as Spark has it
+    committer.commit(messages, number)
     return made
 
 
@@ -206,6 +207,31 @@ def test_a_batch_that_fails_says_why_in_the_log(store: lowtide.Store, caplog: py
     assert "batch 0 of stream 'checkpoint /checkpoints/s' was not written" in caplog.text
     batch_of(store.path, 0, [(2, "b")])
     assert len(rows(store)) == 2
+
+
+def test_an_abort_of_a_batch_leaves_nothing_of_it_alone(store: lowtide.Store) -> None:
+    options = {"path": str(store.path), "collection": "c", "txnAppId": "one"}
+    failed = StreamSink(Options(options), SCHEMA, False)
+    task(failed, [(1, "a")])
+    other = StreamSink(Options({**options, "txnAppId": "another"}), SCHEMA, False)
+    message = task(other, [(2, "b")])
+    StreamSink(Options(options), SCHEMA, False).abort([], 0)
+    assert litter(store.path) == [message.job]
+    other.commit([message], 0)
+    assert rows(store) == [(2, "b")]
+
+
+def test_a_batch_without_rows_counts(store: lowtide.Store) -> None:
+    batch_of(store.path, 0)
+    batch_of(store.path, 0, [(1, "a")])
+    assert rows(store) == []
+    assert litter(store.path) == []
+
+
+def test_an_overwrite_without_rows_empties_the_collection(store: lowtide.Store) -> None:
+    store["c"].insert_one({"_id": 1})
+    write(store.path, overwrite=True)
+    assert rows(store) == []
 
 
 @pytest.mark.parametrize(
