@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _LONGEST_REASON = 300  # characters
-_IN_THE_JVM = re.compile(r"\s+(at |\.\.\. \d+ more)")
+_OF_THE_JVM = re.compile(r"\s+(at |\.\.\. \d+ more|SQLSTATE)|JVM stacktrace")
+_TRACEBACK = "Traceback (most recent call last)"
 _OF_THE_CALL = re.compile(r"An error occurred while calling \S+\s*:?\s*")
 
 
@@ -68,7 +69,7 @@ class Outcome:
     def fail(self, name: str, line: str, peer: str, error: Exception, place: str) -> None:
         self.failed[name] = {"line": line, "peer": peer, "why": reason(error, place)}
         told = "".join(traceback.format_exception(error)).splitlines()
-        self.told.append("\n".join([f"{name}:", *(each for each in told if not _IN_THE_JVM.match(each))]))
+        self.told.append("\n".join([f"{name}:", *(each for each in told if not _OF_THE_JVM.match(each))]))
 
     def timings_as_data(self) -> Data:
         rows = [
@@ -83,8 +84,11 @@ def reason(error: Exception, place: str) -> str:
     >>> reason(ValueError("no store in /tmp/x/store\\nsecond line"), "/tmp/x")
     'ValueError: no store in …/store'
     """
-    said = _OF_THE_CALL.sub("", str(error).strip()).splitlines()
-    return f"{type(error).__name__}: {said[0] if said else ''}".replace(place, "…")[:_LONGEST_REASON]
+    text = _OF_THE_CALL.sub("", str(error))
+    said = [line.strip() for line in text.splitlines() if line.strip() and not _OF_THE_JVM.match(line)]
+    # What failed in a worker comes with Python's traceback, which ends with the error.
+    line = said[-1 if _TRACEBACK in text else 0] if said else ""
+    return f"{type(error).__name__}: {line}".replace(place, "…")[:_LONGEST_REASON]
 
 
 Step = Callable[[str, float], None]

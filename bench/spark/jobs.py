@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 SCAN, FILL, CACHED = "spark-scan", "spark-fill", "spark-cached"
 PROJECT, FILTER, ALONE, WRITE = "spark-projection", "spark-filter", "spark-alone", "spark-write"
-GROWTH = "spark-growth"
+NOTHING, GROWTH = "spark-nothing", "spark-growth"
 PARQUET, LINES, ARROW, TUPLES = "Parquet", "JSON Lines", "sqlite3, Arrow", "sqlite3, tuples"
 
 _CACHE_OFF = {"cache": "false"}
 _FILTER = {"filter": json.dumps({INDEXED: {"$lt": SELECTED}})}
+_NONE = {"filter": json.dumps({INDEXED: {"$lt": 0}})}
 
 
 class WrongRows(Exception):
@@ -56,6 +57,11 @@ class Files:
     @property
     def sqlite(self) -> Path:
         return self.place / "items.db"
+
+    @property
+    def empty(self) -> Path:
+        """A table of sqlite3 with no rows."""
+        return self.place / "empty.db"
 
     @property
     def unwritten(self) -> Path:
@@ -150,49 +156,74 @@ class Sources:
     def lines(self) -> DataFrame:
         return self._spark.read.schema(SCHEMA).json(str(self._files.lines))
 
-    def sqlite(self, kind: str) -> DataFrame:
-        reader = self._spark.read.format(kind).option("path", str(self._files.sqlite)).option("partitions", CORES)
+    def sqlite(self, kind: str, path: Path | None = None) -> DataFrame:
+        reader = self._spark.read.format(kind).option("path", str(path or self._files.sqlite))
+        reader = reader.option("partitions", CORES)
         return reader.schema(SCHEMA).load()
 
 
 def reading(line: str, peer: str, documents: int, load: Callable[[], DataFrame], rows: int | None = None) -> Job:
     """A job that reads, and is to find so many rows: all of them, if that is not said."""
-    expected = documents if rows is None else rows
-    return Job(line, peer, documents, load, to_nowhere, check=lambda: check_rows(load(), expected, line, peer))
+
+    def check() -> None:
+        check_rows(load(), documents if rows is None else rows, line, peer)
+        if rows is None:
+            check_partitions(load(), 1 if line == ALONE else CORES, line, peer)
+
+    return Job(line, peer, documents, load, to_nowhere, check=check)
 
 
 def check_rows(frame: DataFrame, expected: int, line: str, peer: str) -> None:
-    """Whether there are so many rows, no id twice, and, where there is more than one partition, all of even length."""
-    found = frame.selectExpr("count(*)", "count(DISTINCT _id)", "count(_id)").first()
+    """Whether there are so many rows, and no id twice."""
+    found = frame.selectExpr("count(*)", "count(DISTINCT _id)").first()
     assert found is not None
-    if tuple(found) != (expected, expected, expected):
+    if tuple(found) != (expected, expected):
         raise WrongRows(f"{line}, {peer}: {expected:,} rows were to be read, not {found[0]:,} with {found[1]:,} ids")
+
+
+def check_partitions(frame: DataFrame, expected: int, line: str, peer: str) -> None:
+    """Whether all sources have as many tasks: one with fewer would leave a core idle."""
+    found = frame.rdd.getNumPartitions()
+    if found != expected:
+        raise WrongRows(f"{line}, {peer}: {expected} partitions were asked for, it has {found}")
 
 
 def reading_jobs(sources: Sources, files: Files, count: int) -> list[Job]:
     """Those of the group that reads. Filling the cache comes before reading from it."""
     some = selected(count)
-    fill = reading(FILL, BASE, count, lambda: sources.lowtide({"cache": "true"}))
+
+    def through_cache() -> DataFrame:
+        return sources.lowtide({"cache": "true"})
+
+    fill, cached = (reading(line, BASE, count, through_cache) for line in (FILL, CACHED))
     return [
         reading(SCAN, BASE, count, sources.lowtide),
         reading(SCAN, PARQUET, count, sources.parquet),
         reading(SCAN, LINES, count, sources.lines),
         reading(SCAN, ARROW, count, lambda: sources.sqlite("sqlite_arrow")),
         reading(SCAN, TUPLES, count, lambda: sources.sqlite("sqlite_tuples")),
-        Job(FILL, BASE, count, fill.load, to_nowhere, before=lambda: drop_cache(files.lowtide), check=fill.check),
-        reading(CACHED, BASE, count, lambda: sources.lowtide({"cache": "true"})),
+        replace(fill, before=lambda: drop_cache(files.lowtide)),
+        replace(cached, before=lambda: require_cache(files.lowtide)),
         reading(PROJECT, BASE, count, lambda: sources.lowtide(schema=PROJECTION)),
         reading(PROJECT, PARQUET, count, lambda: sources.parquet(PROJECTION)),
         reading(FILTER, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _FILTER), some),
         reading(FILTER, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < {SELECTED}"), some),
         reading(ALONE, BASE, count, lambda: sources.lowtide(partitions=1)),
+        reading(NOTHING, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _NONE), 0),
+        reading(NOTHING, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < 0"), 0),
+        reading(NOTHING, ARROW, count, lambda: sources.sqlite("sqlite_arrow", files.empty), 0),
     ]
 
 
 def drop_cache(store: Path) -> None:
     """Forget what the columnar cache beside the store has."""
-    for place in (store / "cache", store / "columns"):
-        shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(store / "cache", ignore_errors=True)
+
+
+def require_cache(store: Path) -> None:
+    """Refuse to call it a read from the cache where nothing was kept there."""
+    if not any((store / "cache").rglob("*.arrow")):
+        raise WrongRows(f"{FILL}, {BASE}: the columnar cache is empty after a scan that was to fill it")
 
 
 def growth_jobs(sources: Sources, files: Files, sizes: Sequence[int]) -> list[Job]:

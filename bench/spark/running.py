@@ -13,7 +13,7 @@ from typing import Any
 from bench.fresh import in_fresh_process
 from bench.section import Data, Plan, Skipped
 from bench.spark.driver import Order
-from bench.spark.jobs import GROWTH, LINES, PARQUET, SCAN, WRITE, Files
+from bench.spark.jobs import GROWTH, LINES, NOTHING, PARQUET, SCAN, WRITE, Files
 from bench.spark.rows import build_lines, build_lowtide, build_parquet, build_sqlite
 from bench.spark.session import lacking
 from bench.spark.targets import TITLES
@@ -98,6 +98,7 @@ def buildings(order: Order, files: Files) -> list[Building]:
     add(reads, "Parquet", build_parquet, place=str(files.parquet), count=count)
     add(order.wants(SCAN, LINES), LINES, build_lines, place=str(files.lines), count=count)
     add(order.wants(SCAN, "sqlite3"), "sqlite3", build_sqlite, place=str(files.sqlite), count=count)
+    add(order.wants(NOTHING, "sqlite3"), "an empty table", build_sqlite, place=str(files.empty), count=0)
     add(order.wants(WRITE, PARQUET), "Parquet", build_parquet, place=str(files.unwritten), count=order.written)
     for size in order.sizes:
         what = f"a store of {size:,}"

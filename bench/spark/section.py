@@ -10,7 +10,7 @@ from bench.drawing import label, make_figure, save
 from bench.figures import BASE, Figures, Summary
 from bench.report import shortened, times
 from bench.section import Data, Finding, Grid, Plan
-from bench.spark.jobs import ALONE, ARROW, FILTER, GROWTH, LINES, PARQUET, PROJECT, SCAN, TUPLES, WRITE, Timing
+from bench.spark.jobs import ALONE, ARROW, CACHED, FILL, GROWTH, LINES, PARQUET, SCAN, TUPLES, Timing
 from bench.spark.running import FULL, QUICK, measure
 from bench.spark.session import CORES
 from bench.spark.streams import LATENCY, STREAM
@@ -89,12 +89,10 @@ class Spark:
         others = PEERS[1:]
         rows = []
         for line, title in TITLES.items():
-            if figures.of(line, BASE) and line not in (ALONE, FILTER):
-                # What is read again, or fills the cache, is a full scan of the others.
-                against = line if line in (PROJECT, WRITE) else SCAN
+            if figures.of(line, BASE) and line != ALONE:
+                # The others have no cache: what fills it, or is read from it, is a full scan of theirs.
+                against = SCAN if line in (FILL, CACHED) else line
                 rows.append((title, *(_told(ratio(figures, (line, BASE), (against, peer))) for peer in others)))
-        if figures.of(FILTER, BASE):
-            rows.append((TITLES[FILTER], *(_told(ratio(figures, (FILTER, BASE), (FILTER, peer))) for peer in others)))
         note = "Above 1, Lowtide is ahead. A ratio is of two measurements in the same round."
         shown = [row for row in rows if any(cell != _NONE for cell in row[1:])]
         title = "Lowtide relative to each source: median of the paired ratios, least to most"

@@ -18,6 +18,8 @@ from lowtide.feed.waiters import Waiters
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.loading.loader import Loader
+from lowtide.loading.staged import sweep
 from lowtide.log.syncer import Syncer
 from lowtide.maintenance import Maintenance
 from lowtide.monitor import Monitor, SnapshotMonitor
@@ -176,6 +178,8 @@ class Parts:
         self._page.publish(opened.last_ts)
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
+        sweep(path)
+        self.loader = Loader(path, self)
         self._service = Service(path, handlers(self))
         undo.callback(self._service.close)
         self._service.start()

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from lowtide.loading.loader import Loader
 from lowtide.metrics import render
 from lowtide.processes.service import Handler
 from lowtide.stats import Stats
@@ -32,6 +33,9 @@ class Serves(Protocol):
 
     @property
     def running(self) -> Running: ...
+
+    @property
+    def loader(self) -> Loader: ...
 
     def checkpoint(self, *, hurry: bool = False) -> None: ...
 
@@ -59,6 +63,7 @@ def handlers(parts: Serves) -> dict[str, Handler]:
         "checkpoint": checkpoint,
         "collect": parts.collect,
         "pins_changed": parts.pins_changed,
+        "load": lambda job: parts.loader.load(job),
         "wait": lambda after, seconds: parts.waiters.wait(after, seconds),
         "stats": lambda: msgspec.to_builtins(parts.stats()),
         "metrics": lambda: render(parts.stats(), str(parts.running.path)),

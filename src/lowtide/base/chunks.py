@@ -57,6 +57,30 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
     return entries, True
 
 
+def values_of_stretch(
+    txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int
+) -> tuple[list[bytes], bytes | None]:
+    """The values of up to ``limit`` entries with ``low <= key < high``, and the last of their keys; None if there are
+    no more. Keys are read where they must be: at the end of each step, and in the last one, to see where to stop."""
+    cursor = txn.cursor(table)
+    if not cursor.set_range(low):
+        return [], None
+    rest = cursor.iternext(keys=False)
+    values: list[bytes] = []
+    while (count := len(values)) < limit:
+        wanted = min(max(count, _LEAST_STEP), limit - count)
+        before = cursor.key()
+        values += islice(rest, wanted)
+        if len(values) == count + wanted and (high is None or cursor.key() < high):
+            continue
+        if high is not None:
+            cursor.set_key(before)
+            keys = list(islice(cursor.iternext(values=False), wanted + 1))
+            del values[max(0, count - 1) + bisect_left(keys, high) :]
+        return values, None
+    return values, cursor.key()
+
+
 def distinct_keys(
     txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int, reverse: bool
 ) -> tuple[list[bytes], bool]:

@@ -30,14 +30,15 @@ from typing import Any, NoReturn, TypeVar
 
 import lmdb
 
-from lowtide.base.chunks import distinct_keys, stretch
-from lowtide.base.codec import check_key, decode_ts, encode_ts, horizon, row_ts
+from lowtide.base.chunks import stretch
+from lowtide.base.codec import check_key, decode_ts, encode_ts, row_ts
 from lowtide.base.consumers import ConsumerTable
 from lowtide.base.forks import note_opened
 from lowtide.base.history import History, open_index
 from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
 from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
+from lowtide.base.seen import Instant
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
@@ -147,41 +148,20 @@ class Base:
 
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
-        old = ts < self.history_below
+        instant = self.at(ts, ts < self.history_below)
         try:
             with self._begin(self.rows) as txn:
-                return self.chunk_in(txn, low, high, ts, limit, reverse, strip, old)
+                return instant.entries(txn, low, high, limit, reverse, strip)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
 
-    def chunk_in(
-        self,
-        txn: lmdb.Transaction[bytes],
-        low: bytes,
-        high: bytes | None,
-        ts: int,
-        limit: int,
-        reverse: bool,
-        strip: int,
-        old: bool,
-    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """As ``chunk``, in the caller's transaction; ``old`` if ``ts`` may lie below the boundary."""
-        newer = horizon(ts)
-        entries, more = stretch(txn, self.rows, low, high, limit, reverse)
-        last = entries[-1][0] if more else None
-        if not old:
-            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
-        found = {key: row[8:] for key, row in entries if row < newer}
-        if last is not None:
-            low, high = (last, high) if reverse else (low, last + b"\x00")
-        keys, more = distinct_keys(txn, self.history.index, low, high, limit, reverse)
-        if more:
-            last = keys[-1]
-            found = {key: value for key, value in found.items() if (key >= last if reverse else key <= last)}
-        for key in keys:
-            if key not in found and (value := self.history.lookup(txn, key, ts)) is not None:
-                found[key] = value
-        return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last
+    def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
+        """As ``chunk``, the values alone, forwards."""
+        return self.read(lambda txn: self.at(ts, ts < self.history_below).values(txn, low, high, limit))
+
+    def at(self, ts: int, old: bool) -> Instant:
+        """The tables, seen at ``ts``; ``old`` if that may lie below the boundary."""
+        return Instant(self.rows, self.history, ts, old)
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""

@@ -1,4 +1,4 @@
-"""Applying a checkpoint: rows, history and boundary in one LMDB transaction.
+"""Applying a checkpoint: rows, history, marks and boundary in one LMDB transaction.
 
 One function for the background checkpoint in a thread, for the one in a helper process and for recovery; they differ
 only in where the chains come from. It depends on nothing but LMDB, the chains and the live snapshots.
@@ -15,6 +15,7 @@ import lmdb
 from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix, encode_ts
 from lowtide.base.environment import Base
 from lowtide.base.history import Interval
+from lowtide.base.marks import put_marks
 from lowtide.checkpoint.plan import plan_key
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
@@ -93,9 +94,13 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
         horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
         living = with_pins(horizon, (row for _, row in base.pins.all(txn)))
         kept = 0
+        newest: dict[bytes, int] = {}
         for batch in _batches(keys):
             kept += _apply_batch(base, txn, batch, chains, living, oldest_writer)
+            prefix = batch[0][:KEYSPACE_PREFIX]
+            newest[prefix] = max(newest.get(prefix, 0), max(chains[key][0] for key in batch))
         base.put_keyspaces(txn, changes.names)
+        put_marks(base, txn, target.boundary, target.upto, newest)
         base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
         return Applied(len(keys), kept)
 

@@ -38,6 +38,8 @@ MAX_DEPTH: Final = 100
 """How deep objects and arrays may nest."""
 
 _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
+UUID_CODE: Final = _UUID
+"""The extension of a UUID."""
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Where a string may begin with $; the bytes before it say how long it is."""
@@ -76,6 +78,23 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
             f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed; this field is the largest",
         )
     return encoded
+
+
+def encodable(value: Any) -> Any:
+    """What MessagePack can hold in place of ``value``, for an encoder of one's own. Raises InvalidDocument as
+    ``encode_document`` does, but for names that would read as operators: see ``check_encoded``."""
+    cleaned = _clean(value, "", 2)
+    if type(value) is str or type(value) in (dict, list):
+        _find_surrogate(cleaned, "")
+    return cleaned
+
+
+def check_encoded(encoded: bytes) -> None:
+    """Refuse a stored form that ``encode_document`` would not have made: too large, or with names of operators."""
+    if b"$" in encoded and _MARKED.search(encoded):
+        _check_names(_decode_any(encoded), "")
+    if len(encoded) > MAX_DOCUMENT:
+        raise InvalidDocument("", f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed")
 
 
 def clean(value: Any, path: str = "") -> Any:

@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 
 from lowtide.documents.aggregation import Pipeline, compile_pipeline, needed_fields
 from lowtide.documents.catalog import Row, check_collection_name
-from lowtide.documents.codec import decode_document, decode_value, decoder_of
+from lowtide.documents.codec import decode_document, decode_value
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.look import Decode, Look
+from lowtide.documents.look import Look, decoder_for, fields_of
 from lowtide.documents.paths import MISSING, steps_of, values_of
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
@@ -26,7 +26,7 @@ from lowtide.extras import require
 from lowtide.transaction.statement import Reading
 
 _Result = TypeVar("_Result")
-_BATCH = 4096
+_BATCH = 8192
 """Documents that go to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
@@ -117,7 +117,7 @@ class ReadCollection:
             if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
                 found = look.entries(by) if by.index is not None else look.stored(by)
             else:
-                found = look.documents(compiled, by, decode=_partly(_fields_of(compiled)))
+                found = look.documents(compiled, by, decode=decoder_for(fields_of(compiled)))
             return max(0, sum(1 for _ in islice(found, most)) - skipped)
 
         return self._look(work)
@@ -171,7 +171,7 @@ class ReadCollection:
         compiled, order = compile_filter(leading.filter), compiled_sort(leading.sort)
         limit = leading.limit + leading.skip if leading.limit is not None else 0
         by = look.plan(compiled, order, limited=bool(limit))
-        decode = _partly(needed_fields(pipeline))
+        decode = decoder_for(needed_fields(pipeline))
         documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
 
         def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
@@ -196,13 +196,7 @@ class ReadCollection:
 
         def work(look: Look) -> Any:
             by = look.plan(compiled, None)
-
-            def batches() -> Iterator[Sequence[bytes]]:
-                values = (each[1] for each in look.matching(compiled, by)) if filter else look.values(by)
-                while batch := list(islice(values, _BATCH)):
-                    yield batch
-
-            return to_table(batches, columns, schema, collection=self.name)
+            return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
         return self._look(work)
 
@@ -296,15 +290,3 @@ def compiled_sort(sort: SortSpec | None) -> Sort | None:
 
 def _compiled(filter: Any) -> Filter:
     return compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
-
-
-def _fields_of(filter: Filter) -> frozenset[str] | None:
-    """The top-level fields that a filter looks at; None if its conditions do not say."""
-    return frozenset(each.path.split(".")[0] for each in filter.conjuncts) if filter.complete else None
-
-
-def _partly(fields: frozenset[str] | None) -> Decode:
-    """What decodes documents with these fields only, which takes a fraction of the time; None for all."""
-    if fields is None or len(fields) > 20:
-        return decode_document
-    return decoder_of(tuple(sorted(fields)))

@@ -64,9 +64,31 @@ class Unit:
 
     def known_ids(self, keys: list[bytes]) -> frozenset[bytes]:
         """Those of the keys that documents have."""
+        return frozenset(key for key, value in zip(keys, self.stored_of(keys), strict=True) if value is not None)
+
+    def stored_of(self, keys: list[bytes]) -> list[bytes | None]:
+        """The stored forms of the documents with these keys, as they were before the unit."""
         prefix = self.look.prefix
-        values = self._writing.read_many([prefix + key for key in keys])
-        return frozenset(key for key, value in zip(keys, values, strict=True) if value is not None)
+        return self._writing.read_many([prefix + key for key in keys])
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a document is its stored form and nothing else: there is no index and no schema."""
+        return not self._indexes and self.row.schema is None
+
+    def insert_plain(self, keys: list[bytes], documents: list[bytes]) -> None:
+        """Add many documents, none of which is there, to a collection that is plain."""
+        prefix = self.look.prefix
+        full_keys = [prefix + key for key in keys]
+        self.writes.update(zip(full_keys, documents, strict=True))
+        if self._before is not None:
+            self._before.update(dict.fromkeys(full_keys))
+
+    def replace_plain(self, key: bytes, stored: bytes, encoded: bytes) -> None:
+        """Put another document in the place of one that is stored, in a collection that is plain."""
+        full_key = self.look.prefix + key
+        self._replaced.add(full_key)
+        self._add({full_key: encoded}, {full_key: stored})
 
     def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
         """Put ``new`` in the place of a document that was found. They differ in ``fields`` only; None if it is another

@@ -22,6 +22,7 @@ _TIME = Struct(">BBd")
 _ARRAYS = range(0x90, 0xA0)
 _DOUBLE = 0xCB
 """A payload begins with these: a short MessagePack array, whose first element is a float, the time of day."""
+_MICRO = 1e6
 
 
 class Segment(NamedTuple):
@@ -67,8 +68,9 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
     """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``,
     which must have been published. 0 if none was committed by then; None if all that the log still has is later.
 
-    Times of commits may be a little out of order, and a clock may have been set back: meant is then what lies before
-    the first later commit of the last segment that begins early enough.
+    Times are compared by the microsecond, as people see them. Those of commits may be a little out of order, and a
+    clock may have been set back: meant is then what lies before the first later commit of the last segment that begins
+    early enough.
     """
     while True:
         later = upto + 1
@@ -97,9 +99,9 @@ def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int
     try:
         if header != segment.header:
             return None
-        before = last
+        before, limit = last, round(moment * _MICRO) + inclusive
         for ts, time in _times(mapped, segment, last):
-            if time > moment or (time == moment and not inclusive):
+            if round(time * _MICRO) >= limit:
                 before = ts - 1
                 break
         return before if decode_header(mapped[:HEADER_SIZE]) == header else None

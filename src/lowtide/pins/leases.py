@@ -72,7 +72,7 @@ class Leases:
         def change(txn: lmdb.Transaction[bytes]) -> PinRow:
             now = self._time()
             there = self._base.pins.get(txn, name)
-            if there is not None and there.expires > now:
+            if there is not None and not there.is_over(now):
                 raise UsageError(
                     f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
                     "renew it, remove it with unpin, or choose another name"

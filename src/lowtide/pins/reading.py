@@ -17,6 +17,7 @@ import lmdb
 from lowtide.base.codec import encode_ts, horizon
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
+from lowtide.base.seen import Instant
 from lowtide.errors import SnapshotExpired
 from lowtide.pins.leases import valid
 
@@ -57,6 +58,15 @@ class PinnedBase:
             self.lost = True
             raise
 
+    @property
+    def meta(self) -> lmdb._Database:
+        """The base's table of itself, as it is now."""
+        return self._base.meta
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
+        """The base's boundary, as it is now."""
+        return self._base.boundary_in(txn)
+
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
         """What ``look`` finds in one read transaction, in which the pin is alive. It sees the base as it is now."""
 
@@ -81,9 +91,13 @@ class PinnedBase:
         return self._base.read(look)
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
-        """The rows of those of the keys that have one at the pin."""
-        rows = ((key, self.row(key)) for key in full_keys)
-        return {key: row for key, row in rows if row is not None}
+        """The rows of those of the keys that have one at the pin, see ``row``; in one transaction."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> dict[bytes, bytes]:
+            self.check(txn)
+            return self._instant(txn).rows_of(txn, full_keys)
+
+        return self._base.read(look)
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """Nothing: ``row`` has looked there."""
@@ -96,10 +110,22 @@ class PinnedBase:
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
             self.check(txn)
-            old = (self._base.boundary_in(txn) or 0) > self._ts
-            return self._base.chunk_in(txn, low, high, self._ts, limit, reverse, strip, old)
+            return self._instant(txn).entries(txn, low, high, limit, reverse, strip)
 
         return self._base.read(look)
+
+    def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
+        """As ``Base.values``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[list[bytes], bytes | None]:
+            self.check(txn)
+            return self._instant(txn).values(txn, low, high, limit)
+
+        return self._base.read(look)
+
+    def _instant(self, txn: lmdb.Transaction[bytes]) -> Instant:
+        """The base's tables at the pin."""
+        return self._base.at(self._ts, (self._base.boundary_in(txn) or 0) > self._ts)
 
 
 def _never() -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -16,6 +17,19 @@ from lowtide.processes.service import Answer, Ask, is_trusted, socket_address
 
 _CONNECT = 2.0
 """Seconds within which a living owner accepts a connection."""
+
+
+_KINDS: Final[dict[str, Callable[[str], errors.Error]]] = {
+    "UsageError": errors.UsageError,
+    "OperationFailure": errors.OperationFailure,
+    "WriteError": errors.WriteError,
+    "DuplicateKeyError": errors.WriteError,
+    "DocumentRefused": errors.WriteError,
+    "TransientError": errors.TransientError,
+    "SnapshotExpired": errors.SnapshotExpired,
+    "StoreFailed": errors.StoreFailed,
+    "DiskFull": errors.DiskFull,
+}
 
 
 class OwnerGone(errors.Error):
@@ -89,7 +103,4 @@ def reach_owner(path: Path) -> Owner | None:
 
 def _error(kind: str, words: str) -> errors.Error:
     """The error that the owner told of. Those that are built from more than words come as their nearest relative."""
-    for known in (errors.UsageError, errors.SnapshotExpired, errors.StoreFailed, errors.DiskFull):
-        if known.__name__ == kind:
-            return known(words)
-    return errors.Error(words)
+    return _KINDS.get(kind, errors.Error)(words)

@@ -57,7 +57,10 @@ BACKUP = "backup.json"
 """Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
 commits of its own."""
 
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published"}
+CACHE = "cache"
+"""The directory of what is only kept to be quick, see spark.cache: of no consequence, whatever becomes of it."""
+
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging", CACHE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,9 +138,11 @@ def open_files(path: Path, options: Options) -> Opened:
 
 
 def _tidy(path: Path, options: Options) -> None:
-    """Remove what an interrupted compaction left, and the mark of a backup."""
+    """Remove what an interrupted compaction left, and the mark of a backup. A backup may have been laid over a store
+    that had gone on since: its cache is of commits that will be others now."""
     (path / "base" / COMPACTED).unlink(missing_ok=True)
     if (path / BACKUP).exists():
+        shutil.rmtree(path / CACHE, ignore_errors=True)
         (path / BACKUP).unlink()
         options.disk.sync_directory(path)
 

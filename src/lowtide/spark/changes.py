@@ -80,7 +80,7 @@ class Source:
         return row_of(name, self.follower.newest(catalog + row_key(name)) if catalog is not None else None).keyspace
 
     def replacement_since(self, keyspace: str, since: int) -> int | None:
-        """The first commit since then that gave the collection the ``keyspace`` that it was seen to have, or another."""
+        """The first commit since then that gave the collection its ``keyspace``, or another."""
         return self.replacement(keyspace, since, self.feed.published(), known=False)
 
     def replacement(self, keyspace: str, since: int, until: int, *, known: bool) -> int | None:

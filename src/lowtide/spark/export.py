@@ -22,10 +22,9 @@ import pyarrow.fs
 import pyarrow.parquet
 
 from lowtide.documents.arrow.columns import Mode
-from lowtide.entry import open_store
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import take
+from lowtide.spark.instant import taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.reading import given_options
@@ -113,20 +112,20 @@ def export(
     It runs in this process, on the store's machine, while the store's owner goes on, and needs no Spark executors.
     ``progress`` is told the number of rows so far.
     """
+    if rows_per_file < 1:
+        raise UsageError(f"rows_per_file is a number from 1 on, not {rows_per_file!r}")
     target = _Target.at(dest)
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
     options = Options(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
-    place, instant = Place.here(options.path), take(options, os.getpid())
-    try:
+    place = Place.here(options.path)
+    with taken(options) as instant:
+        pinned = datetime.now(UTC)
         found = schema if schema is not None else schema_at(options, place, instant)
         reader = SnapshotReader(options, found, place, instant, Mode.FAILFAST)
         target.files.create_dir(target.root, recursive=True)
         batches = (batch for part in reader.partitions() for batch in reader.read(part))
         written = tuple(_files(target, batches, arrow_schema(found), rows_per_file, progress))
-    finally:
-        with open_store(path, read_only=True) as store:
-            store.unpin(instant.pin)
     manifest = Manifest(
         format=FORMAT,
         store=place.store_id.hex(),
@@ -134,7 +133,7 @@ def export(
         host=place.host,
         collection=collection,
         commit=instant.ts,
-        time=datetime.now(UTC).isoformat(timespec="seconds"),
+        time=pinned.isoformat(timespec="seconds"),
         schema=msgspec.json.decode(found.json()),
         rows=sum(each.rows for each in written),
         files=written,

@@ -2,31 +2,34 @@
 
 Types come from a sample of documents, spread over all keys, by the policy of ``documents/arrow/inference.py``: numbers
 widen, objects become structs, arrays stay arrays, and what has several types, or none, becomes JSON text. Where the
-collection's JSON Schema gives a field one type, that counts instead, whatever the sample has.
+collection's JSON Schema gives a field one type, that counts instead, whatever the sample has; only which kind of
+number or string it is, and what else there is in an object, the sample knows better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields
+from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields, is_json
 from lowtide.documents.catalog import Row
 from lowtide.documents.codec import decode_document, decode_value
+from lowtide.documents.ids import id_of
 from lowtide.documents.look import Look
 from lowtide.documents.source import OfSnapshot
-from lowtide.errors import UsageError
+from lowtide.documents.values import Document
+from lowtide.entry import open_store
+from lowtide.errors import Error, UsageError
+from lowtide.messages import UNDECODABLE
 from lowtide.readers.pinned import open_snapshot
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import spark_schema
-from lowtide.versions.visibility import Range
 from lowtide.views import Snapshot
 
 SAMPLE: Final = 10_000
@@ -43,10 +46,24 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     assert options.collection is not None
     source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
     size = options.number("sampleSize", SAMPLE) or SAMPLE
+    columns = options.names("columns")
+    if columns is not None and not columns:
+        raise UsageError("option 'columns' names no column; without it all are read")
     with open_snapshot(place.path, pin=instant.pin) as snapshot:
+        if options.collection not in snapshot.list_collection_names():
+            raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)
-        cuts = snapshot.cuts(look.row.keyspace, _PLACES)
-        return spark_schema(infer(look, cuts, source, size, options.names("columns")))
+        return spark_schema(infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns))
+
+
+def _missing(place: Place, collection: str, instant: Instant) -> UsageError:
+    with open_store(place.path, read_only=True) as store:
+        names = store.list_collection_names()
+    there = f"its collections are {', '.join(map(repr, names))}" if names else "it has none"
+    return UsageError(
+        f"the store {place.path} has no collection {collection!r} at commit {instant.ts}; {there}. To read what may "
+        "not be there yet, give a schema"
+    )
 
 
 def look_at(snapshot: Snapshot, collection: str) -> Look:
@@ -58,60 +75,80 @@ def infer(
     look: Look, cuts: Sequence[bytes], source: str, size: int = SAMPLE, columns: Sequence[str] | None = None
 ) -> pa.Schema:
     """The schema of the documents. ``cuts`` are keys that are spread over them."""
-    declared = _declared(look.row) if source != "sample" else {}
-    if source == "jsonSchema":
-        if not declared:
-            raise UsageError(f"collection {look.name!r} has no JSON Schema that names properties; set one, or infer")
-        known = {"_id": pa.field("_id", pa.string(), metadata=JSON)} | declared
-        return pa.schema([known.get(name, _unknown(name)) for name in columns or known])
-    fields = Fields(columns)
-    fields.add(map(decode_document, _sample(look, cuts, size)))
-    inferred = fields.schema()
-    found = [_agreed(each, declared.get(each.name)) for each in inferred]
-    missing = [each for name, each in declared.items() if columns is None and name not in inferred.names]
-    return pa.schema([*found, *missing])
+    stated = _declared(look.row) if source != "sample" else []
+    seen = Fields(columns)
+    if source != "jsonSchema":
+        seen.add(_sample(look, cuts, size))
+    elif not stated:
+        raise UsageError(f"collection {look.name!r} has no JSON Schema that names properties; set one, or infer")
+    found = {"_id": _unknown("_id")} | {each.name: each for each in _merged(seen.schema(), stated)}
+    return pa.schema([found.get(name, _unknown(name)) for name in dict.fromkeys(found if columns is None else columns)])
 
 
-def _sample(look: Look, cuts: Sequence[bytes], size: int) -> Iterator[bytes]:
-    """Stored documents: the first ones, and as many from each of the cuts on."""
-    prefix = look.prefix
-    starts = [b"", *cuts]
-    for start, stop in zip(starts, [*cuts, None], strict=True):
-        high = after_prefix(prefix) if stop is None else prefix + stop
-        entries = look.reading.scan(Range(prefix + start, high, False, 0))
-        yield from (value for _, value in islice(entries, -(-size // len(starts))))
+def _sample(look: Look, cuts: Sequence[bytes], size: int) -> Iterator[Document]:
+    """Documents: the first ones, and as many from each of the cuts on."""
+    each = -(-size // (len(cuts) + 1))
+    for low, high in zip([b"", *cuts], [*cuts, None], strict=True):
+        yield from (_decoded(key, stored) for key, stored in islice(look.between(low, high), each))
+
+
+def _decoded(key: bytes, stored: bytes) -> Document:
+    try:
+        return decode_document(stored)
+    except UNDECODABLE as error:
+        raise undecodable(key, error) from error
+
+
+def undecodable(key: bytes, error: Exception) -> Error:
+    """What is said of a damaged document."""
+    return Error(f"the document with _id {id_of(key)!r} cannot be decoded: {error}")
 
 
 def _unknown(name: str) -> pa.Field:
     return pa.field(name, pa.string(), metadata=JSON)
 
 
-def _agreed(inferred: pa.Field, declared: pa.Field | None) -> pa.Field:
-    """What the JSON Schema declares, unless the sample knows which kind of string, or of object, is meant."""
-    if declared is None or (inferred.type in _TEXTS and declared.type in _TEXTS):
-        return inferred
-    if declared.metadata == JSON and (pa.types.is_struct(inferred.type) or pa.types.is_list(inferred.type)):
-        return inferred
-    return declared
+def _merged(seen: Iterable[pa.Field], stated: Iterable[pa.Field]) -> list[pa.Field]:
+    """The fields of the sample, and those that only the JSON Schema knows."""
+    known = {each.name: each for each in stated}
+    found = [_agreed(each, known.pop(each.name)) if each.name in known else each for each in seen]
+    return [*found, *known.values()]
 
 
-def _declared(row: Row) -> dict[str, pa.Field]:
-    """The fields that a collection's JSON Schema gives a type, by name."""
-    if row.schema is None:
-        return {}
-    return _properties(decode_value(row.schema))
+def _agreed(seen: pa.Field, stated: pa.Field) -> pa.Field:
+    """What the JSON Schema states, with what only the sample knows: which kind of string or of number is meant, and
+    what else is in objects and arrays."""
+    first, second = seen.type, stated.type
+    if is_json(stated):
+        return stated
+    if pa.types.is_struct(first) and pa.types.is_struct(second):
+        return pa.field(seen.name, pa.struct(_merged(first, second)))
+    if pa.types.is_list(first) and pa.types.is_list(second):
+        return pa.field(seen.name, pa.list_(_agreed(first.value_field, second.value_field)))
+    is_precise = (first in _TEXTS and second in _TEXTS) or (_is_number(first) and _is_number(second))
+    return seen if pa.types.is_null(second) or (is_precise and first != pa.int64()) else stated
 
 
-def _properties(schema: Mapping[str, Any]) -> dict[str, pa.Field]:
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _declared(row: Row) -> list[pa.Field]:
+    """The fields that a collection's JSON Schema gives a type."""
+    return [] if row.schema is None else _properties(decode_value(row.schema))
+
+
+def _properties(schema: Mapping[str, Any]) -> list[pa.Field]:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping):
-        return {}
-    found = {name: field_of(name, each) for name, each in properties.items() if isinstance(each, Mapping)}
-    return {name: field for name, field in found.items() if field is not None}
+        return []
+    found = [field_of(name, each) for name, each in properties.items() if isinstance(each, Mapping)]
+    return [each for each in found if each is not None]
 
 
 def field_of(name: str, schema: Mapping[str, Any]) -> pa.Field | None:
-    """The column of one property; None if its schema gives no type. Several types, but for null, are JSON text.
+    """The column of one property; None if its schema gives no type. Several types, but for null, are JSON text; of an
+    object, or an array, that it says no more of, fields and elements are not known.
 
     >>> field_of("age", {"type": ["integer", "null"], "minimum": 0}).type
     DataType(int64)
@@ -128,8 +165,7 @@ def field_of(name: str, schema: Mapping[str, Any]) -> pa.Field | None:
     if kind in _TYPES:
         return pa.field(name, _TYPES[kind])
     if kind == "object":
-        fields = list(_properties(schema).values())
-        return pa.field(name, pa.struct(fields)) if fields else _unknown(name)
+        return pa.field(name, pa.struct(_properties(schema)))
     items = schema.get("items")
     element = field_of("item", items) if isinstance(items, Mapping) else None
-    return pa.field(name, pa.list_(element)) if element is not None else _unknown(name)
+    return pa.field(name, pa.list_(element if element is not None else pa.null()))

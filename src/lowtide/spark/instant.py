@@ -6,7 +6,10 @@ the tasks that read, and ends when it was not read for its time to live, or with
 
 from __future__ import annotations
 
+import contextlib
+import os
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,6 +22,8 @@ from lowtide.store import Store
 
 TTL = 3600.0
 """Seconds for which the snapshot of a DataFrame is kept after it was last read."""
+StorePath = str | os.PathLike[str]
+_LISTED = 10
 _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
 
 
@@ -39,19 +44,45 @@ def take(options: Options, process: int | None = None) -> Instant:
         process = None if driver is None else driver.pid
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
-        at = _at(options, store)
-        last = at if at is not None and at == store.stats().last_commit else None
-        if last is not None:
-            at = None  # nobody needs to hold it
-        keyspaces = _keyspaces(options, store, at)
-        pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
-        if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
-            pin.release()  # the collection got another index, or another name, in between
-            pin = store.pin(_new_name(), ttl, process=process)
-        if last not in (None, pin.ts):
-            pin.release()
-            raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
+        try:
+            pin = _pinned(options, store, ttl, process)
+        except SnapshotExpired as error:
+            raise SnapshotExpired(
+                f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
+            ) from error
         return Instant(pin.name, pin.ts, ttl)
+
+
+def _pinned(options: Options, store: Store, ttl: float, process: int | None) -> Pin:
+    at = _at(options, store)
+    last = at if at is not None and at == store.stats().last_commit else None
+    if last is not None:
+        at = None  # nobody needs to hold it
+    keyspaces = _keyspaces(options, store, at)
+    pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
+    if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
+        pin.release()  # the collection got another index, or another name, in between
+        pin = store.pin(_new_name(), ttl, process=process)
+    if last not in (None, pin.ts):
+        pin.release()
+        raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
+    return pin
+
+
+def release(path: StorePath, instant: Instant) -> None:
+    """Give the instant up before its time."""
+    with contextlib.suppress(Error), open_store(path, read_only=True) as store:
+        store.unpin(instant.pin)
+
+
+@contextlib.contextmanager
+def taken(options: Options) -> Iterator[Instant]:
+    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    instant = take(options, os.getpid())
+    try:
+        yield instant
+    finally:
+        release(options.path, instant)
 
 
 def _new_name() -> str:
@@ -66,7 +97,7 @@ def _keyspaces(options: Options, store: Store, at: int | str | Pin | None) -> li
         return snapshot.collection(options.collection).keyspaces()
 
 
-def _at(options: Options, store: Store) -> int | str | None:
+def _at(options: Options, store: Store) -> int | str | Pin | None:
     """What the options say about the instant."""
     given = [name for name in _NAMES if name in options]
     if len(given) > 1:
@@ -75,13 +106,10 @@ def _at(options: Options, store: Store) -> int | str | None:
         return None
     name = given[0]
     value = (options.text(name) or "").strip()
-    if name == "versionAsOf":
-        return options.number(name, least=0)
-    if name == "asOf":
-        if any(pin.name == value for pin in store.pins()):
-            return value
-        if value.isdecimal():
-            return int(value)
+    if name == "asOf" and any(pin.name == value for pin in store.pins()):
+        return value
+    if name == "versionAsOf" or (name == "asOf" and value.isdecimal()):
+        return _holder(options, store, options.number(name, least=0) or 0)
     try:
         moment = parse_moment(name, value)
     except UsageError as error:
@@ -91,7 +119,17 @@ def _at(options: Options, store: Store) -> int | str | None:
                 f"{_known(store)}"
             ) from error
         raise
-    return _commit_at(store, moment)
+    return _holder(options, store, _commit_at(store, moment))
+
+
+def _holder(options: Options, store: Store, ts: int) -> int | Pin:
+    """A pin at ``ts`` that holds what is read: there may be others, of other collections."""
+    for pin in store.pins():
+        if pin.ts == ts and pin.keyspaces is not None:
+            with contextlib.suppress(UsageError, SnapshotExpired):
+                if set(_keyspaces(options, store, pin) or ()) <= set(pin.keyspaces):
+                    return pin
+    return ts
 
 
 def _commit_at(store: Store, moment: float) -> int:
@@ -104,16 +142,11 @@ def _commit_at(store: Store, moment: float) -> int:
 
 def _known(store: Store) -> str:
     """The pinned instants, in words."""
-    pins = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in store.pins())
-    return f"the pins are {pins}" if pins else "there are no pins"
+    pins = sorted(store.pins(), key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
+    listed = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in pins[:_LISTED])
+    more = f" and {len(pins) - _LISTED} more" if len(pins) > _LISTED else ""
+    return f"the pins are {listed}{more}" if pins else "there are no pins"
 
 
 def _time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def explained(options: Options, error: SnapshotExpired) -> Error:
-    """Why the asked-for instant cannot be read, and which ones can."""
-    with open_store(options.path, read_only=True) as store:
-        known = _known(store)
-    return SnapshotExpired(f"{options.path}: {error}; {known}. Pin an instant with store.pin(...) to read it later")

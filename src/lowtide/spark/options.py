@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 
@@ -68,6 +69,8 @@ OPTIONS: Final = {
 }
 """Every option, and what it says."""
 
+FEED: Final = ("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp", "preimages")
+"""Those that say which changes are read."""
 _LOWER: Final = {name.lower(): name for name in OPTIONS}
 _TRUE: Final = frozenset(("true", "yes", "on", "1"))
 _FALSE: Final = frozenset(("false", "no", "off", "0"))
@@ -100,8 +103,10 @@ class Options:
         path = self._given.get("path")
         if not path:
             raise UsageError('format lowtide needs the store\'s directory: option("path", ...)')
-        if path.startswith("file:"):
-            path = re.sub("^file:/*", "/", path)
+        if path.startswith("file:/"):
+            path = unquote(re.sub("^file:/+", "/", path))
+        elif re.match(r"\w{2,}:/", path):
+            raise UsageError(f"a store is a directory on a local disk, not {path}; to read elsewhere, export it")
         return Path(path).absolute()
 
     @property

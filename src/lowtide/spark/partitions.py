@@ -52,6 +52,9 @@ class Bounds:
         return None if highest is not None and lowest >= highest else Bounds(lowest, highest)
 
 
+EVERYTHING: Final = Bounds(b"", None)
+
+
 def bounds(options: Options) -> Bounds:
     """The keys that the options ask for."""
     first, last, prefix = (options.text(name) for name in ("keyStart", "keyEnd", "keyPrefix"))
@@ -108,25 +111,29 @@ def cut(snapshot: Snapshot, keyspace: str, within: Bounds, parts: int) -> list[R
 
 def of_plan(snapshot: Snapshot, look: Look, by: Plan, within: Bounds, parts: int) -> Sequence[Rows | Entries]:
     """The parts of a filtered read."""
-    if by.index is None and by.keys is None and not by.branches:
-        met = [within] if by.stretches is None else [within.meet(low, high) for low, high in by.stretches]
-        ranges = [each for each in met if each is not None]
-        if len(ranges) == 1:
-            return cut(snapshot, look.row.keyspace, ranges[0], parts)
-        return [Rows(each.low, each.high) for each in ranges] or [Rows(b"", b"")]
-    single = by.index is not None and by.keys is None and not by.branches and not by.repeats
-    if not single or parts == 1 or (by.stretches is not None and len(by.stretches) != 1):
+    if by.keys is not None or by.branches or (by.index is not None and (by.repeats or parts == 1)):
         return [Entries(None, None)]
-    assert by.index is not None
-    if sum(1 for _ in islice(look.entries(by), SMALL + 1)) <= SMALL:
+    if by.index is not None and sum(1 for _ in islice(look.entries(by), SMALL + 1)) <= SMALL:
         return [Entries(None, None)]
-    low, high = by.stretches[0] if by.stretches is not None else (b"", None)
-    cuts = snapshot.cuts(by.index.keyspace, parts, low or None, high)
-    return [Entries(first, last) for first, last in zip([low, *cuts], [*cuts, high], strict=True)]
+    ranges = stretches(by, within if by.index is None else EVERYTHING)
+    if not ranges:
+        return [Rows(b"", b"")]
+    around = Bounds(ranges[0].low, ranges[-1].high)
+    if by.index is None:
+        return cut(snapshot, look.row.keyspace, around, parts)
+    return [Entries(each.low, each.high) for each in cut(snapshot, by.index.keyspace, around, parts)]
+
+
+def stretches(by: Plan, within: Bounds) -> list[Bounds]:
+    """What a plan reads of these keys, in ascending order."""
+    met = [within] if by.stretches is None else [within.meet(low, high) for low, high in by.stretches]
+    return [each for each in met if each is not None and each.high != b""]
 
 
 def narrowed(by: Plan, part: Entries) -> Plan:
     """The plan for one part of its entries."""
     if part.low is None:
         return by
-    return Plan(index=by.index, stretches=(Stretch(part.low, part.high or AFTER_ALL),), exact=by.exact)
+    found = stretches(by, Bounds(part.low, part.high))
+    ranges = tuple(Stretch(each.low, AFTER_ALL if each.high is None else each.high) for each in found)
+    return Plan(index=by.index, stretches=ranges, exact=by.exact)

@@ -35,7 +35,7 @@ class Place:
         path = Path(self.path)
         try:
             found = read_manifest(path / MANIFEST)[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             raise UsageError(self._elsewhere("where that directory does not exist")) from None
         if found != self.store_id:
             raise UsageError(self._elsewhere("where another store is in that directory"))

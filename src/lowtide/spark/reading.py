@@ -16,14 +16,15 @@ from lowtide.errors import UsageError
 from lowtide.files.extended import dumps
 from lowtide.readers.generation import LEASE
 from lowtide.readers.pinned import Renewer, renew_pin
-from lowtide.spark.options import OPTIONS
+from lowtide.spark.instant import StorePath
+from lowtide.spark.options import Options
 from lowtide.spark.session import register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-StorePath = str | os.PathLike[str]
+_KEYS = ("keyStart", "keyEnd", "keyPrefix")
 
 
 def read(
@@ -59,14 +60,21 @@ def given_options(
     **others: Any,
 ) -> dict[str, str]:
     """What is asked for, as options of the format."""
-    given = {"path": str(Path(path).absolute()), "collection": collection, "asOf": as_of, **others}
-    if columns is not None:
-        given["columns"] = msgspec.json.encode(list(columns)).decode()
-    if filter is not None:
-        given["filter"] = dumps(dict(filter)).decode()
-    if unknown := [name for name in given if name not in OPTIONS]:
-        raise UsageError(f"there is no option {unknown[0]!r}; see docs/spark.md for those there are")
-    return {name: str(value) for name, value in given.items() if value is not None}
+    given = {"path": Path(path).absolute(), "collection": collection, "asOf": as_of, "columns": columns, **others}
+    given["filter"] = None if filter is None else dict(filter)
+    Options(dict.fromkeys(given, ""))  # refuses what there is not
+    return {name: _text(name, value, collection is None) for name, value in given.items() if value is not None}
+
+
+def _text(name: str, value: Any, is_bytes: bool) -> str:
+    """The value of an option, as text that is read as this value."""
+    if name in _KEYS and is_bytes:
+        return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
+    if name in _KEYS or isinstance(value, dict):
+        return dumps(value).decode()
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return msgspec.json.encode(list(value)).decode()
+    return str(value)
 
 
 def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructType | str:

@@ -22,6 +22,8 @@ MARK: Final = {"lowtide": "json"}
 _SPARK: Final = b"SPARK::metadata::json"
 """Where PySpark keeps the metadata of a field in Arrow's."""
 
+_EMPTY: Final = pa.struct([])
+
 KEYSPACE: Final = StructType(
     [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
 )
@@ -61,7 +63,8 @@ def _marked(field: pa.Field, is_text: bool) -> pa.Field:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an inferred Arrow schema. Of what was null everywhere the type is not known: JSON text."""
+    """The Spark schema of an inferred Arrow schema. Of what was null everywhere, and of objects
+    of which no field is known, the type is JSON text."""
     return StructType([_field(each) for each in schema])
 
 
@@ -73,7 +76,7 @@ def _field(field: pa.Field) -> StructField:
 def _type(field: pa.Field) -> tuple[Any, bool]:
     """The Spark type of a field, and whether the strings in it are JSON text."""
     kind = field.type
-    if pa.types.is_null(kind):
+    if pa.types.is_null(kind) or kind == _EMPTY:
         return StringType(), True
     if pa.types.is_struct(kind):
         return StructType([_field(each) for each in kind]), False

@@ -97,9 +97,12 @@ def check_java() -> None:
             f"Spark needs Java {wanted}, but {where}: install it (Debian, Ubuntu: apt install openjdk-17-jre-headless; "
             "macOS: brew install openjdk@17), or set JAVA_HOME"
         )
-    found = java_release(subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr)
-    if found not in JAVA:
+    try:
+        found = java_release(subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr)
         what = f"is Java {found}" if found is not None else "does not say which release it is"
+    except OSError as error:
+        found, what = None, f"cannot be run ({error.strerror})"
+    if found not in JAVA:
         raise UsageError(f"Spark needs Java {wanted}, but {java} {what}: install one of these, and set JAVA_HOME to it")
 
 

@@ -9,32 +9,33 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from lowtide.documents.arrow.columns import Columns, Mode
 from lowtide.documents.codec import decode_document, decoder_of
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.ids import id_of
 from lowtide.documents.look import Look
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import open_snapshot, renew_pin
-from lowtide.spark.inference import look_at
+from lowtide.spark.inference import look_at, undecodable
 from lowtide.spark.instant import Instant
-from lowtide.spark.options import Options
-from lowtide.spark.partitions import Bounds, Entries, Rows, bounds, cut, narrowed, of_plan
+from lowtide.spark.options import FEED, Options
+from lowtide.spark.partitions import EVERYTHING, Bounds, Entries, Rows, bounds, cut, narrowed, of_plan, stretches
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import arrow_schema
+from lowtide.spark.schemas import KEYSPACE, arrow_schema
 from lowtide.views import Snapshot
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
+CORRUPT: Final = "_corrupt_record"
+"""The column that Spark's own readers keep a document in that does not fit."""
 PARTS: Final = 2
 """Parts of a read that does not say how many."""
 
@@ -47,16 +48,23 @@ class SnapshotReader(DataSourceReader):
         self._schema = schema
         self._place = place
         self._instant = instant
-        self._mode = Mode(options.text("mode", mode) or mode)
+        self._mode = Mode(options.text("mode") or mode)
         self._filter = options.json("filter")
         self._bounds = bounds(options)
         self._size = options.number("batchSize", BATCH) or BATCH
-        if self._filter is not None and not isinstance(self._filter, dict):
-            raise UsageError(f"option 'filter' is a MongoDB filter, a JSON object, not {self._options.text('filter')}")
+        options.refuse(FEED, "without readChangeFeed")
         if options.keyspace is not None:
-            options.refuse(("filter", "columns", "jsonColumns"), "for a keyspace, whose rows are bytes")
-            if unknown := [name for name in schema.names if name not in ("key", "value")]:
-                raise UsageError(f"a keyspace has the columns key and value, both binary, not {unknown[0]!r}")
+            _check_keyspace(options, schema)
+            return
+        if self._filter is not None and not isinstance(self._filter, dict):
+            raise UsageError(f"option 'filter' is a MongoDB filter, a JSON object, not {options.text('filter')}")
+        compile_filter(self._filter)
+        columns = options.names("columns")
+        if columns is not None and list(dict.fromkeys(columns)) != schema.names:
+            raise UsageError(
+                f"option 'columns' asks for {', '.join(columns)}, and the given schema has {', '.join(schema.names)}: "
+                "a schema chooses the columns by itself"
+            )
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
@@ -106,7 +114,8 @@ class SnapshotReader(DataSourceReader):
                 )
                 for batch in batches:
                     renew()
-                    yield batch
+                    if batch.num_rows:
+                        yield batch
 
     def _entries(self, snapshot: Snapshot, keyspace: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Rows)
@@ -122,47 +131,61 @@ class SnapshotReader(DataSourceReader):
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
         schema = arrow_schema(self._schema, self._options.names("jsonColumns") or ())
-        corrupt = self._options.text("columnNameOfCorruptRecord")
+        corrupt = self._options.text("columnNameOfCorruptRecord", CORRUPT)
         columns = Columns(
             schema,
             collection=self._collection,
             mode=self._mode,
             corrupt=corrupt if corrupt in schema.names else None,
         )
-        for stored in self._stored(look, partition):
-            try:
-                batch = columns.batch(stored)
-            except Error:
-                raise
-            except Exception as error:
-                raise self._damaged(look, partition, error) from error
-            if batch.num_rows:
-                yield batch
+        try:
+            for stored in self._stored(look, partition):
+                yield columns.batch(stored)
+        except Error:
+            raise
+        except Exception as error:
+            raise _damaged(look, partition, columns, error) from error
 
     def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
         """The stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
-        if isinstance(partition, Entries):
-            batches = look.batches(narrowed(by, partition), self._size)
-            within = self._bounds
-            if within != Bounds(b"", None):
-                batches = _between(look.stored(narrowed(by, partition)), within, self._size)
+        if isinstance(partition, Rows):
+            ranges = stretches(by, Bounds(partition.low, partition.high))
+            batches = chain.from_iterable(look.batches_between(each.low, each.high, self._size) for each in ranges)
         else:
-            assert isinstance(partition, Rows)
-            if partition.high == b"":
-                return iter(())
-            batches = look.batches_between(partition.low, partition.high, self._size)
+            assert isinstance(partition, Entries)
+            found = narrowed(by, partition)
+            batches = (
+                look.batches(found, self._size)
+                if self._bounds == EVERYTHING
+                else _between(look.stored(found), self._bounds, self._size)
+            )
         return batches if self._filter is None or by.exact else _matching(batches, compiled)
 
-    def _damaged(self, look: Look, partition: InputPartition, error: Exception) -> Error:
-        """Which document cannot be read."""
-        low, high = (partition.low, partition.high) if isinstance(partition, Rows) else (b"", None)
-        for key, stored in look.between(low, high):
-            try:
-                decode_document(stored)
-            except Exception as reason:
-                return Error(f"the document with _id {id_of(key)!r} cannot be decoded: {reason}")
-        return Error(f"a batch of documents cannot be converted: {error}")
+
+def _check_keyspace(options: Options, schema: StructType) -> None:
+    """Refuse what a read of a keyspace does not have."""
+    options.refuse(("filter", "columns", "jsonColumns"), "for a keyspace, whose rows are bytes")
+    for field in schema:
+        if field.name not in KEYSPACE.names or field.dataType != BinaryType():
+            raise UsageError(
+                "a keyspace has the columns key and value, both binary, "
+                f"not {field.name!r} of type {field.dataType.simpleString()}"
+            )
+
+
+def _damaged(look: Look, partition: InputPartition, columns: Columns, error: Exception) -> Error:
+    """Which document cannot be read."""
+    low, high = (partition.low, partition.high) if isinstance(partition, Rows) else (b"", None)
+    for key, stored in look.between(low, high):
+        try:
+            decode_document(stored)
+            columns.batch([stored])
+        except Error:
+            pass  # it can be read, and does not fit
+        except Exception as reason:
+            return undecodable(key, reason)
+    return Error(f"a batch of documents cannot be converted: {error}")
 
 
 class _Renewal:

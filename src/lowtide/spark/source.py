@@ -6,15 +6,16 @@ Spark makes one for each ``load`` or ``save``, in a short-lived process of its o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from lowtide.documents.arrow.columns import Mode
-from lowtide.errors import SnapshotExpired
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import Instant, explained, take
+from lowtide.spark.instant import Instant, release, take, taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import CHANGE, KEYSPACE
@@ -41,7 +42,12 @@ class LowtideSource(DataSource):
         options = self._options
         options.check_target()
         self._inferred = True
-        found = KEYSPACE if options.keyspace is not None else schema_at(options, self._place(), self._fixed())
+        if options.keyspace is not None:
+            found = KEYSPACE
+        else:
+            # Changes are read from the log, which needs no pin for longer.
+            with taken(options) if self._is_feed else self._fixed() as instant:
+                found = schema_at(options, self._place(), instant)
         return StructType([*found, *CHANGE]) if self._is_feed else found
 
     @property
@@ -51,14 +57,19 @@ class LowtideSource(DataSource):
     def _place(self) -> Place:
         return Place.here(self._options.path)
 
-    def _fixed(self) -> Instant:
-        """The instant of this load, pinned."""
-        if self._instant is None:
-            try:
-                self._instant = take(self._options)
-            except SnapshotExpired as error:
-                raise explained(self._options, error) from error
-        return self._instant
+    @contextmanager
+    def _fixed(self) -> Iterator[Instant]:
+        """The instant of this load, pinned; if it is pinned here, and what follows fails, it is let go again."""
+        if self._instant is not None:
+            yield self._instant
+            return
+        self._instant = take(self._options)
+        try:
+            yield self._instant
+        except BaseException:
+            release(self._options.path, self._instant)
+            self._instant = None
+            raise
 
     def reader(self, schema: StructType) -> DataSourceReader:
         self._options.check_target()
@@ -69,7 +80,8 @@ class LowtideSource(DataSource):
         from lowtide.spark.snapshot import SnapshotReader
 
         mode = Mode.FAILFAST if self._inferred else Mode.PERMISSIVE
-        return SnapshotReader(self._options, schema, self._place(), self._fixed(), mode)
+        with self._fixed() as instant:
+            return SnapshotReader(self._options, schema, self._place(), instant, mode)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from lowtide.spark.stream import ChangeStream

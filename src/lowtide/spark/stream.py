@@ -28,11 +28,11 @@ from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import open_snapshot, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
 from lowtide.spark.changes import FOREIGN, ChangePart, Source, explained, preimages_of, read_changes
+from lowtide.spark.inference import look_at
 from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened, read_snapshot
 from lowtide.spark.limits import Limits
 from lowtide.spark.offsets import INITIAL, Offset, parse
 from lowtide.spark.options import Options
-from lowtide.spark.snapshot import look_at
 
 logger = logging.getLogger("lowtide")
 

@@ -14,6 +14,7 @@ from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
 from lowtide.transaction.registry import Details
 from lowtide.versions.cutting import estimated_cuts
+from lowtide.versions.newest import newest_change
 from lowtide.versions.visibility import Range
 
 
@@ -109,6 +110,30 @@ class Snapshot:
         if cuts is None:
             return of_keys([key for key, _ in self.scan(wanted)], parts)
         return [key[KEYSPACE_PREFIX:] for key in cuts]
+
+    def unchanged_since(self, keyspace: str) -> int | None:
+        """A commit after which the keyspace did not change, up to ``ts``: what was read there of it at that commit, or
+        at any later one for which this says the same, is still right. None if it is not known, above all if the
+        keyspace was changed after ``ts`` and a checkpoint has passed.
+
+        >>> store.keyspace("fruit").put(b"lime", b"green")
+        >>> changed = store.stats().last_commit
+        >>> store.keyspace("other").put(b"a", b"b")
+        >>> with store.snapshot() as snapshot:
+        ...     snapshot.unchanged_since("fruit") == changed
+        True
+        """
+        prefix = self.keyspace(keyspace)._prefix
+        newest = newest_change(*self._engine.reader.sources, prefix, self._open_ts())
+        self._open_ts()  # after that was read, see ``read``
+        return newest
+
+    def values(self, wanted: Range, size: int) -> Iterator[list[bytes]]:
+        """The values of a range of full keys at ``ts``, forwards, in lists of about ``size``."""
+        for chunk in self._engine.reader.values(wanted, self._open_ts, size):
+            self._open_ts()  # after the chunk was read, see ``read``
+            yield chunk
+        self._open_ts()
 
     def _open_ts(self) -> int:
         token = self._token

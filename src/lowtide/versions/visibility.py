@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
+from operator import itemgetter
 from pathlib import Path
 from time import sleep
 from typing import NamedTuple, Protocol, TypeVar
@@ -29,6 +30,7 @@ _Result = TypeVar("_Result")
 _READS_BETWEEN = 128
 """How many reads go by before one gives way to a commit. Fewer cost more switches than they save waiting."""
 
+_second = itemgetter(1)
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
 
@@ -66,6 +68,11 @@ class Rows(Protocol):
 
     directory: Path
 
+    @property
+    def meta(self) -> lmdb._Database: ...
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None: ...
+
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result: ...
 
     def row(self, full_key: bytes) -> bytes | None: ...
@@ -77,6 +84,8 @@ class Rows(Protocol):
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]: ...
+
+    def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]: ...
 
 
 class Reader:
@@ -208,6 +217,24 @@ class Reader:
             yield entries
             rest = rest.beyond(last) if last is not None else None
             size = min(size * 2, _LARGEST_CHUNK)
+
+    def values(self, wanted: Range, ts: Callable[[], int], size: int) -> Iterator[list[bytes]]:
+        """As ``scan``, the values alone, forwards, in lists of about ``size``. Up to the first key that a layer has,
+        they are the base's; the layers are looked at before the base is, as ever."""
+        rest: Range | None = wanted
+        while rest is not None:
+            at, low, high = ts(), rest.low, rest.high
+            touched = [each for layer in self._versions.layers for each in layer.keys.between(low, high, 1, False)]
+            nearest = min(touched, default=None)
+            if nearest == low:
+                entries, last = self._chunk(rest, at, size, 0)
+                yield list(map(_second, entries))
+                rest = rest.beyond(last) if last is not None else None
+                continue
+            values, last = self._base.values(low, nearest if nearest is not None else high, at, size)
+            yield values
+            beyond = Range(nearest, high) if nearest is not None else None
+            rest = rest.beyond(last) if last is not None else beyond
 
     def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
         """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado. As of

@@ -10,7 +10,8 @@ import lmdb
 import pytest
 from hypothesis import given
 
-from lowtide.base.chunks import distinct_keys, stretch
+from lowtide.base import chunks
+from lowtide.base.chunks import distinct_keys, stretch, values_of_stretch
 from tests.unit.base.bases import temporary_directory
 
 keys = st.binary(min_size=1, max_size=2) | st.sampled_from([b"\x00", b"a", b"a\x00", b"\xff", b"\xff\xff"])
@@ -75,6 +76,36 @@ def test_stretches_that_resume_by_key_make_up_the_range(
         txn.abort()
 
 
+@pytest.fixture(scope="module", params=[1, 2, 64])
+def least_step(request: pytest.FixtureRequest) -> Iterator[int]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(chunks, "_LEAST_STEP", request.param)
+        yield request.param
+
+
+@given(tables, keys | st.just(b""), bounds, st.integers(1, 5) | st.just(100))
+def test_the_values_of_stretches_that_resume_by_key_make_up_the_range(
+    scratch: Scratch, least_step: int, table: dict[bytes, bytes], low: bytes, high: bytes | None, limit: int
+) -> None:
+    txn = scratch.env.begin(write=True)
+    try:
+        for key, value in table.items():
+            txn.put(key, value, db=scratch.plain)
+        expected, found = within(list(table), low, high, False), []
+        last: bytes | None = b""
+        while last is not None:
+            values, last = values_of_stretch(txn, scratch.plain, low, high, limit)
+            assert len(values) <= limit
+            found += values
+            if last is not None:
+                assert len(values) == limit
+                assert values[-1] == table[last]
+                low = last + b"\x00"
+        assert found == [table[key] for key in expected]
+    finally:
+        txn.abort()
+
+
 @given(
     st.lists(st.tuples(keys, st.integers(0, 5)), max_size=16),
     keys | st.just(b""),
@@ -107,3 +138,4 @@ def test_a_stretch_of_an_empty_table_is_empty(scratch: Scratch, reverse: bool) -
     with scratch.env.begin() as txn:
         assert stretch(txn, scratch.plain, b"", None, 5, reverse) == ([], False)
         assert distinct_keys(txn, scratch.duplicates, b"a", b"b", 5, reverse) == ([], False)
+        assert values_of_stretch(txn, scratch.plain, b"", None, 5) == ([], None)

@@ -111,6 +111,17 @@ def all_chunks(base: Base, low: bytes, high: bytes | None, ts: int, limit: int, 
     return found
 
 
+def all_values(base: Base, low: bytes, high: bytes | None, ts: int, limit: int) -> list[bytes]:
+    """The values of a whole scan."""
+    found: list[bytes] = []
+    last: bytes | None = b""
+    while last is not None:
+        values, last = base.values(low, high, ts, limit)
+        found += values
+        low = last + b"\x00" if last is not None else low
+    return found
+
+
 rows = st.dictionaries(
     st.sampled_from(KEYS), st.tuples(st.integers(LAST, LAST + 4), st.none() | st.binary(max_size=3)), max_size=4
 )
@@ -137,6 +148,11 @@ def test_chunks_make_up_what_a_snapshot_sees(
         expected = [(key, seen[key]) for key in sorted(seen) if low <= key and (high is None or key < high)]
         found = all_chunks(base, low, high, ts, limit, reverse)
         assert found == (expected[::-1] if reverse else expected)
+        assert all_values(base, low, high, ts, limit) == [value for _, value in expected]
+        instant = base.at(ts, ts < base.history_below)
+        at = base.read(lambda txn: instant.rows_of(txn, KEYS))
+        assert {key: row[8:] for key, row in at.items()} == seen
+        assert all(row < encode_row(ts + 1, b"") for row in at.values())
         for key in KEYS:
             row = base.row(key)
             if row is None or row >= encode_row(ts + 1, b""):

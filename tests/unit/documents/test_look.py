@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import compile_filter
+from lowtide.documents.ids import id_key
 from lowtide.documents.look import Look, Touched
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.sorting import compile_sort
+from lowtide.errors import UsageError
 
 COUNT = 200
 
@@ -102,3 +105,70 @@ def test_a_collection_that_does_not_exist_is_empty(store: lowtide.Store) -> None
         look = Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
         assert ids(look, {}) == []
         assert look.row.indexes == ()
+
+
+FILTERS = [
+    {},
+    {"n": 3},
+    {"n": {"$gt": 3, "$lte": 7}, "u": {"$lt": -100}},
+    {"tags": {"$in": [0, 1, 2]}},
+    {"u": {"$in": [-1, -199, 5, -7]}},
+    {"_id": {"$gte": 50, "$lt": 150}},
+    {"_id": {"$in": [9, 3, 5, 1000]}},
+    {"$or": [{"n": 3}, {"tags": 3}, {"_id": 3}]},
+    {"n": {"$mod": [2, 1]}},
+    {"n": {"$gt": 100}},
+]
+
+
+@pytest.mark.parametrize("filter", FILTERS, ids=str)
+@pytest.mark.parametrize("place", ["layers", "both", "base"])
+def test_batches_are_what_a_plan_gives_wherever_it_lies(
+    look: Look, store: lowtide.Store, filter: Any, place: str
+) -> None:
+    """At a snapshot whose documents were changed, deleted and joined by others since."""
+    if place == "base":
+        store.checkpoint()
+    store["many"].update_many({"_id": {"$mod": [3, 0]}}, {"$set": {"n": 3}})
+    store["many"].delete_many({"_id": {"$mod": [5, 0]}})
+    store["many"].insert_many([{"_id": COUNT + each, "n": 3, "tags": [1], "u": COUNT + each} for each in range(10)])
+    if place == "both":
+        store.checkpoint()
+    compiled = compile_filter(filter)
+    by = look.plan(compiled, None)
+    read, matching = list(look.values(by)), [value for _, value, _ in look.matching(compiled, by)]
+    for size in (1, 7, 1000):
+        for wanted, found in ((read, look.batches(by, size)), (matching, look.batches(by, size, compiled))):
+            batches = list(found)
+            assert [each for batch in batches for each in batch] == wanted
+            assert all(0 < len(batch) <= 2 * size for batch in batches), "rows and history have as many"
+
+
+def test_batches_in_a_transaction_show_its_own_writes(store: lowtide.Store, look: Look) -> None:
+    with store.transaction() as tx:
+        tx["many"].delete_many({"_id": {"$gte": 10}})
+        tx["many"].insert_one({"_id": 500, "n": 3, "u": 500})
+        here = Look(tx, look.prefix_of, "many")
+        for filter, expected in (({}, [*range(10), 500]), ({"n": 3}, [3, 500])):
+            by = here.plan(compile_filter(filter), None)
+            assert [decode_document(each)["_id"] for batch in here.batches(by, 4) for each in batch] == expected
+
+
+@pytest.mark.parametrize("low", [b"", id_key(0), id_key(50), id_key(300)])
+@pytest.mark.parametrize("high", [None, id_key(0), id_key(51), id_key(120)])
+def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(look: Look, low: bytes, high: bytes | None) -> None:
+    expected = [each for each in range(COUNT) if low <= id_key(each) and (high is None or id_key(each) < high)]
+    for size in (1, 30, 1000):
+        batches = list(look.batches_between(low, high, size))
+        assert [decode_document(each)["_id"] for batch in batches for each in batch] == expected
+        assert all(batches)
+
+
+def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
+    store["many"].insert_many([{"_id": each} for each in range(10)])
+    with store.snapshot() as snapshot:
+        look = Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        batches = look.batches(look.plan(compile_filter({}), None), 3)
+        assert len(next(batches)) == 3
+    with pytest.raises(UsageError, match="closed"):
+        next(batches)

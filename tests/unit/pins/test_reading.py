@@ -64,6 +64,16 @@ def scanned(pinned: PinnedBase, limit: int, reverse: bool) -> list[tuple[bytes, 
         low, high = (low, last) if reverse else (last + b"\x00", high)
 
 
+def values_of(pinned: PinnedBase, limit: int) -> list[bytes]:
+    low, found = PREFIX, list[bytes]()
+    while True:
+        values, last = pinned.values(low, b"\x00\x00\x00\x02", 99, limit)
+        found += values
+        if last is None:
+            return found
+        low = last + b"\x00"
+
+
 def test_each_key_has_the_row_that_it_had_at_the_pin(pinned: PinnedBase) -> None:
     assert {key: row[8:] for key in ALL if (row := pinned.row(key)) is not None} == EXPECTED
     assert {key: row[8:] for key, row in pinned.rows_of(ALL).items()} == EXPECTED
@@ -78,11 +88,15 @@ def test_no_row_seems_newer_than_the_pin(pinned: PinnedBase) -> None:
 @pytest.mark.parametrize("limit", [1, 2, 3, 100])
 def test_a_scan_finds_the_same_whatever_the_size_of_its_chunks(pinned: PinnedBase, limit: int, reverse: bool) -> None:
     assert scanned(pinned, limit, reverse) == sorted(EXPECTED.items(), reverse=reverse)
+    assert values_of(pinned, limit) == [EXPECTED[key] for key in sorted(EXPECTED)]
 
 
 def test_a_pin_at_the_boundary_looks_at_nothing_but_the_rows(base: Base, leases: Leases, clock: ManualClock) -> None:
     here = PinnedBase(base, "now", leases.take("now", 10), clock.time)
-    assert scanned(here, 2, False) == sorted({OLD: b"o", CHANGED: b"new", NEW: b"n", BACK: b"again"}.items())
+    rows = {OLD: b"o", CHANGED: b"new", NEW: b"n", BACK: b"again"}
+    assert scanned(here, 2, False) == sorted(rows.items())
+    assert values_of(here, 2) == [rows[key] for key in sorted(rows)]
+    assert {key: row[8:] for key, row in here.rows_of(ALL).items()} == rows
 
 
 @pytest.mark.parametrize("end", ["removed", "expired", "expired and removed", "taken again", "taken again elsewhere"])
@@ -100,6 +114,7 @@ def test_every_read_after_the_end_is_refused(
         lambda: pinned.row(OLD),
         lambda: pinned.rows_of([OLD]),
         lambda: pinned.chunk(PREFIX, None, 99, 10, False, 0),
+        lambda: pinned.values(PREFIX, None, 99, 10),
     ):
         with pytest.raises(SnapshotExpired):
             read()

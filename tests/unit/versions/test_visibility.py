@@ -73,6 +73,27 @@ def test_a_scan_shows_the_state_of_its_timestamp_under_own_writes(
 
 
 @thorough
+@given(script=steps, after=steps, wanted=ranges, size=st.integers(1, 4))
+def test_the_values_of_a_range_are_those_of_its_timestamp_whatever_moves_under_them(
+    script: list[tuple[str, object]], after: list[tuple[str, object]], wanted: Range, size: int
+) -> None:
+    forwards = Range(wanted.low, wanted.high)
+    with open_shelves() as shelves:
+        arrange(shelves, script)
+        for ts in shelves.live:
+            found = [value for part in shelves.reader.values(forwards, partial(int, ts), size) for value in part]
+            assert found == [value for _, value in within(shelves.states[ts], forwards)]
+        ts = shelves.published
+        parts = shelves.reader.values(forwards, lambda: ts, size)
+        found = next(parts, [])
+        arrange(shelves, after)
+        for part in parts:
+            assert len(part) <= 2 * size
+            found += part
+        assert found == [value for _, value in within(shelves.states[ts], forwards)]
+
+
+@thorough
 @given(script=steps)
 def test_a_point_read_shows_the_state_of_its_timestamp(script: list[tuple[str, object]]) -> None:
     """Twice, since the first read fills the cache of rows that the second one is served from."""

@@ -1,0 +1,149 @@
+"""The loader: applies jobs for whoever owns the store, each exactly once.
+
+Any thread may call it. ``_locks`` is changed under ``_lock``; the lock of a collection is held for the whole of a job,
+so that jobs of one collection come one after the other, and one that is asked for twice at a time is done once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from random import uniform
+from time import sleep
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from lowtide.base.environment import Base
+from lowtide.documents.catalog import check_collection_name
+from lowtide.documents.source import OfStore, PrefixOf
+from lowtide.documents.unit import Unit
+from lowtide.errors import TransientError
+from lowtide.feed.feed import Feed
+from lowtide.loading.apply import TooLarge, apply_batches
+from lowtide.loading.job import Job, Receipt
+from lowtide.loading.receipts import prune_receipts, receipt_of, receipt_rows
+from lowtide.loading.staged import announced, check_wanted, claim, give_up_claim, staged_batches, staging_of, sweep
+from lowtide.transaction.engine import Engine
+from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.statement import Writing
+from lowtide.transaction.transaction import Transaction
+from lowtide.versions.layers import VersionStore
+
+logger = logging.getLogger("lowtide")
+
+ATTEMPTS: Final = 20
+"""How often one transaction is begun anew because somebody else was quicker."""
+_LONGEST_PAUSE: Final = 0.5
+
+
+class Owned(Protocol):
+    """The parts of an open store that jobs need."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def feed(self) -> Feed: ...
+
+    @property
+    def versions(self) -> VersionStore: ...
+
+    @property
+    def base(self) -> Base: ...
+
+
+class Loader:
+    """Applies the jobs that are staged beside one open store."""
+
+    def __init__(self, path: Path, parts: Owned) -> None:
+        self._path = path
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+
+    def load(self, job: str) -> dict[str, Any]:
+        """Apply a job by its name, for another process."""
+        found: dict[str, Any] = msgspec.to_builtins(self.apply(job))
+        return found
+
+    def apply(self, name: str) -> Receipt:
+        """Apply a job that is ready, unless that was done. The receipt says which commit it is."""
+        directory = staging_of(self._path, name)
+        job = announced(directory)
+        check_collection_name(job.collection)
+        sweep(self._path)
+        with self._lock_of(job.collection):
+            receipt = self._receipt(name, job)
+            if receipt is None:
+                try:
+                    receipt = self._apply(name, job, directory)
+                except BaseException:
+                    give_up_claim(directory)
+                    raise
+        self._prune()
+        return receipt
+
+    def _lock_of(self, collection: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(collection, threading.Lock())
+
+    def _receipt(self, name: str, job: Job) -> Receipt | None:
+        source = OfStore(self._parts)
+        return source.look(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
+
+    def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
+        if job.bytes <= job.bulk_bytes:
+            try:
+                return self._in_one(name, job, directory)
+            except TooLarge:
+                pass
+        return self._in_one(name, job, directory)
+
+    def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
+        """All of it in one transaction, begun anew if somebody was quicker."""
+        longest = 0.001
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return self._attempt(name, job, directory)
+            except TransientError as error:
+                give_up_claim(directory)
+                if attempt == ATTEMPTS:
+                    raise TransientError(
+                        f"a write to collection {job.collection!r} of {job.rows} rows met {ATTEMPTS} times in a row "
+                        f"a document that others had just changed; nothing was changed, try again. The last: {error}"
+                    ) from error
+            sleep(uniform(0, longest))
+            longest = min(2 * longest, _LONGEST_PAUSE)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _attempt(self, name: str, job: Job, directory: Path) -> Receipt:
+        engine = self._parts.engine
+        prefix_of = engine.catalog.prefix_of
+        with Transaction(engine, SNAPSHOT, False) as tx:
+            unit = Unit(tx, prefix_of, job.collection)
+            counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
+            unit.apply()
+            tx.apply(receipt_rows(prefix_of, name, job, counts), ())
+            claim(directory)
+            return Receipt(tx.commit(), counts)
+
+    def _prune(self) -> None:
+        """Keep the receipts few. What fails is left to the next job."""
+
+        def work(writing: Writing, prefix_of: PrefixOf) -> int:
+            return prune_receipts(writing, prefix_of)
+
+        try:
+            OfStore(self._parts).change(work, attempts=3)
+        except Exception as error:
+            logger.warning("%s: old receipts of loads stay for now: %s", self._path, error)
+
+
+def _watched(job: Job, directory: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The staged batches, as long as the job is wanted."""
+    for batch in staged_batches(directory, job.files):
+        check_wanted(directory)
+        yield batch

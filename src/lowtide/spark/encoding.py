@@ -1,0 +1,194 @@
+"""Rows of a DataFrame as documents: record batches in, keys and stored forms out, a column at a time.
+
+Each column becomes a list of values that MessagePack can hold as they are; a struct class made for the schema takes one
+of each, and leaves out what is null. So no value is looked at twice, and no dict is made for a row.
+
+===================  ==========================================================
+Spark                document
+===================  ==========================================================
+numbers              int, float; NaN is null, as for other files
+decimal              Decimal
+string, binary       str, bytes
+boolean              bool
+timestamp            datetime in UTC
+timestamp_ntz, date  datetime without a zone; a date is its midnight
+struct               object, without the fields that are null
+map                  object; keys are strings
+array                array, nulls included
+JSON text            whatever the text says: metadata ``lowtide: json``, or option ``jsonColumns``
+===================  ==========================================================
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+import pyarrow as pa
+
+from lowtide.documents.arrow.inference import is_json
+from lowtide.documents.codec import UUID_CODE, check_encoded, encodable
+from lowtide.documents.ids import id_key, new_id
+from lowtide.errors import InvalidDocument, UsageError, ValueMisfit, shown
+from lowtide.spark.values import Convert, Misfit, check_name, convert_of, is_binary, is_list, json_values, plain_values
+
+_ID: Final = "_id"
+
+
+class RowEncoder:
+    """Turns record batches of one schema, which has JSON text marked, into keys and stored documents."""
+
+    def __init__(self, schema: pa.Schema, collection: str, id_field: str, ignore_nulls: bool) -> None:
+        self._collection = collection
+        names = list(schema.names)
+        if len(set(names)) != len(names):
+            raise UsageError(f"two columns have the name {next(n for n in names if names.count(n) > 1)!r}")
+        self._at = names.index(id_field) if id_field in names else None
+        if id_field != _ID and _ID in names:
+            raise UsageError(f"there is a column '_id' besides {id_field!r}, which option 'idField' makes the _id")
+        others = [place for place in range(len(names)) if place != self._at]
+        self._columns = [(names[place], place, convert_of(schema.field(place), ignore_nulls)) for place in others]
+        self._id = None if self._at is None else _id_convert(schema.field(self._at))
+        self._is_plain = self._id is not json_values
+        """Whether MessagePack can hold the ids as they are."""
+        self._dynamic = any(_is_dynamic(field) for field in schema)
+        for name in names:
+            check_name(name, name)
+        self._make = _maker([_ID, *(name for name, _, _ in self._columns)], ignore_nulls)
+
+    @property
+    def has_id(self) -> bool:
+        return self._at is not None
+
+    def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes], list[bytes]]:
+        """The keys and the stored forms of a batch of rows. Raises ValueMisfit, which names the document."""
+        ids: list[Any]
+        if self._at is None:
+            ids, keys = new_ids(batch.num_rows)
+        else:
+            ids = self._ids(batch)
+            keys = self._keys(ids)
+        columns = []
+        for name, place, convert in self._columns:
+            try:
+                columns.append(convert(batch.column(place)))
+            except Misfit as misfit:
+                path = f"{name}.{misfit.path}" if misfit.path else name
+                raise ValueMisfit(self._collection, _shown_id(ids[misfit.row]), path, misfit.reason) from misfit
+        documents = list(map(_encode, self._make(ids if self._is_plain else list(map(encodable, ids)), columns)))
+        self._check(ids, documents)
+        return keys, documents
+
+    def encode_ids(self, batch: pa.RecordBatch) -> list[bytes]:
+        """The keys of a batch of rows, of which nothing else is wanted."""
+        return self._keys(self._ids(batch))
+
+    def _ids(self, batch: pa.RecordBatch) -> list[Any]:
+        assert self._at is not None
+        assert self._id is not None
+        column = batch.column(self._at)
+        if column.null_count:
+            raise UsageError(
+                f"collection {self._collection!r}: the column of the _id is null in {column.null_count} of "
+                f"{len(column)} rows; filter these out, or leave the column out to have new _ids made"
+            )
+        try:
+            return self._id(column)
+        except Misfit as misfit:
+            raise ValueMisfit(self._collection, _shown_id(column[misfit.row].as_py()), _ID, misfit.reason) from misfit
+
+    def _keys(self, ids: list[Any]) -> list[bytes]:
+        try:
+            return list(map(id_key, ids))
+        except InvalidDocument:
+            for each in ids:
+                try:
+                    id_key(each)
+                except InvalidDocument as error:
+                    reason = str(error).partition(": ")[2]
+                    raise ValueMisfit(self._collection, _shown_id(each), _ID, reason) from error
+            raise
+
+    def _check(self, ids: list[Any], documents: list[bytes]) -> None:
+        """Refuse documents that are too large, or have names that would read as operators, in what was not known when
+        the schema was."""
+        if self._dynamic or max(map(len, documents), default=0) > _LARGE:
+            for _id, document in zip(ids, documents, strict=True):
+                try:
+                    check_encoded(document)
+                except InvalidDocument as error:
+                    reason = str(error).partition(": ")[2]
+                    raise ValueMisfit(self._collection, _shown_id(_id), error.path, reason) from error
+
+
+_LARGE: Final = 1 << 20
+"""Bytes of a document that is looked at more closely."""
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def new_ids(count: int) -> tuple[list[msgspec.msgpack.Ext], list[bytes]]:
+    """New ids, UUIDs of version 7 that ascend, as MessagePack holds them, and their keys. All have the time and the
+    chance of the first one, and are told apart by where they stand."""
+    head = new_id().bytes[:8]
+    first = 1 << 63 | secrets.randbits(61)
+    ids = [head + tail.to_bytes(8, "big") for tail in range(first, first + count)]
+    prefix = id_key(UUID(bytes=bytes(16)))[:-16]
+    return [msgspec.msgpack.Ext(UUID_CODE, each) for each in ids], [prefix + each for each in ids]
+
+
+def _shown_id(value: object) -> object:
+    if isinstance(value, msgspec.msgpack.Ext):
+        return UUID(bytes=bytes(value.data))
+    return value if len(repr(value)) <= 200 else shown(value)
+
+
+def _is_dynamic(field: pa.Field) -> bool:
+    """Whether names of fields are in the data."""
+    kind = field.type
+    if is_json(field) or pa.types.is_map(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return any(map(_is_dynamic, kind))
+    return is_list(kind) and _is_dynamic(kind.value_field)
+
+
+def _maker(names: list[str], ignore_nulls: bool) -> Callable[[list[Any], list[list[Any]]], Any]:
+    """What makes an object of each row, to be encoded with these names. The first is never null."""
+    if ignore_nulls and all(_is_plain_name(name) for name in names):
+        fields: list[Any] = [(f"f{place}", Any, None) for place in range(1, len(names))]
+        kind = msgspec.defstruct(
+            "Row",
+            [("f0", Any), *fields],
+            rename={f"f{place}": name for place, name in enumerate(names)},
+            omit_defaults=True,
+            gc=False,
+        )
+        return lambda first, rest: map(kind, first, *rest)
+    if ignore_nulls:
+        return lambda first, rest: (
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+            for row in zip(first, *rest, strict=True)
+        )
+    return lambda first, rest: (dict(zip(names, row, strict=True)) for row in zip(first, *rest, strict=True))
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether a struct class takes the name."""
+    return name.isprintable() and '"' not in name and "\\" not in name
+
+
+def _id_convert(field: pa.Field) -> Convert:
+    """How the column of the ``_id`` is read: as plain values."""
+    kind = field.type
+    types = pa.types
+    if is_json(field):
+        return json_values
+    if not (types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind) or is_binary(kind)):
+        raise UsageError(
+            f"column {field.name!r} is to be the _id, which is a number without fraction, a string or binary, "
+            f"not {kind}; cast it"
+        )
+    return plain_values

@@ -1,0 +1,73 @@
+"""The stream sink: each micro-batch is one job, and is done once, however often Spark repeats it.
+
+A batch is known by who writes, option ``txnAppId`` or else the query's checkpoint, and by its number. The last number
+is written in the transaction of the batch itself, so a batch that was committed before a crash is skipped after it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lowtide.errors import UsageError
+from lowtide.loading.staged import driver_process, remove_series
+from lowtide.spark.options import Options
+from lowtide.spark.writing import Staged, Writing
+
+logger = logging.getLogger("lowtide")
+
+
+class StreamSink(DataSourceStreamArrowWriter, Writing):
+    """``df.writeStream.format("lowtide")``."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        options.refuse(("txnVersion",), "for a stream, whose batches have numbers")
+        self._query = query_of(options)
+        Writing.__init__(self, options, schema, overwrite, self._query)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """In a task: stage the rows."""
+        return self._stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """After all tasks of a batch: take in what they staged, unless that was done."""
+        try:
+            receipt = self._commit(messages, batchId)
+        except Exception as error:
+            # Spark itself says no more than that the job failed.
+            logger.error("batch %d of stream %r was not written: %s", batchId, self._query, error)
+            raise
+        if receipt.skipped:
+            logger.info("batch %d of stream %r had been written before, by commit %d", batchId, self._query, receipt.ts)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """After a failure, of a commit too: leave nothing behind."""
+        remove_series(self._path, driver_process(), self._query)
+
+
+def query_of(options: Options) -> str:
+    """Who writes: what is the same after a restart of the query, and of no other query.
+
+    >>> query_of(Options({"checkpointLocation": "file:///data//checkpoints/orders/"}))
+    'checkpoint /data/checkpoints/orders'
+    """
+    app = options.text("txnAppId")
+    if app is not None:
+        return app
+    location = options.text("checkpointLocation")
+    if not location:
+        raise UsageError(
+            "a stream into a store is told apart by option 'txnAppId', or by its option 'checkpointLocation'; "
+            "give one of them to writeStream, so that no batch is written twice after a restart"
+        )
+    scheme, found, rest = location.partition("://")
+    if found and scheme != "file":
+        return f"checkpoint {scheme}://{re.sub('/+', '/', rest).rstrip('/')}"
+    plain = re.sub("^file:/*", "/", location) if location.startswith("file:") else location
+    return f"checkpoint {os.path.abspath(plain)}"

@@ -1,0 +1,239 @@
+"""The values of a column as MessagePack can hold them: an Arrow array in, a list out; see ``encoding``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from lowtide.documents.arrow.inference import is_json
+from lowtide.documents.codec import encodable
+from lowtide.errors import InvalidDocument, UsageError, shown
+from lowtide.files.extended import NotExtended, loads
+
+Convert = Callable[[Any], list[Any]]
+"""An Arrow array as a list of values that MessagePack can hold; None for null."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Misfit(Exception):
+    """A value of a column cannot be stored: in which row, and at which path."""
+
+    def __init__(self, row: int, path: str, reason: str) -> None:
+        super().__init__(reason)
+        self.row = row
+        self.path = path
+        self.reason = reason
+
+
+def is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
+
+
+def check_name(name: str, path: str) -> None:
+    if name.startswith("$"):
+        raise UsageError(f"column {path!r}: the name of a field may not begin with $, which marks operators")
+
+
+def convert_of(field: pa.Field, ignore_nulls: bool, path: str = "") -> Convert:
+    """How the values of a column are read."""
+    kind, types = field.type, pa.types
+    path = f"{path}.{field.name}" if path else field.name
+    if is_json(field):
+        return _json
+    if types.is_floating(kind):
+        return _floats
+    if types.is_timestamp(kind):
+        return _moments if kind.tz is not None else _naive
+    if types.is_date(kind):
+        return lambda array: _each(array, lambda value: encodable(_midnight(value)))
+    if types.is_decimal(kind):
+        return lambda array: _each(array, encodable)
+    if types.is_struct(kind):
+        return _struct(kind, ignore_nulls, path)
+    if types.is_map(kind):
+        if not (types.is_string(kind.key_type) or types.is_large_string(kind.key_type)):
+            raise UsageError(f"column {path!r}: a map becomes an object, so its keys are strings, not {kind.key_type}")
+        return _map(convert_of(kind.item_field, ignore_nulls, path))
+    if is_list(kind):
+        return _list(convert_of(kind.value_field, ignore_nulls, path))
+    if (
+        types.is_integer(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or is_binary(kind)
+    ):
+        return plain_values
+    raise UsageError(f"column {path!r}: a document has no values of the type {kind}; cast it, for example to string")
+
+
+def plain_values(array: pa.Array) -> list[Any]:
+    found: list[Any] = array.to_pylist()
+    return found
+
+
+def _each(array: pa.Array, convert: Callable[[Any], Any]) -> list[Any]:
+    return [None if value is None else convert(value) for value in array.to_pylist()]
+
+
+def _floats(array: pa.Array) -> list[Any]:
+    found: list[Any] = array.to_pylist()
+    if any(value != value for value in found):
+        return [value if value == value else None for value in found]
+    return found
+
+
+def _micros(array: pa.Array) -> list[int | None]:
+    found: list[int | None] = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64()).to_pylist()
+    return found
+
+
+def _moments(array: pa.Array) -> list[Any]:
+    epoch, step = _EPOCH, timedelta
+    values = _micros(array)
+    try:
+        if not array.null_count:
+            return [epoch + step(0, 0, value) for value in values]  # type: ignore[arg-type]
+        return [None if value is None else epoch + step(0, 0, value) for value in values]
+    except OverflowError:
+        raise _out_of_range(values) from None
+
+
+def _naive(array: pa.Array) -> list[Any]:
+    epoch, values = _EPOCH.replace(tzinfo=None), _micros(array)
+    try:
+        return [None if value is None else encodable(epoch + timedelta(0, 0, value)) for value in values]
+    except OverflowError:
+        raise _out_of_range(values) from None
+
+
+def _out_of_range(values: list[int | None]) -> Misfit:
+    for row, value in enumerate(values):
+        try:
+            _EPOCH + timedelta(microseconds=value or 0)
+        except OverflowError:
+            return Misfit(row, "", f"a time is in the years 1 to 9999, not {value} microseconds from 1970")
+    raise AssertionError("all values are in range")
+
+
+def _midnight(value: date) -> datetime:
+    return datetime(value.year, value.month, value.day)
+
+
+def json_values(array: pa.Array) -> list[Any]:
+    """What the texts say."""
+    found = []
+    for row, text in enumerate(array.to_pylist()):
+        try:
+            value = None if text is None else loads(text)
+        except (NotExtended, msgspec.DecodeError) as error:
+            raise Misfit(row, "", f"it should be JSON, and is {shown(text)}: {error}") from error
+        found.append(value)
+    return found
+
+
+def _json(array: pa.Array) -> list[Any]:
+    found = json_values(array)
+    for row, value in enumerate(found):
+        if value is not None:
+            try:
+                found[row] = encodable(value)
+            except InvalidDocument as error:
+                raise Misfit(row, error.path, str(error).partition(": ")[2]) from error
+    return found
+
+
+def _struct(kind: pa.StructType, ignore_nulls: bool, path: str) -> Convert:
+    names = [field.name for field in kind]
+    for name in names:
+        check_name(name, f"{path}.{name}")
+    converts = [convert_of(field, ignore_nulls, path) for field in kind]
+    make = _inner_maker(names, ignore_nulls)
+
+    def convert(array: pa.Array) -> list[Any]:
+        columns = []
+        for part, name, inner in zip(array.flatten(), names, converts, strict=True):  # null where the struct is
+            try:
+                columns.append(inner(part))
+            except Misfit as misfit:
+                raise Misfit(misfit.row, f"{name}.{misfit.path}" if misfit.path else name, misfit.reason) from misfit
+        rows = make(columns, len(array))
+        return rows if not array.null_count else _masked(rows, array)
+
+    return convert
+
+
+def _inner_maker(names: list[str], ignore_nulls: bool) -> Callable[[list[list[Any]], int], list[Any]]:
+    def make(columns: list[list[Any]], count: int) -> list[Any]:
+        rows = zip(*columns, strict=True) if columns else (() for _ in range(count))
+        if ignore_nulls:
+            return [{name: each for name, each in zip(names, row, strict=True) if each is not None} for row in rows]
+        return [dict(zip(names, row, strict=True)) for row in rows]
+
+    return make
+
+
+def _masked(rows: list[Any], array: pa.Array) -> list[Any]:
+    return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
+
+
+def _runs(array: pa.Array, flat: Callable[[int, int], Any]) -> list[Any]:
+    """For each row what ``flat`` makes of its stretch of the values; None for null."""
+    offsets = array.offsets.to_pylist()
+    start = offsets[0] if offsets else 0
+    found = [flat(low - start, high - start) for low, high in pairwise(offsets)]
+    return found if not array.null_count else _masked(found, array)
+
+
+def _stretch(array: pa.Array, values: pa.Array) -> pa.Array:
+    """The values that the rows of an array refer to."""
+    offsets = array.offsets
+    start, end = (offsets[0].as_py(), offsets[-1].as_py()) if len(offsets) else (0, 0)
+    return values.slice(start, end - start)
+
+
+def _list(inner: Convert) -> Convert:
+    def convert(array: pa.Array) -> list[Any]:
+        if pa.types.is_fixed_size_list(array.type):
+            array = array.cast(pa.list_(array.type.value_field))
+        try:
+            flat = inner(_stretch(array, array.values))
+        except Misfit as misfit:
+            raise _moved(array, misfit) from misfit
+        return _runs(array, lambda low, high: flat[low:high])
+
+    return convert
+
+
+def _map(inner: Convert) -> Convert:
+    def convert(array: pa.Array) -> list[Any]:
+        names = plain_values(_stretch(array, array.keys))
+        try:
+            values = inner(_stretch(array, array.items))
+        except Misfit as misfit:
+            raise _moved(array, misfit, names) from misfit
+        return _runs(array, lambda low, high: dict(zip(names[low:high], values[low:high], strict=True)))
+
+    return convert
+
+
+def _moved(array: pa.Array, misfit: Misfit, names: list[str] | None = None) -> Misfit:
+    """A misfit of an element as one of the row that has it."""
+    offsets = array.offsets.to_pylist()
+    at = misfit.row + offsets[0]
+    row = next(row for row, high in enumerate(offsets[1:]) if at < high)
+    place = str(at - offsets[row]) if names is None else names[misfit.row]
+    return Misfit(row, f"{place}.{misfit.path}" if misfit.path else place, misfit.reason)

@@ -1,0 +1,202 @@
+"""Writing a DataFrame: tasks stage documents, and the commit takes all of them into the collection, or none.
+
+Spark makes the writer in a short-lived process and pickles it: to the tasks, each of which stages a file beside the
+store, and to one more process that commits or aborts; for a stream, that one makes its own. All that they share is the
+job's directory, which is made when the writer is first pickled, and the messages in which tasks name their files. A
+task that fails or is repeated leaves a file that no message names; it goes with the directory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from lowtide.documents.catalog import check_collection_name
+from lowtide.errors import Error, UsageError
+from lowtide.handover import TIMEOUT, ensure_store, load
+from lowtide.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
+from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
+from lowtide.spark.encoding import RowEncoder
+from lowtide.spark.options import Options
+from lowtide.spark.place import Place
+from lowtide.spark.schemas import arrow_schema
+
+logger = logging.getLogger("lowtide")
+
+_MODES: Final[dict[str, How]] = {"insert": "append", "upsert": "upsert", "delete": "delete"}
+_READING: Final = (
+    "keyspace",
+    "asOf",
+    "versionAsOf",
+    "timestampAsOf",
+    "columns",
+    "filter",
+    "keyStart",
+    "keyEnd",
+    "keyPrefix",
+    "readChangeFeed",
+    "startingVersion",
+    "endingVersion",
+    "startingTimestamp",
+    "endingTimestamp",
+)
+
+
+@dataclass(frozen=True)
+class Staged(WriterCommitMessage):
+    """What a task has staged, for which job."""
+
+    job: str
+    name: str
+    rows: int
+    bytes: int
+
+
+class Writing:
+    """What a write to a collection and a stream into one have in common: a job, staged by tasks, and its commit."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool, app: str | None) -> None:
+        options.refuse(_READING, "for a write, which goes to a collection")
+        self._options = options
+        self._collection = check_collection_name(options.collection)
+        self._how = _how(options, overwrite)
+        self._arrow = arrow_schema(schema, options.names("jsonColumns") or ())
+        self._id_field = _id_field(options, schema, self._how)
+        self._timeout = options.seconds("commitTimeout", TIMEOUT)
+        self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
+        self._encoder()  # so that a schema that cannot be stored is refused before any task begins
+        ensure_store(options.path)
+        self._place = Place.here(options.path)
+        self._app = app
+        self._job: str | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._begun()
+        return self.__dict__
+
+    def _begun(self) -> str:
+        """The job, with a directory."""
+        if self._job is None:
+            name = new_job_name()
+            make_staging(self._path, name, driver_process(), self._app)
+            self._job = name
+        return self._job
+
+    def _encoder(self) -> RowEncoder:
+        schema = self._arrow
+        if self._how == "delete":
+            schema = pa.schema([schema.field(self._id_field)])
+        return RowEncoder(schema, self._collection, self._id_field, self._options.flag("ignoreNullFields", True))
+
+    @property
+    def _path(self) -> Path:
+        return Path(self._place.path)
+
+    def _stage(self, batches: Iterator[pa.RecordBatch]) -> Staged:
+        """Stage the rows of one attempt of a task."""
+        path, job = self._place.check(), self._begun()
+        try:
+            staged = stage(staging_of(path, job), self._encoded(batches))
+        except Error as error:
+            raise _named(error, path, self._collection) from error
+        return Staged(job, staged.name, staged.rows, staged.bytes)
+
+    def _encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
+        encoder = self._encoder()
+        at = self._arrow.get_field_index(self._id_field)
+        for batch in batches:
+            if self._how == "delete":
+                yield encoder.encode_ids(pa.record_batch([batch.column(at)], names=[self._id_field])), None
+            else:
+                yield encoder.encode(batch)
+
+    def _commit(self, messages: list[WriterCommitMessage | None], version: int | None) -> Receipt:
+        """Have the owner of the store, or this process, take in what the messages name."""
+        path = self._path
+        staged = [each for each in messages if isinstance(each, Staged)]
+        if len(staged) != len(messages):
+            raise UsageError(f"{len(messages) - len(staged)} of {len(messages)} tasks did not say what they staged")
+        name = staged[0].job if staged else self._begun()
+        files = tuple(StagedFile(each.name, each.rows, each.bytes) for each in staged if each.rows)
+        job = Job(
+            collection=self._collection,
+            how=self._how,
+            files=files,
+            app=self._app,
+            version=version,
+            bulk_bytes=self._bulk_bytes,
+        )
+        try:
+            announce(staging_of(path, name), job)
+            return load(path, name, self._timeout)
+        except Error as error:
+            raise _named(error, path, self._collection) from error
+        finally:
+            remove_staging(path, name)
+
+
+class BatchWriter(DataSourceArrowWriter, Writing):
+    """``df.write.format("lowtide")``."""
+
+    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+        app = options.text("txnAppId")
+        self._version = options.number("txnVersion", least=0)
+        if (app is None) != (self._version is None):
+            raise UsageError("options 'txnAppId' and 'txnVersion' come together: who writes, and which of its writes")
+        Writing.__init__(self, options, schema, overwrite, app)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        """In a task: stage the rows."""
+        return self._stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """After all tasks: take in what they staged."""
+        self._commit(messages, self._version)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """After a failure, of a commit too: leave nothing behind."""
+        if self._job is not None:
+            remove_staging(self._path, self._job)
+
+
+def _how(options: Options, overwrite: bool) -> How:
+    how = _MODES[options.one_of("writeMode", _MODES, "insert")]
+    if not overwrite:
+        return how
+    if how != "append":
+        raise UsageError(
+            f"mode 'overwrite' replaces all documents, so writeMode is insert, not "
+            f"{options.text('writeMode')!r}; take mode 'append' to upsert or delete"
+        )
+    return "overwrite"
+
+
+def _id_field(options: Options, schema: StructType, how: How) -> str:
+    """The column that has the ``_id``."""
+    name = options.text("idField")
+    if how == "delete":
+        name = options.text("deleteBy") or name
+    else:
+        options.refuse(("deleteBy",), f"unless writeMode is delete, and it is {options.text('writeMode', 'insert')!r}")
+    wanted = name or "_id"
+    if wanted in schema.names:
+        return wanted
+    known = ", ".join(map(repr, schema.names))
+    if name is not None:
+        raise UsageError(f"there is no column {name!r} to take the _id from; there are {known}")
+    if how in ("upsert", "delete"):
+        raise UsageError(f"to {how} documents a column '_id', or option 'idField', tells which; there are {known}")
+    return wanted
+
+
+def _named(error: Error, path: Path, collection: str) -> Error:
+    """An error that says which store and collection it is about, whatever it was."""
+    found = cast(Error, UsageError(f"write to collection {collection!r} of the store {path}: {error}"))
+    return found if isinstance(error, UsageError) else Error(str(found))
