@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from math import modf
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -22,7 +23,6 @@ _TIME = Struct(">BBd")
 _ARRAYS = range(0x90, 0xA0)
 _DOUBLE = 0xCB
 """A payload begins with these: a short MessagePack array, whose first element is a float, the time of day."""
-_MICRO = 1e6
 
 
 class Segment(NamedTuple):
@@ -89,6 +89,16 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
             return 0 if first <= 1 else None
 
 
+def microseconds(time: float) -> int:
+    """A time of day in whole microseconds, rounded as ``datetime.fromtimestamp`` does.
+
+    >>> microseconds(1777636800.25)
+    1777636800250000
+    """
+    part, seconds = modf(time)
+    return int(seconds) * 1_000_000 + round(part * 1e6)
+
+
 def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int | None:
     """The last commit of this segment, up to ``last``, before its first one that is later; the one before the segment
     if there is none. None if the segment is no longer there."""
@@ -99,9 +109,9 @@ def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int
     try:
         if header != segment.header:
             return None
-        before, limit = last, round(moment * _MICRO) + inclusive
+        before, limit = last, microseconds(moment) + inclusive
         for ts, time in _times(mapped, segment, last):
-            if round(time * _MICRO) >= limit:
+            if microseconds(time) >= limit:
                 before = ts - 1
                 break
         return before if decode_header(mapped[:HEADER_SIZE]) == header else None
