@@ -174,11 +174,10 @@ class SnapshotReader(DataSourceReader):
     def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
         """The stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
+        batches: Iterator[list[bytes]]
         if isinstance(partition, Rows):
             ranges = stretches(by, Bounds(partition.low, partition.high))
-            batches: Iterator[list[bytes]] = chain.from_iterable(
-                look.batches_between(each.low, each.high, self._size) for each in ranges
-            )
+            batches = chain.from_iterable(look.batches_between(each.low, each.high, self._size) for each in ranges)
         else:
             assert isinstance(partition, Entries)
             found = narrowed(by, partition)
