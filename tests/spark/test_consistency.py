@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +30,7 @@ def owner(tmp_path: Path) -> Iterator[Program]:
         yield owner
 
 
-def summed(spark: SparkSession, path: Path, **options: object) -> tuple[DataFrame, Sum, int]:
+def summed(spark: SparkSession, path: Path, **options: Any) -> tuple[DataFrame, Sum, int]:
     """A DataFrame of the ledger, what it shows, and the commit that it is pinned at."""
     frame = lowtide.spark.read(spark, path, COLLECTION, schema=SCHEMA, partitions=4, batchSize=200, **options)
     with lowtide.open(path, read_only=True) as store:

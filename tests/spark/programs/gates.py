@@ -71,4 +71,4 @@ class GatedSource(LowtideSource):
 
 
 # Tasks run where these tests need not be importable.
-cloudpickle.register_pickle_by_value(sys.modules[__name__])
+cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]

@@ -63,6 +63,10 @@ class Owner:
     def do_pins(self) -> list[str]:
         return [pin.name for pin in self.store.pins()]
 
+    def do_readers(self) -> list[int]:
+        """The processes that have a place in LMDB's table of readers."""
+        return [int(each.split()[0]) for each in self.store.inspect_base().readers]
+
     def do_figures(self) -> dict[str, int]:
         stats = self.store.stats()
         return {"checkpoints": stats.checkpoints, "collected": stats.collected}

@@ -1,0 +1,91 @@
+"""A driver, which may be killed: ``python -m tests.spark.programs.driver MASTER DIRECTORY SETTINGS``, these as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from dataclasses import astuple
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from pyspark.sql import DataFrame, SparkSession
+
+import lowtide.spark
+from tests.spark.programs.gates import GatedSource
+from tests.spark.programs.ledger import SCHEMA, sum_of
+from tests.spark.programs.obeying import obey
+
+
+class Driver:
+    """A session and what is done with it; commands come from several threads."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+        spark.dataSource.register(GatedSource)
+
+    def perform(self, what: str, **more: Any) -> Any:
+        return getattr(self, f"do_{what}")(**more)
+
+    def do_jvm(self) -> int:
+        """The process of the JVM, which is Spark's driver."""
+        jvm: Any = self._spark.sparkContext._jvm
+        return int(jvm.java.lang.ProcessHandle.current().pid())
+
+    def _frame(self, options: dict[str, str]) -> DataFrame:
+        format = "gated" if "gate" in options else "lowtide"
+        return self._spark.read.format(format).options(**options).schema(SCHEMA).load()
+
+    def do_sum(self, **options: str) -> tuple[int, int, int]:
+        """What a read of the ledger shows."""
+        found: tuple[int, int, int] = astuple(sum_of(self._frame(options)))
+        return found
+
+    def do_executors(self, **options: str) -> list[str]:
+        """The executors, by their names, that read the ledger's parts."""
+        frame = self._frame(options).selectExpr("_id", "spark_partition_id() AS part")
+        rows = frame.mapInArrow(_with_executor, "executor string").distinct().collect()
+        return sorted(row["executor"] for row in rows)
+
+    def do_stop(self) -> None:
+        self._spark.stop()
+
+
+def _with_executor(batches: Any) -> Any:
+    """In a task: which executor this is, told by its working directory."""
+    import pyarrow as pa
+
+    for _ in batches:
+        yield pa.RecordBatch.from_pydict({"executor": [os.getcwd()]})
+
+
+def home_in(directory: Path) -> Path:
+    """A home of Spark that is all links: the workers of a local-cluster write below it."""
+    home = directory / "spark"
+    home.mkdir()
+    for each in Path(pyspark.__file__).parent.iterdir():
+        if each.name != "work":
+            (home / each.name).symlink_to(each)
+    return home
+
+
+def main() -> None:
+    master, directory, given = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+    settings = {
+        "spark.driver.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.local.dir": str(directory / "scratch"),
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.executorEnv.PYTHONPATH": os.environ["PYTHONPATH"],
+        **given,
+    }
+    if master.startswith("local-cluster"):
+        os.environ["SPARK_HOME"] = str(home_in(directory))
+    obey(Driver(lowtide.spark.session(master, settings=settings)).perform)
+
+
+if __name__ == "__main__":
+    main()
