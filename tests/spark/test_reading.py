@@ -18,6 +18,7 @@ import lowtide.spark
 import pyspark_lowtide
 from lowtide.documents.ids import id_key
 from lowtide.spark.source import LowtideSource
+from tests.support.parts import parts_of
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)
 
@@ -35,18 +36,27 @@ def test_one_load_is_one_instant_for_all_its_actions(spark: SparkSession, shop: 
     inferred = spark.read.format("lowtide").options(**options).load()
     declared = spark.read.format("lowtide").options(**options).schema("_id int, name string").load()
     assert inferred.schema.simpleString() == "struct<_id:bigint,name:string,age:bigint>"
-    assert declared.count() == 100
+    before = {pin.name for pin in shop.pins()}
+    assert declared.union(declared).count() == 200
+    assert len({pin.name for pin in shop.pins()} - before) == 1, "both sides are of one instant"
     shop["users"].delete_many({"_id": {"$lt": 50}})
     shop["users"].insert_one({"_id": 1000, "name": "later", "age": "unknown"})
     shop.checkpoint()
     shop.collect_garbage()
-    assert inferred.count() == declared.count() == 100
+    assert inferred.count() == declared.count() == declared.filter("_id >= 0").count() == 100
     assert sorted(row._id for row in inferred.collect()) == list(range(100))
     assert inferred.filter("age < 10").count() == 20
     assert inferred.count() == 100, "a filter is of its own query only"
     assert inferred.union(inferred.filter("_id < 10")).count() == 110
     assert inferred.limit(3).count() == 3
     assert lowtide.spark.read(spark, shop.path, "users", columns=["_id"]).count() == 51
+
+
+def test_the_pin_of_a_load_is_for_the_drivers_jvm(spark: SparkSession, shop: lowtide.Store) -> None:
+    lowtide.spark.read(spark, shop.path, "users")
+    ((_, row),) = parts_of(shop).pinning.leases.all()
+    assert row.process is not None
+    assert Path(f"/proc/{row.process.pid}/comm").read_text() == "java\n"
 
 
 def test_values_arrive_as_what_they_are(spark: SparkSession, store: lowtide.Store) -> None:
@@ -107,9 +117,9 @@ def test_errors_of_tasks_and_options_are_in_the_users_words(spark: SparkSession,
 
 def test_an_export_is_read_without_the_store(spark: SparkSession, shop: lowtide.Store, tmp_path: Path) -> None:
     before = lowtide.spark.read(spark, shop.path, "orders")
-    manifest = lowtide.spark.export(shop.path, "orders", tmp_path / "an export", rows_per_file=50)
+    manifest = lowtide.spark.export(shop.path, "orders", tmp_path / "an export [1] {a}", rows_per_file=50)
     shop["orders"].delete_many({})
-    found = lowtide.spark.read_export(spark, tmp_path / "an export")
+    found = lowtide.spark.read_export(spark, tmp_path / "an export [1] {a}")
     assert found.schema == before.schema
     assert sorted(found.collect()) == sorted(before.collect())
     assert found.count() == manifest.rows == 200

@@ -85,9 +85,13 @@ class Feed:
         self.changes(since, None, None, False)
         return since
 
+    def first_kept(self) -> int:
+        """The first commit that the log still has, or will have."""
+        return first_kept(self._log)
+
     def check_kept(self, since: int) -> None:
         """Refuse a place whose next commit the log no longer has."""
-        kept = first_kept(self._log)
+        kept = self.first_kept()
         if since + 1 < kept:
             raise ChangesLost(since, kept)
 

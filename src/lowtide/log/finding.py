@@ -37,25 +37,28 @@ class Segment(NamedTuple):
         return self.header.first_ts
 
 
-def segments(directory: Path, store_id: bytes) -> list[Segment]:
-    """The segments of the log, oldest first."""
-    found = []
-    for path in segment_paths(directory):
+def segments(directory: Path, store_id: bytes, since: int = 0) -> list[Segment]:
+    """The segments of the log that have commits after ``since``, oldest first. Looks at no older ones."""
+    found: list[Segment] = []
+    for path in reversed(segment_paths(directory)):
         there = map_segment(path)
-        if there is not None:
-            header, mapped = there
-            found.append(Segment(path, header, len(mapped)))
-            mapped.close()
-            if header.store_id != store_id:
-                raise CorruptionError(path, "is not a segment of this store's log")
-    return found
+        if there is None:
+            continue  # released meanwhile, as are those before it
+        header, mapped = there
+        found.append(Segment(path, header, len(mapped)))
+        mapped.close()
+        if header.store_id != store_id:
+            raise CorruptionError(path, "is not a segment of this store's log")
+        if header.first_ts <= since + 1:
+            break
+    return found[::-1]
 
 
 def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> int:
     """About how many bytes of log the commits after ``since`` up to ``until`` take: those of whole segments, and of the
     first and the last one a share. The newest segment counts as if it were full."""
     total = 0.0
-    known = segments(directory, store_id)
+    known = segments(directory, store_id, since)
     for segment, following in zip(known, [*known[1:], None], strict=True):
         first = segment.first_ts
         last = max(until, first) if following is None else following.first_ts - 1
@@ -140,7 +143,7 @@ def _times(mapped: mmap.mmap, segment: Segment, last: int) -> Iterator[tuple[int
 def commits_with(directory: Path, store_id: bytes, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
     """The commits after ``since`` up to ``until``, which must have been published, that write ``full_key``. Segments in
     which those bytes do not occur are not decoded. Raises Released if the log no longer has them all."""
-    kept = [each for each in segments(directory, store_id) if each.first_ts <= until]
+    kept = [each for each in segments(directory, store_id, since) if each.first_ts <= until]
     if since < until and (not kept or kept[0].first_ts > since + 1):
         raise Released(since + 1, kept[0].first_ts if kept else until + 1)
     for segment, following in zip(kept, [*kept[1:], None], strict=True):

@@ -34,6 +34,7 @@ from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened,
 from lowtide.spark.limits import Limits
 from lowtide.spark.offsets import INITIAL, Offset, parse
 from lowtide.spark.options import Options
+from lowtide.spark.snapshot import PARTS
 
 logger = logging.getLogger("lowtide")
 
@@ -274,7 +275,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._renew(last)
         place, low = self._source.place, following(first.last_key) or b""
         high = None if last.after is None else following(last.last_key)
-        parts = self._options.number("partitions", 2) or 1
+        parts = self._options.number("partitions", PARTS) or 1
         cuts: list[bytes] = []
         if high is None and parts > 1:
             with opened(self._options, last) as snapshot:
@@ -294,30 +295,30 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What is done
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. A hint, so
-        what fails here is told again, in words, by the next batch."""
+        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. No batch
+        needs that, so one that goes wrong does not end the query: the next tries again, and says what it cannot do
+        without."""
         offset = parse(end)
         if offset is None:
             return
-        with explained(self._options):
-            if offset.after is not None:
-                self._renew(offset)
-                return
-            self._acknowledge(offset)
-            if offset.taken is not None and not self._unpinned:
-                self._source.store.unpin(offset.pin)
-                self._unpinned = True
+        try:
+            self._let_go(offset)
+        except Error as error:
+            logger.warning("stream of %s of %s: %s", self._options.what, self._options.path, error)
 
-    def _acknowledge(self, offset: Offset) -> None:
+    def _let_go(self, offset: Offset) -> None:
+        if offset.after is not None:
+            self._renew(offset)
+            return
         consumers = self._source.follower.consumers
         try:
             consumers.move(offset.consumer, offset.version)
         except UsageError:
             logger.warning("the consumer %r of a stream was removed; it is registered again", offset.consumer)
-            try:
-                consumers.get(offset.consumer, offset.version)
-            except ChangesLost as lost:
-                logger.warning("%s", lost)
+            consumers.get(offset.consumer, offset.version)
+        if offset.taken is not None and not self._unpinned:
+            self._source.store.unpin(offset.pin)
+            self._unpinned = True
 
     def _renew(self, offset: Offset) -> None:
         """Keep the snapshot for longer, if a quarter of its time has gone since this was last done here."""

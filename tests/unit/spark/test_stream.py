@@ -328,6 +328,17 @@ def test_a_snapshot_that_has_expired_is_told_of(store: lowtide.Store) -> None:
         query.committed = 1
 
 
+def test_a_commit_that_cannot_be_noted_ends_nothing(store: lowtide.Store, caplog: pytest.LogCaptureFixture) -> None:
+    insert(store, 0, 5)
+    query = Query(store.path, maxRowsPerTrigger=2)
+    query.plan()
+    (pin,) = store.pins()
+    pin.release()
+    query.restart()
+    query.stream.commit(json.loads(query.offsets[0]))
+    assert "the snapshot with which the stream began" in caplog.text
+
+
 def test_a_checkpoint_of_something_else_is_refused(open_store: OpenStore) -> None:
     store, other = open_store("one"), open_store("two")
     insert(store, 0)
