@@ -23,6 +23,7 @@ SETTINGS = {
 """What makes a session start, and a small query run, quickly."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before the marks are looked at
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what needs the session in one process of the test run (``--dist loadgroup``), which begins with it: these
     take the longest, and the other processes have the rest to do meanwhile."""
