@@ -1,6 +1,8 @@
-"""The owner of a store, which goes on writing in the steps of a ledger: ``python -m tests.spark.programs.owner``.
+"""The owner of a store, which goes on writing in the steps of a ledger.
 
-It tells of every commit. Checkpoints are tiny, and garbage is collected after nearly every commit.
+``python -m tests.spark.programs.owner PATH OPTIONS PLACE``; the options are JSON. It tells of every commit, and kills
+itself when it first comes to the place, if that is not empty. Checkpoints are tiny, and garbage is collected after
+nearly every commit.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import time
 from typing import Any
 
 import lowtide
+from tests.crash.killing import Killer
 from tests.spark.programs.ledger import Model
 from tests.spark.programs.obeying import obey, tell
 
@@ -38,17 +41,17 @@ class Owner:
     def perform(self, what: str, **more: Any) -> Any:
         return getattr(self, f"do_{what}")(**more)
 
-    def do_write(self, size: int) -> None:
+    def do_write(self, size: int, pause: float = _PAUSE) -> None:
         """Go on from the last step that was committed."""
         self._ending.clear()
-        self._writing = threading.Thread(target=self._write, args=(size,), daemon=True)
+        self._writing = threading.Thread(target=self._write, args=(size, pause), daemon=True)
         self._writing.start()
 
-    def _write(self, size: int) -> None:
+    def _write(self, size: int, pause: float) -> None:
         model = Model(size)
         found = self.store["ledger"].find_one({"_id": 0})
         step = -1 if found is None else found["n"]
-        while not self._ending.wait(_PAUSE):
+        while not self._ending.wait(pause):
             step += 1
             tx = self.store.begin()
             model.take(tx, step)
@@ -77,7 +80,9 @@ class Owner:
 
 
 def main() -> None:
-    path, options = sys.argv[1], json.loads(sys.argv[2])
+    path, options, place = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+    if place:
+        Killer(place, 1).watch()
     deadline = time.monotonic() + 30
     while True:
         try:
