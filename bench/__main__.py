@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     known = [name for section in SECTIONS for name in (section.name, *workloads_of(section))]
-    parser.add_argument("--quick", action="store_true", help="a rough answer, all of it in about three minutes")
+    parser.add_argument("--quick", action="store_true", help="a rough answer, all of it in about five minutes")
     parser.add_argument(
         "--only", action="append", default=[], metavar="NAME", choices=known, help="a section or a workload; repeatable"
     )

@@ -13,6 +13,7 @@ from bench.figures import BASE, Figures
 from bench.promises import Line
 from bench.report import Document, machine_sentence, markdown_table, read_documents, report_markdown, shortened, times
 from bench.section import Section
+from bench.spark import section as spark
 from bench.workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,7 +109,7 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
 
 
 def figures_of_documents(documents: Mapping[str, Document]) -> list[str]:
-    """The same of collections, and a sentence about Arrow and imports."""
+    """The same of collections, a sentence about Arrow and imports, and one about Spark."""
     parts = []
     if "documents" in documents:
         data = documents["documents"]["data"]
@@ -121,6 +122,8 @@ def figures_of_documents(documents: Mapping[str, Document]) -> list[str]:
         parts.append(ratios_table(figures, WORK_ON_COLLECTIONS))
     if "arrow" in documents:
         parts.append(arrow.sentence(documents["arrow"]["data"]))
+    if "spark" in documents and (told := spark.sentence(documents["spark"]["data"])):
+        parts.append(told)
     return parts
 
 

@@ -22,7 +22,7 @@ class Plan:
     place: Path
     """An empty directory on a disk, of this section's own."""
     quick: bool
-    """A rough answer: all sections together take about three minutes."""
+    """A rough answer: all sections together take about five minutes."""
     step: Callable[[str, float], None]
     """Tell the progress bar what goes on, and which share of this section is done."""
     only: frozenset[str] = frozenset()

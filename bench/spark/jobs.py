@@ -196,13 +196,18 @@ def reading_jobs(sources: Sources, files: Files, count: int) -> list[Job]:
         return sources.lowtide({"cache": "true"})
 
     fill, cached = (reading(line, BASE, count, through_cache) for line in (FILL, CACHED))
+
+    def check_filled() -> None:
+        require_cache(files.lowtide)
+        fill.check()
+
     return [
         reading(SCAN, BASE, count, sources.lowtide),
         reading(SCAN, PARQUET, count, sources.parquet),
         reading(SCAN, LINES, count, sources.lines),
         reading(SCAN, ARROW, count, lambda: sources.sqlite("sqlite_arrow")),
         reading(SCAN, TUPLES, count, lambda: sources.sqlite("sqlite_tuples")),
-        replace(fill, before=lambda: drop_cache(files.lowtide)),
+        replace(fill, before=lambda: drop_cache(files.lowtide), check=check_filled),
         replace(cached, before=lambda: require_cache(files.lowtide)),
         reading(PROJECT, BASE, count, lambda: sources.lowtide(schema=PROJECTION)),
         reading(PROJECT, PARQUET, count, lambda: sources.parquet(PROJECTION)),

@@ -83,7 +83,10 @@ def _take_over(path: Path, name: str) -> Receipt:
     with open_store(path) as store:
         parts = store._parts
         assert isinstance(parts, Parts)
-        return parts.loader.apply(name)
+        try:
+            return parts.loader.apply(name)
+        finally:
+            parts.loader.finish()
 
 
 def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:

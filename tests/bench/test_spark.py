@@ -24,6 +24,7 @@ from bench.spark.jobs import (
     ALONE,
     ARROW,
     CACHED,
+    FILL,
     FILTER,
     GROWTH,
     LINES,
@@ -33,10 +34,13 @@ from bench.spark.jobs import (
     WRITE,
     Files,
     Job,
+    Sources,
     Timing,
+    WrongRows,
+    reading_jobs,
 )
 from bench.spark.running import FULL, QUICK, DriverFailed, buildings, driven, order_of
-from bench.spark.section import SECTION
+from bench.spark.section import SECTION, sentence
 from bench.spark.session import lacking
 from bench.spark.sources import ArrowReader, Rows, SqliteReader, TuplesReader
 from bench.spark.streams import LATENCY, STREAM
@@ -189,6 +193,21 @@ def test_an_error_of_the_jvm_is_told_by_its_cause() -> None:
 def test_an_error_of_a_worker_is_told_by_the_end_of_its_traceback() -> None:
     error = RuntimeError("[X] Failed: Traceback (most recent call last):\n  File a\nKeyError: 'b'\n SQLSTATE: 38000\n")
     assert reason(error, "/x") == "RuntimeError: KeyError: 'b'"
+
+
+def test_nothing_is_called_a_read_from_the_cache_before_the_cache_has_something(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    by_line = {job.line: job for job in reading_jobs(Sources(None, files), files, 10) if job.peer == BASE}  # type: ignore[arg-type]
+    kept = files.lowtide / "cache" / "boot" / "block.arrow"
+    for act in (by_line[FILL].check, by_line[CACHED].before):
+        with pytest.raises(WrongRows, match="the columnar cache is empty"):
+            act()
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    by_line[CACHED].before()
+    by_line[FILL].before()
+    assert not kept.exists()
+    assert files.lowtide.exists()
 
 
 # -- what is run ------------------------------------------------------------------------------------------------------
@@ -362,6 +381,15 @@ def test_a_section_of_a_single_line_is_shown_as_well(tmp_path: Path) -> None:
     del data[STREAM], data[LATENCY]
     (by_size,) = check_shown(SECTION, data, tmp_path)
     assert by_size.title == "Full scan by the size of the store"
+
+
+def test_the_readme_has_it_in_one_sentence() -> None:
+    told = sentence(example())
+    assert "at 562 rows a second on 2 cores: 2.00 times the time of Parquet, 1.50 times from the columnar cache" in told
+    assert told.endswith("1.00 for JSON Lines, 1.50 for sqlite3, Arrow, 3.00 for sqlite3, tuples.")
+    data = example()
+    data["timings"]["rows"] = []
+    assert sentence(data) == ""
 
 
 def test_times_are_those_of_the_first_documents() -> None:

@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT, code_blocks, documents, name_of
+from tests.support.java import IN_SESSION
 
 _SHOWN = re.compile(r"\bprint\(.*\)  # (?P<shown>.+)$", re.MULTILINE)
 WITH_CODE = [document for document in documents() if code_blocks(document, "python")]
 
 
-@pytest.mark.parametrize("document", WITH_CODE, ids=name_of)
+def _needing(document: Path) -> object:
+    """What needs Spark runs in the process that has its session."""
+    return pytest.param(document, marks=IN_SESSION if document.stem == "spark" else ())
+
+
+@pytest.mark.parametrize("document", map(_needing, WITH_CODE), ids=map(name_of, WITH_CODE))
 def test_the_python_in_it_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}

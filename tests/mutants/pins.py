@@ -30,6 +30,18 @@ MUTANTS = [
         ("tests/unit/pins/test_pin.py::test_it_neither_removes_nor_renews_another_pin_that_took_its_name",),
     ),
     Mutant(
+        "many keys are read at a pin that has ended",
+        "A read of many keys does not look whether the pin still keeps what it saw.",
+        "pins/reading.py",
+        (
+            (
+                "            self.check(txn)\n            return self._instant(txn).rows_of(",
+                "            return self._instant(txn).rows_of(",
+            ),
+        ),
+        ("tests/unit/pins/test_reading.py::test_every_read_after_the_end_is_refused[removed]",),
+    ),
+    Mutant(
         "a sweep reads the pins too early",
         "Who is pinned is asked before the transaction that drops versions: a pin taken in between is not counted.",
         "garbage/sweep.py",

@@ -59,6 +59,30 @@ MUTANTS = [
         ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
     ),
     Mutant(
+        "whole ranges pass over the layers",
+        "Values that are read without their keys are those of the base, whatever was committed since its checkpoint.",
+        "versions/visibility.py",
+        (
+            (
+                "            nearest = min(touched, default=None)\n",
+                "            nearest = min(touched[:0], default=None)\n",
+            ),
+        ),
+        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[layers-{}]",),
+    ),
+    Mutant(
+        "whole ranges pass over the history",
+        "Values that are read without their keys lack those that were superseded since.",
+        "base/seen.py",
+        (
+            (
+                "        if self.old and distinct_keys(",
+                "        if False and distinct_keys(",
+            ),
+        ),
+        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[both-{}]",),
+    ),
+    Mutant(
         "a snapshot sees the next commit",
         "A chain is read one commit too far.",
         "versions/visibility.py",

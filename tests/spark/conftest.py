@@ -28,6 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(needs_java)
     items.sort(key=lambda item: Path(__file__).parent not in item.path.parents)
 
 

@@ -148,10 +148,11 @@ class Base:
 
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
-        instant = self.at(ts, ts < self.history_below)
         try:
-            with self._begin(self.rows) as txn:
-                return instant.entries(txn, low, high, limit, reverse, strip)
+            with self._begin(
+                self.rows
+            ) as txn:  # before ``history_below`` is looked at, which is raised before a commit
+                return self.at(ts, ts < self.history_below).entries(txn, low, high, limit, reverse, strip)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
 

@@ -27,7 +27,7 @@ _FEWEST_OF_A_STRETCH = 2
 
 
 class Outline(NamedTuple):
-    """``rows`` is about how many rows there are, tombstones and what is newer than a snapshot included; ``cuts`` are
+    """``rows`` is about how many rows there are that count, by default all, tombstones included; ``cuts`` are
     full keys in the range; ``heavy`` is whether many values are so large that they lie outside the B+tree's leaves."""
 
     rows: int
@@ -36,60 +36,97 @@ class Outline(NamedTuple):
 
 
 def outline(
-    txn: lmdb.Transaction[bytes], directory: Path, low: bytes, high: bytes | None, parts: int
+    txn: lmdb.Transaction[bytes],
+    directory: Path,
+    low: bytes,
+    high: bytes | None,
+    parts: int,
+    *,
+    table: bytes = b"rows",
+    below: bytes | None = None,
 ) -> Outline | None:
     """The outline of the rows with ``low <= key < high`` as the transaction sees them; None if the file cannot be
-    understood, or is so small that it has no branch page."""
+    understood, or is so small that it has no branch page.
+
+    With ``below`` only the rows that are smaller count, as of a snapshot with this horizon. That takes longer for each
+    leaf, so fewer are looked at. Another ``table`` has its keys counted, each once.
+    """
     try:
-        table = decode_table(txn.get(b"rows"))
+        found = decode_table(txn.get(table))
         with PageFile(directory / "data.mdb", txn.id()) as pages:
-            stretches = list(pages.stretches(table, low, high))
-            counts = _counts(pages, stretches, parts)
-            cuts = tidy(_keys(pages, stretches, counts, parts), low, high)
-            return Outline(round(sum(counts)), cuts, table.overflow > table.leaves)
+            stretches = list(pages.stretches(found, low, high))
+            look = _Look(pages, below)
+            counts = look.counts(stretches, parts)
+            cuts = tidy(look.keys(stretches, counts, parts), low, high)
+            return Outline(round(sum(counts)), cuts, found.overflow > found.leaves)
     except (Unreadable, OSError, StructError):
         return None
 
 
-def _counts(pages: PageFile, stretches: list[Stretch], parts: int) -> list[float]:
-    """About how many rows the leaves of each stretch have."""
-    wanted = min(max(_LEAST_SAMPLE, _SAMPLE_OF_A_PART * parts), _LARGEST_SAMPLE)
-    leaves = sum(each.end - each.first for each in stretches)
-    random = Random(leaves).random  # one leaf anywhere in each step: a fixed step could fall in with a pattern of keys
-    counts: list[float] = []
-    for stretch in stretches:
-        length = stretch.end - stretch.first
-        sample = min(length, max(_FEWEST_OF_A_STRETCH, -(-wanted * length // max(leaves, 1))))
-        if sample == length:
-            counts.append(sum(_leaves(pages, stretch)))
-        else:
-            step = length / sample
-            places = (stretch.first + int((index + random()) * step) for index in range(sample))
-            found = [_leaf(pages, stretch.page, min(place, stretch.end - 1)) for place in places]
-            counts.append(sum(found) * step)
-    return counts
+class _Look:
+    """What is looked at in the pages."""
 
+    def __init__(self, pages: PageFile, below: bytes | None) -> None:
+        self._pages = pages
+        self._below = below
+        self._counts_all = True
+        """Whether there are so few leaves that each is looked at."""
+        self._known: dict[int, int] = {}
+        """What was counted in leaves with ``below``."""
 
-def _leaf(pages: PageFile, branch: int, index: int) -> int:
-    return pages.count(pages.child(branch, index), LEAF)
+    def _leaf(self, branch: int, index: int) -> int:
+        number = self._pages.child(branch, index)
+        if self._below is None:
+            return self._pages.count(number, LEAF)
+        if number not in self._known:
+            self._known[number] = self._pages.count_below(number, self._below)
+        return self._known[number]
 
+    def _leaves(self, stretch: Stretch) -> list[int]:
+        return [self._leaf(stretch.page, index) for index in range(stretch.first, stretch.end)]
 
-def _leaves(pages: PageFile, stretch: Stretch) -> list[int]:
-    return [_leaf(pages, stretch.page, index) for index in range(stretch.first, stretch.end)]
+    def _located(self, stretch: Stretch) -> list[int]:
+        """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves all rows, as
+        if the share that counts were the same everywhere in the stretch."""
+        if self._below is None or self._counts_all:
+            return self._leaves(stretch)
+        children = (self._pages.child(stretch.page, index) for index in range(stretch.first, stretch.end))
+        return [self._pages.count(number, LEAF) for number in children]
 
+    def counts(self, stretches: list[Stretch], parts: int) -> list[float]:
+        """About how many rows the leaves of each stretch have."""
+        wanted = min(max(_LEAST_SAMPLE, _SAMPLE_OF_A_PART * parts), _LARGEST_SAMPLE)
+        if self._below is not None:
+            wanted = min(wanted, _LEAST_SAMPLE // 2)
+        leaves = sum(each.end - each.first for each in stretches)
+        self._counts_all = leaves <= wanted
+        random = Random(leaves).random  # one leaf anywhere in each step: a fixed step could fall in with a pattern
+        counts: list[float] = []
+        for stretch in stretches:
+            length = stretch.end - stretch.first
+            sample = min(length, max(_FEWEST_OF_A_STRETCH, -(-wanted * length // max(leaves, 1))))
+            if sample == length:
+                counts.append(sum(self._leaves(stretch)))
+            else:
+                step = length / sample
+                places = (stretch.first + int((index + random()) * step) for index in range(sample))
+                found = [self._leaf(stretch.page, min(place, stretch.end - 1)) for place in places]
+                counts.append(sum(found) * step)
+        return counts
 
-def _keys(pages: PageFile, stretches: list[Stretch], counts: list[float], parts: int) -> list[bytes]:
-    """The keys of the rows that the cuts fall on."""
-    keys: list[bytes] = []
-    known: dict[int, list[int]] = {}
-    for place, share in crossings(counts, parts):
-        stretch = stretches[place]
-        if place not in known:
-            known[place] = _leaves(pages, stretch)
-        row = int(share * sum(known[place]))
-        for index, count in enumerate(known[place]):
-            if row < count:
-                keys.append(pages.key(pages.child(stretch.page, stretch.first + index), row))
-                break
-            row -= count
-    return keys
+    def keys(self, stretches: list[Stretch], counts: list[float], parts: int) -> list[bytes]:
+        """The keys of the rows that the cuts fall on; where not all rows count, of rows nearby."""
+        pages = self._pages
+        keys: list[bytes] = []
+        known: dict[int, list[int]] = {}
+        for place, share in crossings(counts, parts):
+            stretch = stretches[place]
+            if place not in known:
+                known[place] = self._located(stretch)
+            row = int(share * sum(known[place]))
+            for index, count in enumerate(known[place]):
+                if row < count:
+                    keys.append(pages.key(pages.child(stretch.page, stretch.first + index), row))
+                    break
+                row -= count
+        return keys

@@ -5,8 +5,8 @@ names its children and the first key of each; a page's header says how many node
 0.9 writes it, in the machine's byte order:
 
     page      number u64, pad u16, flags u16, lower u16, upper u16, then an offset u16 for each node, up to ``lower``
-    node      low u16, high u16, flags u16, size of the key u16, key; in a branch page the first three are the child's
-              number
+    node      low u16, high u16, flags u16, size of the key u16, key, value; in a branch page the first three are the
+              child's number; with flag 1 the value is the number, u64, of the page behind whose header it begins
     meta      pages 0 and 1: after the header magic u32, version u32, address u64, size of the map u64, the tables of
               free pages and of tables (48 bytes each, page size first), last page u64, LMDB's transaction u64
     table     pad u32, flags u16, depth u16, branch, leaf and overflow pages u64 each, entries u64, root u64
@@ -22,7 +22,7 @@ import mmap
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from struct import Struct
+from struct import Struct, unpack_from
 from struct import error as StructError
 from types import TracebackType
 from typing import NamedTuple, Self
@@ -31,7 +31,7 @@ _HEADER = Struct("=QHHHH")
 _NODE = Struct("=HHHH")
 _META = Struct("=IIQQ")
 _TABLE = Struct("=IHHQQQQQ")
-_TXNID = Struct("=Q")
+_NUMBER = Struct("=Q")
 _OFFSET = Struct("=H")
 _MAGIC, _VERSION = 0xBEEFC0DE, 1
 _META_AT = _HEADER.size
@@ -39,6 +39,12 @@ _TABLES_AT = _META_AT + _META.size
 _TXNID_AT = _TABLES_AT + 2 * _TABLE.size + 8
 
 BRANCH, LEAF, _META_PAGE = 0x01, 0x02, 0x08
+_OVERFLOW = 0x04
+_LARGE = 0x01
+"""The flag of a node whose value lies on pages of its own."""
+_DUPLICATES = 0x04
+"""The flag of a table that may have several values for a key."""
+
 _DIRTY = 0x10
 """Says something in memory only, so it does not count here."""
 
@@ -73,7 +79,7 @@ def decode_table(record: bytes | None) -> Table:
     if record is None or len(record) != _TABLE.size:
         raise Unreadable("the table of tables has no such record")
     _, flags, depth, branches, leaves, overflow, entries, root = _TABLE.unpack(record)
-    if flags or depth > _DEEPEST:
+    if flags & ~_DUPLICATES or depth > _DEEPEST:
         raise Unreadable(f"a table with flags {flags} and a depth of {depth}")
     return Table(depth, branches, leaves, overflow, entries, root)
 
@@ -110,7 +116,7 @@ class PageFile:
             magic, version, _, _ = _META.unpack_from(self._map, at + _META_AT)
             if (found, flags & ~_DIRTY, magic, version) != (number, _META_PAGE, _MAGIC, _VERSION):
                 raise Unreadable(f"page {number} is no meta page of format {_VERSION}")
-            newest = max(newest, _TXNID.unpack_from(self._map, at + _TXNID_AT)[0])
+            newest = max(newest, _NUMBER.unpack_from(self._map, at + _TXNID_AT)[0])
         if newest < since:
             raise Unreadable(f"the file has seen LMDB's transaction {newest}, not {since}")
         return size
@@ -139,6 +145,34 @@ class PageFile:
         if end > (number + 1) * self._size:
             raise Unreadable(f"page {number} has a key that leaves it")
         return self._map[node + _NODE.size : end]
+
+    def count_below(self, number: int, bound: bytes) -> int:
+        """How many values of a leaf are smaller than ``bound``, by as many bytes as that has."""
+        count, length, node_at = self.count(number, LEAF), len(bound), _NODE.unpack_from
+        page = self._map[number * self._size : (number + 1) * self._size]
+        offsets = unpack_from(f"={count}H", page, _HEADER.size)
+        if max(offsets, default=0) > self._size - _NODE.size:
+            raise Unreadable(f"page {number} has a node at {max(offsets)}")
+        below = 0
+        for offset in offsets:
+            _, _, flags, key = node_at(page, offset)
+            value = offset + _NODE.size + key
+            if flags & _LARGE:
+                large = self._overflow(_NUMBER.unpack_from(page, value)[0])
+                below += self._map[large : large + length] < bound
+            else:
+                below += page[value : value + length] < bound
+        return below
+
+    def _overflow(self, number: int) -> int:
+        """Where the value on pages of its own begins."""
+        at = number * self._size
+        if at + self._size > len(self._map):
+            raise Unreadable(f"page {number} lies beyond the end of the file")
+        found, _, flags, _, _ = _HEADER.unpack_from(self._map, at)
+        if found != number or flags & ~_DIRTY != _OVERFLOW:
+            raise Unreadable(f"page {number} has number {found} and flags {flags}, and holds no large value")
+        return at + _HEADER.size
 
     def child(self, number: int, index: int) -> int:
         """The page that a node of a branch page leads to."""

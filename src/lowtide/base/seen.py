@@ -45,8 +45,8 @@ class Instant(NamedTuple):
             entries = [each for each in entries if (each[0] >= last if reverse else each[0] <= last)]
         found = [(key, row[8:]) for key, row in entries if row < newer]
         if keys:
-            there = set(map(_first, found))
-            values = ((key, self.history.lookup(txn, key, self.ts)) for key in keys if key not in there)
+            absent = set(keys).difference(map(_first, found))
+            values = ((key, self.history.lookup(txn, key, self.ts)) for key in keys if key in absent)
             superseded = [(key, value) for key, value in values if value is not None]
             if superseded:
                 found = sorted(found + superseded, key=_first, reverse=reverse)

@@ -41,6 +41,8 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Keyspaces of what was dropped, which are still to be emptied. Nobody writes there any more."""
     generation: int = 0
     """How many keyspaces the name has had before."""
+    loading: tuple[str, ...] = ()
+    """Keyspaces that a bulk load is filling, in place of those that the collection has. Nobody reads there."""
 
     @cached_property
     def entries(self) -> tuple[Entries, ...]:
@@ -90,6 +92,15 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         """The row that is left to a name whose collection has gone elsewhere: it begins with a keyspace of its own."""
         generation = self.generation + 1
         return Row(keyspace=f"{DOCUMENTS}{name}~{generation}", exists=False, generation=generation)
+
+    def beside(self, name: str) -> Row:
+        """The row of a collection with keyspaces of its own, to be filled with documents that shall replace these."""
+        generation = self.generation + 1
+        fresh = Row(keyspace=f"{DOCUMENTS}{name}~{generation}", schema=self.schema, generation=generation)
+        for each in self.indexes:
+            keyspace = fresh.index_keyspace(each.name)
+            fresh = fresh.with_index(each.having(keyspace=keyspace, multikey=False, long=False, building=False))
+        return fresh
 
     def index_keyspace(self, name: str) -> str:
         """A keyspace for a new index of this name: one that no other has, and none that is still to be emptied."""

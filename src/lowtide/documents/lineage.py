@@ -8,7 +8,7 @@ follows the changes of a collection follows one keyspace, and must be told where
 from __future__ import annotations
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
-from lowtide.errors import UsageError
+from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.feed import Feed
 from lowtide.log.frame import Commit
 
@@ -17,9 +17,9 @@ def first_replacement(feed: Feed, collection: str, keyspace: str, since: int, un
     """The first commit after ``since`` up to ``until`` that took ``keyspace`` from the collection, or gave it; None if
     it had that all along.
 
-    ``known`` says that the collection had the keyspace at ``since``. If that is not known, the log cannot always tell:
-    a first change of the row then counts as a replacement, unless its value before shows that it was none, or the
-    keyspace is the one that the name began with and has never lost.
+    ``known`` says that the collection had the keyspace at ``since``. If that is not known, a first change of the row is
+    none if its value before shows that, or an earlier change that the log still has, or if the keyspace is the one that
+    the name began with and has never lost; otherwise it counts as a replacement.
     """
     catalog = feed.prefix_of(CATALOG, until)
     if catalog is None:
@@ -31,7 +31,7 @@ def first_replacement(feed: Feed, collection: str, keyspace: str, since: int, un
             return commit.ts
         if not known:
             original = keyspace == DOCUMENTS + collection and row.generation == 0
-            before = _keyspace_before(commit, full_key, collection)
+            before = _keyspace_before(commit, full_key, collection) or _keyspace_at(feed, full_key, collection, since)
             if before != keyspace if before is not None else not original:
                 return commit.ts
             known = True
@@ -46,6 +46,17 @@ def _keyspace_before(commit: Commit, full_key: bytes, collection: str) -> str | 
     if commit.before is not None:
         return row_of(collection, commit.before[place]).keyspace
     return None
+
+
+def _keyspace_at(feed: Feed, full_key: bytes, collection: str, ts: int) -> str | None:
+    """The keyspace that the last change of the row up to commit ``ts`` has named, if the log still has one."""
+    found = None
+    try:
+        for commit in feed.writes_of(full_key, min(ts, feed.first_kept() - 1), ts):
+            found = row_of(collection, commit.writes[full_key]).keyspace
+    except ChangesLost:  # released meanwhile
+        return None
+    return found
 
 
 def replaced(collection: str, commit: int) -> UsageError:

@@ -148,12 +148,13 @@ def drop(source: Source, collection: str) -> None:
 
 def _forsake(look: Look, writing: Writing) -> None:
     """Let the name begin anew, with another keyspace."""
-    put_row(look, writing, look.row.freed(look.name).having(doomed=(*look.row.doomed, *look.row.keyspaces[1:])))
+    doomed = (*look.row.doomed, *look.row.loading, *look.row.keyspaces[1:])
+    put_row(look, writing, look.row.freed(look.name).having(doomed=doomed))
 
 
 def _drop(look: Look, writing: Writing) -> None:
     """A name that has had one keyspace only needs no row any more."""
-    for each in (*look.row.keyspaces[2:], *look.row.doomed):
+    for each in (*look.row.keyspaces[2:], *look.row.doomed, *look.row.loading):
         _empty(writing, look.prefix_of(each))
     _empty(writing, look.prefix, (look.row_key,))
     if not look.row.generation and look.row.keyspace == DOCUMENTS + look.name:
@@ -177,14 +178,12 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
             if not drop_target:
                 raise OperationFailure(f"there is a collection {new_name!r} already; drop it, or say dropTarget=True")
             _drop(target, writing)
-            target.row = target.row.having(doomed=())
+            target.row = target.row.having(doomed=(), loading=())
         else:
             writing.rely_on(_all_of(target.prefix))
-        doomed = (*look.row.doomed, *target.row.doomed)
-        rows = {
-            look.row_key: encode_row(look.row.freed(collection)),
-            target.row_key: encode_row(look.row.having(exists=True, generation=target.row.generation, doomed=doomed)),
-        }
+        doomed = (*look.row.doomed, *look.row.loading, *target.row.doomed, *target.row.loading)
+        moved = look.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
+        rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 
     source.change(whole(work))

@@ -26,9 +26,12 @@ class Unit:
 
     __slots__ = ("_before", "_indexes", "_replaced", "_writing", "look", "row", "writes")
 
-    def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str) -> None:
+    def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str, beside: Row | None = None) -> None:
+        """``beside`` is in place of the collection's row: the documents are others, which nobody reads yet."""
         self._writing = writing
         self.look = Look(writing, prefix_of, name)
+        if beside is not None:
+            self.look.row, self.look.prefix = beside, prefix_of(beside.keyspace)
         self.row: Row = self.look.row
         """As it will be: a document may be the first with an array in an index."""
         self.writes: Writes = {}
@@ -176,6 +179,12 @@ class Unit:
         stored = self._read(self.look.prefix + holder)
         found = decode_document(stored)["_id"] if stored is not None else None
         return DuplicateKeyError(self.look.name, entries.index.name, key_value(entries.index, new), found)
+
+    def apply_beside(self) -> Row:
+        """Give the writes to the transaction, but for the row, which is returned as it should be."""
+        if self.writes:
+            self._writing.apply(self.writes, (self.look.row_key,), self._before)
+        return self.row
 
     def apply(self) -> None:
         """Give the writes to the transaction."""

@@ -12,10 +12,13 @@ from typing import Protocol
 from lowtide.base.names import check_keyspaces
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
-from lowtide.feed.ranges import CommitRange
+from lowtide.feed.ranges import CommitRange, commits_in
 from lowtide.log.cursor import LogCursor, Released, first_kept
 from lowtide.log.finding import commits_with, last_before
 from lowtide.log.frame import Commit
+
+_FEW = 5000
+"""Commits that are read sooner than the segments that they are in are searched."""
 
 
 class Names(Protocol):
@@ -82,9 +85,13 @@ class Feed:
         self.changes(since, None, None, False)
         return since
 
+    def first_kept(self) -> int:
+        """The first commit that the log still has, or will have."""
+        return first_kept(self._log)
+
     def check_kept(self, since: int) -> None:
         """Refuse a place whose next commit the log no longer has."""
-        kept = first_kept(self._log)
+        kept = self.first_kept()
         if since + 1 < kept:
             raise ChangesLost(since, kept)
 
@@ -107,7 +114,11 @@ class Feed:
         return last_before(self._log, self._store_id, self.published(), moment, inclusive=inclusive)
 
     def writes_of(self, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
-        """The commits after ``since`` up to ``until`` that write ``full_key``; found without decoding the others."""
+        """The commits after ``since`` up to ``until`` that write ``full_key``; found without decoding the others, if
+        they are many."""
+        if until - since <= _FEW:
+            yield from (each for each in commits_in(self.commits(since, until)) if full_key in each.writes)
+            return
         try:
             yield from commits_with(self._log, self._store_id, full_key, since, until)
         except Released as error:
@@ -131,14 +142,11 @@ class Feed:
             boundary, names = self._saved()
             self.names.learn(names)
             self._named = max(self._named, boundary)
-            cursor = LogCursor(self._log, self._store_id, self._named)
             try:
-                for commit in cursor.read(upto):
+                for commit in commits_in(self.commits(self._named, upto)):
                     self.learn(commit)
-            except Released:
+            except ChangesLost:
                 continue  # the base has come further meanwhile
-            finally:
-                cursor.close()
 
 
 class FeedReader:

@@ -7,6 +7,7 @@ is ChangesLost.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -16,7 +17,7 @@ from zlib import crc32
 
 from lowtide.base.codec import KEYSPACE_PREFIX
 from lowtide.errors import ChangesLost, UsageError
-from lowtide.log.cursor import LogCursor, Released
+from lowtide.log.cursor import LogCursor, Place, Released
 from lowtide.log.frame import Commit
 
 INSERT = "insert"
@@ -40,6 +41,36 @@ class CommitRange(NamedTuple):
     store_id: bytes
     since: int
     until: int
+
+
+class Marks:
+    """Where ranges that were read in this process have ended, so that who goes on there, or a little later, need not
+    walk through the segment from its beginning.
+
+    Any thread may write; a list is replaced whole, and one that is stale costs the walk. What a mark leads to is
+    checked like everything in the log.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[tuple[Path, bytes], list[tuple[int, Place]]] = {}
+
+    def before(self, commits: CommitRange) -> tuple[int, Place] | None:
+        """The last mark no later than where the range begins."""
+        ends = self._ends.get((commits.log, commits.store_id), [])
+        return max((each for each in ends if each[0] <= commits.since), default=None)
+
+    def add(self, commits: CommitRange, cursor: LogCursor) -> None:
+        """Note where a cursor stands. The newest few are kept."""
+        place, log = cursor.place, (commits.log, commits.store_id)
+        if place is not None:
+            others = [each for each in self._ends.get(log, []) if each[0] != cursor.position]
+            self._ends[log] = [*others, (cursor.position, place)][-_MARKS:]
+            while len(self._ends) > _MARKS:
+                self._ends.pop(next(iter(self._ends)), None)
+
+
+_MARKS = 8
+_marks = Marks()
 
 
 class Share(NamedTuple):
@@ -69,71 +100,96 @@ ALL = Share()
 def read_rows(
     commits: CommitRange, prefix: bytes, preimages: str = Preimages.AUTO, share: Share = ALL, size: int = 8192
 ) -> Iterator[Rows]:
-    """The changes of the keyspace with this ``prefix``, in batches of about ``size`` rows; none is empty."""
+    """The changes of the keyspace with this ``prefix``, in batches of ``size`` rows, more only to have a commit whole;
+    none is empty."""
     rows = Rows()
-    for commit in commits_in(commits):
-        add_rows(rows, commit, prefix, preimages, share)
-        if len(rows.kinds) >= size:
+    for group in _groups_in(commits):
+        at = 0
+        while (at := add_rows(rows, group, prefix, preimages, share, size, at)) < len(group):
             yield rows
             rows = Rows()
     if rows.kinds:
         yield rows
 
 
-def count_rows(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> int:
-    """How many rows ``read_rows`` makes of a commit."""
+def rows_of(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> Rows:
+    """The rows that ``read_rows`` makes of a commit."""
     rows = Rows()
-    add_rows(rows, commit, prefix, preimages)
-    return len(rows.kinds)
+    add_rows(rows, [commit], prefix, preimages)
+    return rows
 
 
 def commits_in(commits: CommitRange) -> Iterator[Commit]:
     """The commits themselves, all of them or ChangesLost."""
-    cursor = LogCursor(commits.log, commits.store_id, commits.since)
+    return (commit for group in _groups_in(commits) for commit in group)
+
+
+def _groups_in(commits: CommitRange) -> Iterator[list[Commit]]:
+    known = _marks.before(commits)
+    cursor = LogCursor(commits.log, commits.store_id, commits.since if known is None else known[0], known and known[1])
+    cursor.position = commits.since
     try:
-        yield from cursor.read(commits.until)
+        yield from cursor.read_many(commits.until)
     except Released as error:
         raise ChangesLost(error.wanted - 1, error.kept) from error
     finally:
+        _marks.add(commits, cursor)
         cursor.close()
 
 
-def add_rows(rows: Rows, commit: Commit, prefix: bytes, preimages: str, share: Share = ALL) -> None:
-    """Add what a commit changed in a keyspace. The deletion of a key that did not exist is no change."""
-    writes, existed = commit.writes, commit.existed
-    before = commit.before if preimages != Preimages.NONE else None
-    ts, time, (number, of) = commit.ts, commit.time, share
+def add_rows(
+    rows: Rows,
+    commits: list[Commit],
+    prefix: bytes,
+    preimages: str,
+    share: Share = ALL,
+    size: int = sys.maxsize,
+    at: int = 0,
+) -> int:
+    """Add what commits changed in a keyspace, from the one ``at`` this place on, until there are ``size`` rows; returns
+    the place to go on at. The deletion of a key that did not exist is no change."""
+    images, required, (number, of) = preimages != Preimages.NONE, preimages == Preimages.REQUIRE, share
     kinds, stamps, times, keys, values = rows.kinds, rows.commits, rows.times, rows.keys, rows.values
-    for place, full_key in enumerate(writes):
-        if full_key[:KEYSPACE_PREFIX] != prefix:
-            continue
-        key = full_key[KEYSPACE_PREFIX:]
-        if of > 1 and crc32(key) % of != number:
-            continue
-        value = writes[full_key]
-        if existed is not None and not existed[place]:
-            if value is None:
+    for index in range(at, len(commits)):
+        if len(kinds) >= size:
+            return index
+        commit = commits[index]
+        ts, time, existed = commit.ts, commit.time, commit.existed
+        before = commit.before if images else None
+        for place, (full_key, value) in enumerate(commit.writes.items()):
+            if full_key[:KEYSPACE_PREFIX] != prefix:
                 continue
-            kinds.append(INSERT)
-        else:
-            if before is None and preimages == Preimages.REQUIRE:
-                raise UsageError(
-                    f"commit {ts} was logged without the values that it replaced: open the store with "
-                    "before_images=True to have them in later ones, or ask for preimages 'auto'"
-                )
-            old = before[place] if before is not None else None
-            if value is None:
-                kinds.append(DELETE)
-                value = old
+            key = full_key[KEYSPACE_PREFIX:]
+            if of > 1 and crc32(key) % of != number:
+                continue
+            if existed is not None and not existed[place]:
+                if value is None:
+                    continue
+                kinds.append(INSERT)
             else:
-                if old is not None:
-                    kinds.append(PREIMAGE)
-                    stamps.append(ts)
-                    times.append(time)
-                    keys.append(key)
-                    values.append(old)
-                kinds.append(POSTIMAGE)
-        stamps.append(ts)
-        times.append(time)
-        keys.append(key)
-        values.append(value)
+                if required and before is None:
+                    raise _without_images(ts)
+                old = before[place] if before is not None else None
+                if value is None:
+                    kinds.append(DELETE)
+                    value = old
+                else:
+                    if old is not None:
+                        kinds.append(PREIMAGE)
+                        stamps.append(ts)
+                        times.append(time)
+                        keys.append(key)
+                        values.append(old)
+                    kinds.append(POSTIMAGE)
+            stamps.append(ts)
+            times.append(time)
+            keys.append(key)
+            values.append(value)
+    return len(commits)
+
+
+def _without_images(ts: int) -> UsageError:
+    return UsageError(
+        f"commit {ts} was logged without the values that it replaced: open the store with before_images=True to have "
+        "them in later ones, or ask for preimages 'auto'"
+    )

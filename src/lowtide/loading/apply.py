@@ -50,11 +50,12 @@ def append(unit: Unit, batches: Batches, counts: Counts) -> None:
         full_keys = [prefix + key for key in keys]
         if len(set(full_keys)) != len(keys) or (before and not unit.writes.keys().isdisjoint(full_keys)):
             raise _twice(unit, keys)
-        _insert_new(unit, keys, documents)
+        insert_new(unit, keys, documents)
         counts.inserted += len(keys)
 
 
-def _insert_new(unit: Unit, keys: list[bytes], documents: list[bytes]) -> None:
+def insert_new(unit: Unit, keys: list[bytes], documents: list[bytes]) -> None:
+    """Insert documents of which it is known that none is there."""
     if unit.is_plain:
         unit.insert_plain(keys, documents)
         return
@@ -70,7 +71,7 @@ def upsert(unit: Unit, batches: Batches, counts: Counts) -> None:
         stored = unit.stored_of(keys)
         fresh = [place for place, each in enumerate(stored) if each is None]
         if fresh:
-            _insert_new(unit, [keys[place] for place in fresh], [documents[place] for place in fresh])
+            insert_new(unit, [keys[place] for place in fresh], [documents[place] for place in fresh])
             counts.inserted += len(fresh)
         for key, old, new in zip(keys, stored, documents, strict=True):
             if old is not None and old != new:
@@ -124,7 +125,7 @@ def overwrite(unit: Unit, batches: Batches, counts: Counts, most: int) -> None:
     for keys, documents in taken:
         fresh = [place for place, key in enumerate(keys) if key not in old]
         if fresh:
-            _insert_new(unit, [keys[place] for place in fresh], [documents[place] for place in fresh])
+            insert_new(unit, [keys[place] for place in fresh], [documents[place] for place in fresh])
             counts.inserted += len(fresh)
         for key, new in zip(keys, documents, strict=True):
             was = old.get(key)

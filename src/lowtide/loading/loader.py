@@ -12,47 +12,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from random import uniform
 from time import sleep
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
-from lowtide.base.environment import Base
 from lowtide.documents.catalog import check_collection_name
+from lowtide.documents.look import Look
+from lowtide.documents.management import finish_drops
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
-from lowtide.errors import TransientError
-from lowtide.feed.feed import Feed
+from lowtide.errors import Error, TransientError
 from lowtide.loading.apply import TooLarge, apply_batches
+from lowtide.loading.bulk import BulkLoad, Owned
 from lowtide.loading.job import Job, Receipt
 from lowtide.loading.receipts import prune_receipts, receipt_of, receipt_rows
 from lowtide.loading.staged import announced, check_wanted, claim, give_up_claim, staged_batches, staging_of, sweep
-from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
-from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
 
 ATTEMPTS: Final = 20
 """How often one transaction is begun anew because somebody else was quicker."""
 _LONGEST_PAUSE: Final = 0.5
-
-
-class Owned(Protocol):
-    """The parts of an open store that jobs need."""
-
-    @property
-    def engine(self) -> Engine: ...
-
-    @property
-    def feed(self) -> Feed: ...
-
-    @property
-    def versions(self) -> VersionStore: ...
-
-    @property
-    def base(self) -> Base: ...
 
 
 class Loader:
@@ -63,6 +46,8 @@ class Loader:
         self._parts = parts
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
+        self._emptying: dict[str, threading.Thread] = {}
+        """By collection, what empties the keyspaces that a load has left; changed under ``_lock``."""
 
     def load(self, job: str) -> dict[str, Any]:
         """Apply a job by its name, for another process."""
@@ -83,8 +68,39 @@ class Loader:
                 except BaseException:
                     give_up_claim(directory)
                     raise
+                finally:
+                    self._empty(job.collection)
         self._prune()
         return receipt
+
+    def _empty(self, collection: str) -> None:
+        """Have the keyspaces emptied that a load, this one or one that was cut short, has left; nobody waits for it."""
+        source = OfStore(self._parts)
+        try:
+            row = source.look(lambda reading, prefix_of: Look(reading, prefix_of, collection).row)
+            with self._lock:
+                busy = self._emptying.get(collection)
+                if row.doomed and (busy is None or not busy.is_alive()):
+                    self._emptying[collection] = threading.Thread(
+                        target=self._finish_drops, args=(source, collection), name="lowtide-emptying", daemon=True
+                    )
+                    self._emptying[collection].start()
+        except (Error, RuntimeError) as error:
+            logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+
+    def _finish_drops(self, source: OfStore, collection: str) -> None:
+        try:
+            finish_drops(source, collection)
+        except Exception as error:
+            if not self._parts.engine.closed:
+                logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+
+    def finish(self) -> None:
+        """Wait until what loads have left is emptied."""
+        with self._lock:
+            busy = list(self._emptying.values())
+        for each in busy:
+            each.join()
 
     def _lock_of(self, collection: str) -> threading.Lock:
         with self._lock:
@@ -100,7 +116,7 @@ class Loader:
                 return self._in_one(name, job, directory)
             except TooLarge:
                 pass
-        return self._in_one(name, job, directory)
+        return BulkLoad(self._parts, name, job, directory).run()
 
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
         """All of it in one transaction, begun anew if somebody was quicker."""
@@ -126,7 +142,9 @@ class Loader:
             unit = Unit(tx, prefix_of, job.collection)
             counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
             unit.apply()
-            tx.apply(receipt_rows(prefix_of, name, job, counts), ())
+            rows = receipt_rows(prefix_of, name, job, counts)
+            # What was there is known of all keys, so that the commit need not look again.
+            tx.apply(rows, (), {full_key: tx.read(full_key) for full_key in rows})
             claim(directory)
             return Receipt(tx.commit(), counts)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator
+from math import modf
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
@@ -22,7 +23,6 @@ _TIME = Struct(">BBd")
 _ARRAYS = range(0x90, 0xA0)
 _DOUBLE = 0xCB
 """A payload begins with these: a short MessagePack array, whose first element is a float, the time of day."""
-_MICRO = 1e6
 
 
 class Segment(NamedTuple):
@@ -37,25 +37,28 @@ class Segment(NamedTuple):
         return self.header.first_ts
 
 
-def segments(directory: Path, store_id: bytes) -> list[Segment]:
-    """The segments of the log, oldest first."""
-    found = []
-    for path in segment_paths(directory):
+def segments(directory: Path, store_id: bytes, since: int = 0) -> list[Segment]:
+    """The segments of the log that have commits after ``since``, oldest first. Looks at no older ones."""
+    found: list[Segment] = []
+    for path in reversed(segment_paths(directory)):
         there = map_segment(path)
-        if there is not None:
-            header, mapped = there
-            found.append(Segment(path, header, len(mapped)))
-            mapped.close()
-            if header.store_id != store_id:
-                raise CorruptionError(path, "is not a segment of this store's log")
-    return found
+        if there is None:
+            continue  # released meanwhile, as are those before it
+        header, mapped = there
+        found.append(Segment(path, header, len(mapped)))
+        mapped.close()
+        if header.store_id != store_id:
+            raise CorruptionError(path, "is not a segment of this store's log")
+        if header.first_ts <= since + 1:
+            break
+    return found[::-1]
 
 
 def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> int:
     """About how many bytes of log the commits after ``since`` up to ``until`` take: those of whole segments, and of the
     first and the last one a share. The newest segment counts as if it were full."""
     total = 0.0
-    known = segments(directory, store_id)
+    known = segments(directory, store_id, since)
     for segment, following in zip(known, [*known[1:], None], strict=True):
         first = segment.first_ts
         last = max(until, first) if following is None else following.first_ts - 1
@@ -89,6 +92,16 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
             return 0 if first <= 1 else None
 
 
+def microseconds(time: float) -> int:
+    """A time of day in whole microseconds, rounded as ``datetime.fromtimestamp`` does.
+
+    >>> microseconds(1777636800.25)
+    1777636800250000
+    """
+    part, seconds = modf(time)
+    return int(seconds) * 1_000_000 + round(part * 1e6)
+
+
 def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int | None:
     """The last commit of this segment, up to ``last``, before its first one that is later; the one before the segment
     if there is none. None if the segment is no longer there."""
@@ -99,9 +112,9 @@ def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int
     try:
         if header != segment.header:
             return None
-        before, limit = last, round(moment * _MICRO) + inclusive
+        before, limit = last, microseconds(moment) + inclusive
         for ts, time in _times(mapped, segment, last):
-            if round(time * _MICRO) >= limit:
+            if microseconds(time) >= limit:
                 before = ts - 1
                 break
         return before if decode_header(mapped[:HEADER_SIZE]) == header else None
@@ -130,7 +143,7 @@ def _times(mapped: mmap.mmap, segment: Segment, last: int) -> Iterator[tuple[int
 def commits_with(directory: Path, store_id: bytes, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
     """The commits after ``since`` up to ``until``, which must have been published, that write ``full_key``. Segments in
     which those bytes do not occur are not decoded. Raises Released if the log no longer has them all."""
-    kept = [each for each in segments(directory, store_id) if each.first_ts <= until]
+    kept = [each for each in segments(directory, store_id, since) if each.first_ts <= until]
     if since < until and (not kept or kept[0].first_ts > since + 1):
         raise Released(since + 1, kept[0].first_ts if kept else until + 1)
     for segment, following in zip(kept, [*kept[1:], None], strict=True):

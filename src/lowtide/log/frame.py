@@ -27,6 +27,7 @@ _BODY = Struct("<IIQQ")
 _WHOLE = Struct("<4sIIIQQ")
 FRAME_HEADER = _HEAD.size + _BODY.size
 _PREVIOUS = _HEAD.size + 4
+_STRETCH = 1 << 20
 
 Buffer: TypeAlias = "bytes | mmap"
 
@@ -87,6 +88,7 @@ _ABSENT, _PRESENT = b"\x00", b"\x01"
 REPLACED = 2
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
+_decode_many = msgspec.msgpack.Decoder(list[_Payload]).decode
 
 
 def encode_payload(
@@ -113,7 +115,16 @@ def encode_payload(
 
 def decode_payload(frame: Frame) -> Commit:
     """The commit in ``frame``; an error of UNDECODABLE if it is none."""
-    payload = _decode(frame.payload)
+    return _commit(frame.ts, _decode(frame.payload))
+
+
+def decode_payloads(payloads: list[bytes], first: int) -> list[Commit]:
+    """The commits of consecutive frames, of which ``first`` is the first; an error of UNDECODABLE if one is none."""
+    decoded = _decode_many(b"".join([b"\xdd", len(payloads).to_bytes(4, "big"), *payloads]))
+    return [_commit(ts, payload) for ts, payload in enumerate(decoded, first)]
+
+
+def _commit(ts: int, payload: _Payload) -> Commit:
     writes, names, existed, before = payload.writes, payload.names, payload.existed, payload.before
     if existed is not None and len(existed) != len(writes):
         raise msgspec.ValidationError(f"{len(writes)} keys, but whether {len(existed)} existed")
@@ -121,7 +132,7 @@ def decode_payload(frame: Frame) -> Commit:
         raise msgspec.ValidationError(f"{len(writes)} keys, but what {len(before)} were before")
     if names is not None and not all(map(is_prefix, names.values())):
         raise msgspec.ValidationError("a keyspace has an impossible number")
-    return Commit(frame.ts, payload.time, writes, names, existed, before)
+    return Commit(ts, payload.time, writes, names, existed, before)
 
 
 def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
@@ -147,6 +158,26 @@ def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
         return None
     magic, crc, length, _, ts, _ = _WHOLE.unpack_from(data, offset)
     return (FRAME_HEADER + length, crc, ts) if magic == MAGIC else None
+
+
+def frames_after(data: mmap, offset: int, salt: int, previous: int, ts: int, upto: int) -> tuple[list[bytes], int, int]:
+    """The payloads of the commits from ``offset`` on that follow commit ``ts``, whose checksum is ``previous``, up to
+    commit ``upto`` and for about a megabyte; the offset behind them, and the checksum of the last. As ``frame_at`` for
+    each of them, at once. They end before a marker."""
+    unpack, size, head = _WHOLE.unpack_from, len(data) - FRAME_HEADER, _HEAD.size
+    payloads: list[bytes] = []
+    limit = offset + _STRETCH
+    while ts < upto and offset <= size and offset < limit:
+        magic, crc, length, chained, stamp, _ = unpack(data, offset)
+        end = offset + FRAME_HEADER + length
+        if magic != MAGIC or chained != previous or stamp != ts + 1 or not length:
+            break
+        body = data[offset + head : end]
+        if crc32(body, salt) != crc:
+            break
+        payloads.append(body[_BODY.size :])
+        offset, previous, ts = end, crc, stamp
+    return payloads, offset, previous
 
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:

@@ -38,9 +38,9 @@ _LAYOUT: Final = 1
 _MOST_LOG: Final = 64 << 20
 """Bytes of log that are looked through for changes; reading the store is quicker than more."""
 
-_CELLS: Final = 8
-_LEAST, _MOST = 5, 11
-"""Of eighths of a part: what a part that was cut earlier may have by now, for its cuts to be used again."""
+_CELLS: Final = 20
+_LEAST, _MOST = 17, 23
+"""Of twentieths of a part: what a part that was cut earlier may have by now, for its cuts to be used again."""
 
 
 def content_of(store_id: bytes, keyspace: str, schema: pa.Schema, *details: str | int | None) -> bytes:

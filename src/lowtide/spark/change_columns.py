@@ -66,7 +66,8 @@ class ChangeColumns:
         if VERSION in self.schema.names:
             arrays[VERSION] = _taken(pa.array(rows.commits, pa.int64()), kept)
         if MOMENT in self.schema.names:
-            moments = np.round(np.array(rows.times, dtype=np.float64) * 1e6).astype(np.int64)
+            parts, seconds = np.modf(np.array(rows.times, dtype=np.float64))  # rounded as ``datetime`` does
+            moments = seconds.astype(np.int64) * 1_000_000 + np.round(parts * 1e6).astype(np.int64)
             arrays[MOMENT] = _taken(pa.array(moments).cast(self.schema.field(MOMENT).type), kept)
         if not self.schema.names:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))

@@ -24,7 +24,6 @@ from lowtide.entry import open_store
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import ALL, CommitRange, Preimages, Share, read_rows
-from lowtide.log.cursor import first_kept
 from lowtide.log.finding import bytes_between
 from lowtide.readers.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
@@ -137,7 +136,7 @@ class Source:
             raise self.too_early(what) from lost
 
     def too_early(self, what: str) -> UsageError:
-        kept = first_kept(self.options.path / "log")
+        kept = self.feed.first_kept()
         return UsageError(
             f"{what} lies before what the store {self.options.path} still has: its log begins with version {kept}. "
             f"Start with version {kept}, or with a snapshot. To have more of the log kept from now on, register a "

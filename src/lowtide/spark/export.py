@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -232,5 +233,6 @@ def read_export(spark: SparkSession, source: str | os.PathLike[str]) -> DataFram
             raise CorruptionError(Path(info.path), f"is not the file of {each.bytes} bytes that the manifest names")
     text = os.fspath(source)
     root = text if "://" in text else f"file://{os.path.abspath(text)}"
+    exact = re.sub(r"([\\\[\]{}*?])", r"\\\1", root)  # Spark takes these for patterns
     schema = StructType.fromJson(manifest.schema)
-    return spark.read.schema(schema).parquet(*(f"{root}/{each.name}" for each in manifest.files))
+    return spark.read.schema(schema).parquet(*(f"{exact}/{each.name}" for each in manifest.files))

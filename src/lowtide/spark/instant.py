@@ -125,9 +125,9 @@ def _at(options: Options, store: Store) -> int | str | Pin | None:
 def _holder(options: Options, store: Store, ts: int) -> int | Pin:
     """A pin at ``ts`` that holds what is read: there may be others, of other collections."""
     for pin in store.pins():
-        if pin.ts == ts and pin.keyspaces is not None:
+        if pin.ts == ts:
             with contextlib.suppress(UsageError, SnapshotExpired):
-                if set(_keyspaces(options, store, pin) or ()) <= set(pin.keyspaces):
+                if pin.keyspaces is None or set(_keyspaces(options, store, pin) or ()) <= set(pin.keyspaces):
                     return pin
     return ts
 
@@ -142,7 +142,8 @@ def _commit_at(store: Store, moment: float) -> int:
 
 def _known(store: Store) -> str:
     """The pinned instants, in words."""
-    pins = sorted(store.pins(), key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
+    others = [pin for pin in store.pins() if not pin.name.startswith(f"reader {os.getpid()}-")]  # but for our own
+    pins = sorted(others, key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
     listed = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in pins[:_LISTED])
     more = f" and {len(pins) - _LISTED} more" if len(pins) > _LISTED else ""
     return f"the pins are {listed}{more}" if pins else "there are no pins"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
-from lowtide.feed.ranges import CommitRange, Rows, add_rows, commits_in
+from lowtide.feed.ranges import CommitRange, commits_in, rows_of
 from lowtide.spark.options import Options
 
 
@@ -45,8 +45,7 @@ class Limits:
         first one that has any are not, the last before the next that has any."""
         rows = size = 0
         for commit in commits_in(commits):
-            changes = Rows()
-            add_rows(changes, commit, prefix, preimages)
+            changes = rows_of(commit, prefix, preimages)
             if not len(changes):
                 continue
             is_first, rows = rows == 0, rows + len(changes)

@@ -15,6 +15,7 @@ from lowtide.documents.look import Look
 from lowtide.documents.ordering import AFTER_ALL, encode
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.errors import InvalidDocument, UsageError, shown
+from lowtide.spark.cache import Block
 from lowtide.spark.options import Options
 from lowtide.views import Snapshot
 
@@ -24,10 +25,12 @@ SMALL: Final = 20_000
 
 @dataclass(frozen=True)
 class Rows(InputPartition):
-    """The rows from ``low`` on, before ``high``, None for the end; keys without the keyspace."""
+    """The rows from ``low`` on, before ``high``, None for the end; keys without the keyspace. ``block`` is where the
+    columnar cache has them, or is to."""
 
     low: bytes
     high: bytes | None
+    block: Block | None = None
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ JAVA: Final = (17, 21, 25)
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -56,7 +57,6 @@ def session(
         for name, value in {**_SETTINGS, **(_LOOPBACK if is_local else {}), **(settings or {})}.items():
             builder = builder.config(name, value)
         running = builder.getOrCreate()
-        running.sparkContext.setLogLevel("ERROR")
     return register(running)
 
 

@@ -24,6 +24,8 @@ from lowtide.documents.look import Look
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.spark.blocks import content_of, plan_blocks, stable_cuts
+from lowtide.spark.cache import LIMIT, Cache
 from lowtide.spark.inference import look_at, undecodable
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import FEED, Options
@@ -73,12 +75,40 @@ class SnapshotReader(DataSourceReader):
             if self._options.keyspace is not None:
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
             look = look_at(snapshot, self._collection)
+            if self._filter is None and self._cache is not None:
+                return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
+
+    def _blocks(self, cache: Cache, snapshot: Snapshot, keyspace: str, parts: int) -> list[Rows]:
+        """Ranges of rows that the cache may have, or is to have after this read."""
+        store, low, high = self._place.store_id, self._bounds.low, self._bounds.high
+        cuts = stable_cuts(cache, store, snapshot, keyspace, parts, (low, high))
+        ranges = list(zip([low, *cuts], [*cuts, high], strict=True))
+        content = content_of(store, keyspace, self._arrow, self._mode, self._corrupt, self._size)
+        blocks = plan_blocks(cache, Path(self._place.path), store, snapshot, keyspace, ranges, content)
+        return [Rows(*each, block) for each, block in zip(ranges, blocks, strict=True)]
+
+    @property
+    def _cache(self) -> Cache | None:
+        """The columnar cache, unless it is not wanted."""
+        if not self._options.flag("cache", True):
+            return None
+        return Cache(Path(self._place.path), self._options.number("cacheBytes", LIMIT, least=0) or 0)
 
     @property
     def _collection(self) -> str:
         assert self._options.collection is not None
         return self._options.collection
+
+    @property
+    def _arrow(self) -> pa.Schema:
+        return arrow_schema(self._schema, self._options.names("jsonColumns") or ())
+
+    @property
+    def _corrupt(self) -> str | None:
+        """The column for what does not fit, if the schema has it."""
+        name = self._options.text("columnNameOfCorruptRecord", CORRUPT)
+        return name if name in self._schema.names else None
 
     def _plan(self, look: Look) -> tuple[Filter, Plan]:
         compiled = compile_filter(self._filter)
@@ -107,15 +137,17 @@ class SnapshotReader(DataSourceReader):
             path = self._place.check()
             renew = _Renewal(path, self._instant)
             with self._open(path) as snapshot:
-                batches = (
-                    self._documents(snapshot, partition)
-                    if self._options.keyspace is None
-                    else self._entries(snapshot, self._options.keyspace, partition)
-                )
-                for batch in batches:
+                for batch in self._batches(snapshot, partition):
                     renew()
                     if batch.num_rows:
                         yield batch
+
+    def _batches(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if self._options.keyspace is not None:
+            return self._entries(snapshot, self._options.keyspace, partition)
+        if isinstance(partition, Rows) and partition.block is not None and self._cache is not None:
+            return self._cache.read_or_fill(partition.block, lambda: self._documents(snapshot, partition))
+        return self._documents(snapshot, partition)
 
     def _entries(self, snapshot: Snapshot, keyspace: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Rows)
@@ -130,14 +162,7 @@ class SnapshotReader(DataSourceReader):
 
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
-        schema = arrow_schema(self._schema, self._options.names("jsonColumns") or ())
-        corrupt = self._options.text("columnNameOfCorruptRecord", CORRUPT)
-        columns = Columns(
-            schema,
-            collection=self._collection,
-            mode=self._mode,
-            corrupt=corrupt if corrupt in schema.names else None,
-        )
+        columns = Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
         try:
             for stored in self._stored(look, partition):
                 yield columns.batch(stored)
@@ -149,6 +174,7 @@ class SnapshotReader(DataSourceReader):
     def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
         """The stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
+        batches: Iterator[list[bytes]]
         if isinstance(partition, Rows):
             ranges = stretches(by, Bounds(partition.low, partition.high))
             batches = chain.from_iterable(look.batches_between(each.low, each.high, self._size) for each in ranges)

@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 from lowtide.documents.catalog import CATALOG
 from lowtide.documents.lineage import replaced
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
+from lowtide.feed.ranges import commits_in
 from lowtide.readers.pinned import open_snapshot, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
 from lowtide.spark.changes import FOREIGN, ChangePart, Source, explained, preimages_of, read_changes
@@ -38,6 +39,9 @@ logger = logging.getLogger("lowtide")
 
 _ATTEMPTS: Final = 10
 """How often the collection may get another keyspace just when its snapshot is taken."""
+QUIET_SECONDS: Final = 60.0
+QUIET_COMMITS: Final = 10_000
+"""How long, and for how many commits, a stream stands still while others write."""
 ENDS: Final = ("endingVersion", "endingTimestamp")
 
 
@@ -64,6 +68,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._unpinned = False
         self._renewed = 0.0
         self._target: int | None = None
+        self._quiet = -1, 0.0
+        """The commit up to which nothing concerns this stream, and since when that is so."""
 
     def __getstate__(self) -> dict[str, Any]:
         """Tasks get what was asked for, and nothing that is open."""
@@ -209,6 +215,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if until <= since:
             return offset
         source.check_kept(since, f"the place of the stream, version {since + 1},")
+        if self._is_quiet(offset, until):
+            return offset
         if limits.commits is not None:
             until = min(until, since + limits.commits)
         commit = source.replacement(offset.keyspace, since, until, known=True)
@@ -220,6 +228,25 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if prefix is not None:
                 until = limits.last_commit(source.feed.commits(since, until), prefix, preimages_of(self._options))
         return offset.at_version(until)
+
+    def _is_quiet(self, offset: Offset, until: int) -> bool:
+        """Whether nothing up to ``until`` concerns this stream, so that no batch need be run for what others write.
+        Not for long: the consumer moves with batches only, and the log is kept for it. What was looked at once is
+        known from then on."""
+        since, now = offset.version, time.monotonic()
+        known, begun = self._quiet if self._quiet[0] >= since else (since, now)
+        if self._target is not None or now - begun > QUIET_SECONDS or until - since > QUIET_COMMITS:
+            self._quiet = -1, 0.0
+            return False
+        source = self._source
+        prefixes = [source.feed.prefix_of(each, until) for each in (offset.keyspace, CATALOG)]
+        ours = tuple(each for each in prefixes if each is not None)
+        for commit in commits_in(source.feed.commits(known, until)):
+            if any(key.startswith(ours) for key in commit.writes):
+                self._quiet = commit.ts - 1, begun
+                return False
+        self._quiet = until, begun
+        return True
 
     def _replaced(self, commit: int) -> UsageError:
         assert self._options.collection is not None
@@ -267,30 +294,30 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What is done
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. A hint, so
-        what fails here is told again, in words, by the next batch."""
+        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. No batch
+        needs that, so one that goes wrong does not end the query: the next tries again, and says what it cannot do
+        without."""
         offset = parse(end)
         if offset is None:
             return
-        with explained(self._options):
-            if offset.after is not None:
-                self._renew(offset)
-                return
-            self._acknowledge(offset)
-            if offset.taken is not None and not self._unpinned:
-                self._source.store.unpin(offset.pin)
-                self._unpinned = True
+        try:
+            self._let_go(offset)
+        except Error as error:
+            logger.warning("stream of %s of %s: %s", self._options.what, self._options.path, error)
 
-    def _acknowledge(self, offset: Offset) -> None:
+    def _let_go(self, offset: Offset) -> None:
+        if offset.after is not None:
+            self._renew(offset)
+            return
         consumers = self._source.follower.consumers
         try:
             consumers.move(offset.consumer, offset.version)
         except UsageError:
             logger.warning("the consumer %r of a stream was removed; it is registered again", offset.consumer)
-            try:
-                consumers.get(offset.consumer, offset.version)
-            except ChangesLost as lost:
-                logger.warning("%s", lost)
+            consumers.get(offset.consumer, offset.version)
+        if offset.taken is not None and not self._unpinned:
+            self._source.store.unpin(offset.pin)
+            self._unpinned = True
 
     def _renew(self, offset: Offset) -> None:
         """Keep the snapshot for longer, if a quarter of its time has gone since this was last done here."""

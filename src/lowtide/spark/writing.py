@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
@@ -198,5 +198,5 @@ def _id_field(options: Options, schema: StructType, how: How) -> str:
 
 def _named(error: Error, path: Path, collection: str) -> Error:
     """An error that says which store and collection it is about, whatever it was."""
-    found = cast(Error, UsageError(f"write to collection {collection!r} of the store {path}: {error}"))
-    return found if isinstance(error, UsageError) else Error(str(found))
+    kind = UsageError if isinstance(error, UsageError) else Error
+    return kind(f"write to collection {collection!r} of the store {path}: {error}")

@@ -96,7 +96,7 @@ class Snapshot:
         keys.
 
         It takes milliseconds, however many keys there are: they are not counted, but estimated from the pages that they
-        lie on. At an old pin the estimate is of what is there now, so the parts are less even the more has changed.
+        lie on.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.cuts("fruit", 3)

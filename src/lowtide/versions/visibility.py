@@ -300,6 +300,23 @@ def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int)
     return None
 
 
+def all_changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> list[bytes]:
+    """The keys of the range that were changed after ``since``, deletions included, perhaps with some that were changed
+    just now; and none is missing, as long as a writer is registered at ``since``: see ``_chunk`` for the order."""
+    found: dict[bytes, None] = {}
+    for layer in versions.layers:
+        for key in layer.keys.between(wanted.low, wanted.high, sys.maxsize, False):
+            chain = layer.chains.get(key)
+            if chain is not None and chain[0] > since:
+                found[key] = None
+    rest: Range | None = wanted
+    while rest is not None and since < versions.boundary:
+        changed, last = base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
+        found.update(dict.fromkeys(changed))
+        rest = Range(last + b"\x00", rest.high) if last is not None else None
+    return list(found)
+
+
 def _put(found: dict[bytes, bytes], key: bytes, version: Chain) -> None:
     value = version[1]
     if value is None:

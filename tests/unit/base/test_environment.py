@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import hypothesis.strategies as st
 import lmdb
@@ -157,6 +158,23 @@ def test_chunks_make_up_what_a_snapshot_sees(
             row = base.row(key)
             if row is None or row >= encode_row(ts + 1, b""):
                 assert base.read_history(key, ts) == seen.get(key)
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["entries", "values"])
+def test_a_checkpoint_that_comes_before_the_transaction_does_not_hide_what_it_superseded(alone: bool) -> None:
+    with new_base() as base:
+        fill(base, {KEYS[0]: (1, b"old")})
+        begin = base._begin
+
+        def late(*arguments: Any, **named: Any) -> lmdb.Transaction[Any]:
+            fill(base, {KEYS[0]: (7, b"new")}, [(Interval(1, 7, KEYS[0]), b"old")])
+            return begin(*arguments, **named)
+
+        base._begin = late
+        if alone:
+            assert base.values(PREFIX, None, 1, 10) == ([b"old"], None)
+        else:
+            assert base.chunk(PREFIX, None, 1, 10, False, 0) == ([(KEYS[0], b"old")], None)
 
 
 def test_the_keyspace_is_taken_off_the_keys_if_asked() -> None:

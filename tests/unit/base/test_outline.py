@@ -18,8 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.base import outline as outlines
-from lowtide.base.codec import after_prefix, encode_row
+from lowtide.base.codec import after_prefix, encode_row, horizon
 from lowtide.base.environment import Base
+from lowtide.base.history import Interval
 from lowtide.base.outline import Outline, outline
 from lowtide.base.pages import PageFile, Unreadable, decode_table
 from tests.unit.base.bases import PREFIX, Rows, fill, new_base
@@ -117,7 +118,38 @@ def test_a_sample_of_the_leaves_gives_even_cuts(monkeypatch: pytest.MonkeyPatch)
         assert all(0.8 < share < 1.2 for share in shares(sorted(rows), found.cuts, 4))
 
 
-def test_large_values_are_told(tmp_path: Path) -> None:
+def test_only_the_rows_below_a_horizon_are_counted_if_it_is_given() -> None:
+    """Large ones, which lie elsewhere, and tombstones too."""
+    random = Random(1)
+    rows: Rows = {}
+    for _ in range(5000):
+        ts, size = random.randrange(1, 10), 5000 if random.random() < 0.1 else 50
+        rows[PREFIX + random.randbytes(12)] = (ts, None if random.random() < 0.1 else bytes(size))
+    with new_base(1 << 26) as base:
+        fill(base, rows)
+        for ts in (0, 4, 9):
+            seen = sorted(key for key, (began, value) in rows.items() if began <= ts and value is not None)
+            found = base.read(lambda txn, ts=ts: outline(txn, base.directory, PREFIX, None, 4, below=horizon(ts)))  # type: ignore[misc]
+            assert found is not None
+            assert found.rows == len(seen)
+            assert not seen or all(0.9 < share < 1.1 for share in shares(seen, found.cuts, 4))
+
+
+def test_the_keys_of_the_history_are_counted_once_each() -> None:
+    kept = [
+        (Interval(begin, begin + 1, PREFIX + b"%05d" % number), b"x")
+        for number in range(3000)
+        for begin in range(1, 2 + number % 40)
+    ]
+    with new_base(1 << 26) as base:
+        fill(base, {}, kept)
+        found = base.read(lambda txn: outline(txn, base.directory, PREFIX, None, 3, table=b"history-index"))
+        assert found is not None
+        assert found.rows == 3000
+        assert found.cuts == [PREFIX + b"01000", PREFIX + b"02000"]
+
+
+def test_large_values_are_told() -> None:
     with new_base(1 << 26) as base:
         filled(base, 1000, 1, uniform, small)
         assert not outlined(base, 2).heavy
@@ -196,7 +228,7 @@ def test_a_file_that_has_not_seen_the_transaction_or_is_too_short_is_not_read(tm
             PageFile(copy, 0)
 
 
-@pytest.mark.parametrize("record", [None, b"short", struct.pack("=IHHQQQQQ", 0, 4, 2, 1, 1, 0, 5, 3)])
+@pytest.mark.parametrize("record", [None, b"short", struct.pack("=IHHQQQQQ", 0, 8, 2, 1, 1, 0, 5, 3)])
 def test_a_record_that_is_no_plain_table_is_refused(record: bytes | None) -> None:
     with pytest.raises(Unreadable):
         decode_table(record)
@@ -215,6 +247,9 @@ def test_whatever_the_pages_hold_nothing_but_keys_of_the_range_comes_out(damage:
         copy = base.directory / "copy"
         os.mkdir(copy)
         (copy / "data.mdb").write_bytes(data)
-        found = base.read(lambda txn: outline(txn, copy, PREFIX, after_prefix(PREFIX), 4))
-        assert found is None or (found.cuts == sorted(set(found.cuts)) and all(c > PREFIX for c in found.cuts))
-        assert found is None or all(cut < (after_prefix(PREFIX) or b"") for cut in found.cuts)
+        high = after_prefix(PREFIX) or b""
+        for below in (None, horizon(1)):
+            found = base.read(partial(outline, directory=copy, low=PREFIX, high=high, parts=4, below=below))
+            cuts = found.cuts if found is not None else []
+            assert cuts == sorted(set(cuts))
+            assert all(PREFIX < cut < high for cut in cuts)

@@ -7,6 +7,7 @@ import pytest
 import lowtide
 from lowtide.documents.lineage import first_replacement, replaced
 from tests.conftest import OpenStore
+from tests.unit.feed.stores import SHORT, fill, kept_from
 
 
 def found(store: lowtide.Store, keyspace: str, since: int = 0, known: bool = True) -> int | None:
@@ -47,13 +48,19 @@ def test_a_rename_away_and_a_rename_to_it_are_found(store: lowtide.Store) -> Non
 def test_what_the_keyspace_was_at_the_start_is_told_by_the_log_or_taken_for_another(
     open_store: OpenStore, images: bool
 ) -> None:
-    store = open_store(before_images=images)
+    store = open_store(before_images=images, **SHORT)
     store.collection("others").insert_one({"_id": 1})
     store.collection("others").rename("users")
     came = last(store)
     assert found(store, "documents/others", known=False) == came
     assert found(store, "documents/others", since=came, known=False) is None
     store.collection("users").create_index("city")
+    assert found(store, "documents/others", since=came, known=False) is None, "the log still has the rename"
+    fill(store)
+    store.checkpoint()
+    assert kept_from(store) > came + 1
+    store.collection("users").create_index("name")
+    came = kept_from(store)
     assert (found(store, "documents/others", since=came, known=False) is None) == images
     assert found(store, "documents/others", since=came, known=True) is None
 

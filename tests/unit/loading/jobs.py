@@ -71,3 +71,12 @@ def check_indexes(store: lowtide.Store) -> None:
             for values in entries.of(decode_document(encoded))[0]
         }
         assert dict(store.keyspace(index.keyspace).scan()) == expected
+
+
+def check_nothing_left(store: lowtide.Store) -> None:
+    """No keyspace of documents or entries has anything but those that the collection has now."""
+    row = row_of("c", store.keyspace(CATALOG).get(b"c"))
+    assert (row.loading, row.doomed) == ((), ())
+    for name in store.keyspaces():
+        if name.startswith(("documents/c", "index/c")) and name not in row.keyspaces:
+            assert list(store.keyspace(name).scan()) == [], name

@@ -284,3 +284,29 @@ def test_a_fresh_log_keeps_everything_from_its_first_commit_on(log: LogWriter, t
 def test_a_log_without_segments_is_damage(tmp_path: Path) -> None:
     with pytest.raises(CorruptionError, match="no segments"):
         first_kept(tmp_path)
+
+
+def test_many_at_a_time_are_the_same_as_one_by_one(log: LogWriter, tmp_path: Path) -> None:
+    fill(log, 1)
+    log.mark()
+    fill(log, 2)
+    last = log.last_ts
+    for since in (0, 1, 37, last):
+        for until in (since, 38, last - 1, last):
+            single, many = cursor_at(tmp_path, since), cursor_at(tmp_path, since)
+            assert [each for group in many.read_many(until) for each in group] == list(single.read(until))
+            assert (many.position, many.bytes) == (single.position, single.bytes)
+
+
+def test_many_at_a_time_end_before_a_commit_that_cannot_be_decoded(log: LogWriter, tmp_path: Path) -> None:
+    append(log, b"1")
+    append(log, b"2")
+    path = segment_paths(tmp_path)[0]
+    scan = scan_segment(path, path.read_bytes())
+    assert scan.header is not None
+    frame, _ = encode_frame(3, 0, scan.crc, scan.header.salt, b"\xc1 no commit")
+    path.write_bytes(path.read_bytes()[: scan.end] + frame + bytes(100))
+    found = cursor_at(tmp_path, 0).read_many(3)
+    assert [each.ts for group in (next(found), next(found)) for each in group] == [1, 2]
+    with pytest.raises(CorruptionError, match="cannot be decoded"):
+        next(found)

@@ -16,7 +16,7 @@ from lowtide.spark.source import LowtideSource
 
 def crossed(value: Any) -> Any:
     """What arrives in another process."""
-    return cloudpickle.loads(cloudpickle.dumps(value))
+    return cloudpickle.loads(cloudpickle.dumps(value))  # type: ignore[no-untyped-call]
 
 
 class Load:

@@ -204,20 +204,20 @@ def test_a_collection_without_a_json_schema_says_so(store: lowtide.Store) -> Non
 def test_a_collection_that_does_not_exist_is_an_error_that_names_those_that_do(store: lowtide.Store) -> None:
     store.collection("users").insert_one({"_id": 1})
     store.collection("orders").insert_one({"_id": 1})
-    with pytest.raises(UsageError, match="no collection 'user'.*'orders', 'users'"):
+    with pytest.raises(UsageError, match=r"no collection 'user'.*'orders', 'users'"):
         Load(store.path, collection="user")
     assert store.pins() == [], "a load that failed keeps nothing"
 
 
 def test_and_so_is_any_in_an_empty_store(store: lowtide.Store) -> None:
-    with pytest.raises(UsageError, match="no collection 'c'.*has none"):
+    with pytest.raises(UsageError, match=r"no collection 'c'.*has none"):
         Load(store.path, collection="c")
 
 
 def test_nor_does_one_exist_that_has_neither_documents_nor_indexes_nor_a_schema(store: lowtide.Store) -> None:
     store.collection("c").insert_one({"_id": 1})
     store.collection("c").delete_one({"_id": 1})
-    with pytest.raises(UsageError, match="no collection 'c'.*give a schema"):
+    with pytest.raises(UsageError, match=r"no collection 'c'.*give a schema"):
         Load(store.path, collection="c")
 
 

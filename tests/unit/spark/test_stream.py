@@ -11,6 +11,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 
 import lowtide
 from lowtide.spark import changes
+from lowtide.spark import stream as module
 from lowtide.spark.options import Options
 from lowtide.spark.stream import ChangeStream
 from tests.conftest import OpenStore
@@ -327,6 +328,17 @@ def test_a_snapshot_that_has_expired_is_told_of(store: lowtide.Store) -> None:
         query.committed = 1
 
 
+def test_a_commit_that_cannot_be_noted_ends_nothing(store: lowtide.Store, caplog: pytest.LogCaptureFixture) -> None:
+    insert(store, 0, 5)
+    query = Query(store.path, maxRowsPerTrigger=2)
+    query.plan()
+    (pin,) = store.pins()
+    pin.release()
+    query.restart()
+    query.stream.commit(json.loads(query.offsets[0]))
+    assert "the snapshot with which the stream began" in caplog.text
+
+
 def test_a_checkpoint_of_something_else_is_refused(open_store: OpenStore) -> None:
     store, other = open_store("one"), open_store("two")
     insert(store, 0)
@@ -379,3 +391,46 @@ def test_large_ranges_are_split_and_keep_the_order_of_a_key(
 def test_the_latest_offset_is_reported(store: lowtide.Store) -> None:
     insert(store, 0)
     assert stream(store.path).reportLatestOffset() == {"version": 1}
+
+
+def test_no_batch_is_run_for_what_others_write_until_it_is_much(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert(store, 0)
+    query = Query(store.path)
+    query.run()
+    others = store["others"]
+    others.insert_one({"_id": 1})
+    assert not query.plan()
+    others.insert_one({"_id": 2})
+    insert(store, 1)
+    others.insert_one({"_id": 3})
+    assert ids(query.run()) == [1]
+    assert query.version == 5
+    others.insert_one({"_id": 4})
+    assert not query.plan()
+    monkeypatch.setattr(module, "QUIET_COMMITS", 1)
+    others.insert_one({"_id": 5})
+    assert query.run() == []
+    assert query.version == 7
+    assert only_consumer(store).position == 7
+    monkeypatch.undo()
+    others.insert_one({"_id": 6})
+    assert not query.plan()
+    monkeypatch.setattr(module, "QUIET_SECONDS", -1.0)
+    assert query.plan(), "when some time has passed"
+    query.run()
+    monkeypatch.undo()
+    others.insert_one({"_id": 7})
+    assert not query.plan(), "and then anew"
+
+
+def test_available_now_goes_to_the_end_whoever_wrote(store: lowtide.Store) -> None:
+    insert(store, 0)
+    query = Query(store.path)
+    query.run()
+    store["others"].insert_one({"_id": 1})
+    query.restart()
+    query.stream.prepareForTriggerAvailableNow()
+    assert query.run() == []
+    assert query.version == 2

@@ -88,6 +88,29 @@ def test_what_is_only_in_memory_counts(store: lowtide.Store, few: None) -> None:
         assert_even(keys, snapshot.cuts("k", 4), 4)
 
 
+@pytest.mark.parametrize("change", ["appended", "deleted", "updated", "all of it"])
+def test_an_old_snapshot_is_cut_as_it_was(
+    store: lowtide.Store, few: None, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    """By what is in the base no longer, or not yet, at a pin and in the owner's own hands."""
+    keys = put(store, 20_000)
+    pin = store.pin("old", ttl=60)
+    with store.snapshot() as owned, lowtide.open_snapshot(store.path, pin=pin) as pinned:
+        if change in ("appended", "all of it"):
+            put(store, 20_000, seed=2, start=b"\xff")
+        if change in ("deleted", "all of it"):
+            with store.transaction() as tx:
+                for key in keys:
+                    if key < b"\x60":
+                        tx.keyspace("k").delete(key)
+        if change in ("updated", "all of it"):
+            store.keyspace("k").put_many({key: bytes(3000) for key in keys if key > b"\xd0"})
+        store.checkpoint()
+        monkeypatch.setattr(lowtide.Snapshot, "scan", None)  # nothing is counted
+        for snapshot in (owned, pinned):
+            assert_even(keys, snapshot.cuts("k", 5), 5)
+
+
 def test_a_store_that_was_never_checkpointed_is_cut_evenly(open_store: OpenStore) -> None:
     store = open_store()
     keys = put(store, 3000)

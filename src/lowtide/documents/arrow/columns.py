@@ -88,7 +88,8 @@ class Columns:
         """The record batch of these stored documents, in their order."""
         misfits: list[Misfit] = []
         stored = list(documents)
-        arrays = self._uniform.columns(stored)
+        nothing_to_find = not self._strict and not self._root.declared  # when documents are only counted
+        arrays = [] if nothing_to_find else self._uniform.columns(stored)
         if arrays is None:
             try:
                 arrays = self._root.columns(self._root.rows(stored, misfits), misfits, whole=True)
@@ -102,7 +103,7 @@ class Columns:
                 texts[row] = json_text(decode(stored[row]))
             arrays.insert(self.schema.names.index(self._corrupt), pa.array(texts, pa.string()))
         if not arrays:
-            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(stored), pa.struct([])))
+            return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), len(stored), [None]))
         batch = pa.RecordBatch.from_arrays(arrays, schema=self.schema)
         if misfits and self._mode is Mode.DROPMALFORMED:
             kept = np.ones(len(stored), np.bool_)

@@ -80,14 +80,15 @@ def numbers_at(octets: Octets, places: Integers, form: str) -> Any:
 
 def microseconds(stored: Stored) -> tuple[Integers, Flags]:
     """The microseconds since 1970 of the datetimes, and which of the values are datetimes."""
-    found = np.zeros(len(stored.starts), np.int64)
-    known = np.zeros(len(stored.starts), np.bool_)
+    left = len(stored.starts)
+    found, known = np.zeros(left, np.int64), np.zeros(left, np.bool_)
     for head, size in ((b"\xd7\xff", 8), (b"\xd7\x04", 8), (b"\xd6\xff", 4), (b"\xc7\x0c\xff", 12), (b"\xd8\x05", 16)):
         indices = stored.having(head, size)
         if len(indices):
             known[indices] = True
             found[indices] = _moments(stored, indices, head)
-            if len(indices) == len(known):
+            left -= len(indices)
+            if not left:
                 break
     return found, known
 

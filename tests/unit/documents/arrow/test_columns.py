@@ -270,3 +270,12 @@ except UsageError as error:
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert "pip install 'lowtide[arrow]'" in run.stdout
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_without_a_column_documents_are_counted(mode: Mode) -> None:
+    batch = Columns(pa.schema([]), mode=mode).batch(encoded(1, "x", ODD))
+    batch.validate(full=True)
+    assert (batch.num_rows, batch.num_columns) == (3, 0)
+    corrupt = Columns(pa.schema([]), mode=mode, corrupt="_corrupt").batch(encoded(1, "x", ODD))
+    assert corrupt.to_pydict() == {"_corrupt": [None, None, None]}

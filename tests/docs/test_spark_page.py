@@ -1,0 +1,36 @@
+"""docs/spark.md names every option, and its figures are those of the source."""
+
+from __future__ import annotations
+
+import pytest
+
+from lowtide.handover import TIMEOUT
+from lowtide.loading.job import BULK_BYTES
+from lowtide.spark import changes, inference, initial, instant, session, snapshot
+from lowtide.spark.options import OPTIONS
+from tests.docs.documents import ROOT, section, table
+
+PAGE = ROOT / "docs" / "spark.md"
+
+
+def test_the_table_of_options_is_that_of_the_source() -> None:
+    rows = {row[0].strip("`"): row[1] for row in table(section(PAGE, "Options"))}
+    assert rows == OPTIONS
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        f"`pinTtl` seconds ({instant.TTL:,.0f} by default)",
+        "`pinTtl` seconds (a day, for streams)" if initial.TTL == 86_400 else "",
+        f"{inference.SAMPLE:,} documents (`sampleSize`)",
+        f"`partitions` ranges of keys ({snapshot.PARTS} by default)",
+        f"`commitTimeout` seconds ({TIMEOUT:.0f} by default)",
+        f"({BULK_BYTES >> 20} MiB by default",
+        f"more than {changes.SMALL >> 20} MiB of log",
+        f"PySpark {session.PYSPARK[0]}.{session.PYSPARK[1]}, Java {session.JAVA[0]} or later",
+    ],
+)
+def test_the_figure_is_that_of_the_source(words: str) -> None:
+    assert words
+    assert words in PAGE.read_text()

@@ -1,0 +1,177 @@
+"""The instant of a read: which commit is meant, and who holds it."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql.types import LongType, StructField, StructType
+
+import lowtide
+from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.spark.instant import release, take
+from lowtide.spark.options import Options
+from tests.conftest import OpenStore
+from tests.unit.spark.loading import Load
+
+SCHEMA = StructType([StructField("_id", LongType()), StructField("v", LongType())])
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> lowtide.Store:
+    store = open_store(monitor_interval=3600)
+    for name in ("c", "d"):
+        store.collection(name).insert_one({"_id": 1, "v": 1})
+    return store
+
+
+def write(store: lowtide.Store, value: int) -> None:
+    with store.transaction() as tx:
+        for name in ("c", "d"):
+            tx.collection(name).update_one({"_id": 1}, {"$set": {"v": value}})
+    store.checkpoint()
+    store.collect_garbage()
+
+
+def value(store: lowtide.Store, collection: str = "c", **options: Any) -> Any:
+    (row,) = Load(store.path, SCHEMA, collection=collection, **options).rows()
+    return row["v"]
+
+
+def options(store: lowtide.Store, **given: Any) -> Options:
+    return Options({"path": str(store.path), "collection": "c", **{name: str(each) for name, each in given.items()}})
+
+
+def test_the_last_commit_is_read_unless_another_is_named(store: lowtide.Store) -> None:
+    write(store, 2)
+    assert value(store) == 2
+    write(store, 3)
+    assert value(store) == 3
+
+
+def test_a_pin_is_read_by_its_name(store: lowtide.Store) -> None:
+    store.pin("before the change")
+    write(store, 2)
+    assert value(store, asOf="before the change") == 1
+    assert value(store, asOf=" before the change ") == 1
+
+
+@pytest.mark.parametrize("name", ["asOf", "versionAsOf"])
+def test_or_by_its_timestamp(store: lowtide.Store, name: str) -> None:
+    pin = store.pin("p")
+    write(store, 2)
+    assert value(store, "c", **{name: pin.ts}) == 1
+
+
+def test_a_name_of_digits_goes_before_a_timestamp(store: lowtide.Store) -> None:
+    write(store, 2)
+    pin = store.pin("1")
+    write(store, 3)
+    assert pin.ts != 1
+    assert value(store, asOf="1") == 2
+
+
+def test_two_reads_of_one_instant_agree_while_the_owner_writes(store: lowtide.Store) -> None:
+    store.pin("p")
+    seen = []
+    for number in range(2, 5):
+        seen += [value(store, "c", asOf="p"), value(store, "d", asOf="p")]
+        write(store, number)
+    assert seen == [1] * 6
+
+
+def test_what_a_data_frame_holds_can_be_named_and_outlives_the_other_pin(store: lowtide.Store) -> None:
+    store.pin("p")
+    write(store, 2)
+    load = Load(store.path, SCHEMA, collection="c", asOf="p")
+    store.unpin("p")
+    write(store, 3)
+    assert [row["v"] for row in load.rows()] == [1]
+
+
+def test_a_timestamp_is_found_with_whichever_pin_holds_the_collection(store: lowtide.Store) -> None:
+    """Each DataFrame pins its own collection only."""
+    first, second = take(options(store)), take(options(store, collection="d"))
+    assert first.ts == second.ts
+    write(store, 2)
+    assert value(store, "c", asOf=first.ts) == value(store, "d", asOf=first.ts) == 1
+
+
+def test_the_last_commit_needs_nobody_to_hold_it(store: lowtide.Store) -> None:
+    write(store, 2)
+    assert value(store, versionAsOf=store.stats().last_commit) == 2
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_what_nobody_holds_is_refused_with_what_can_be_read(store: lowtide.Store, at: int) -> None:
+    write(store, 2)
+    write(store, 3)
+    store.pin("mine")
+    write(store, 4)
+    with pytest.raises(
+        SnapshotExpired, match=rf"commit {at} is no longer kept.*the pins are 'mine' \(commit \d+, taken "
+    ):
+        value(store, asOf=at)
+
+
+def test_a_commit_to_come_is_refused(store: lowtide.Store) -> None:
+    with pytest.raises(UsageError, match="commit 99 does not exist yet"):
+        value(store, versionAsOf=99)
+
+
+def test_what_is_no_instant_is_refused_with_those_there_are(store: lowtide.Store) -> None:
+    store.pin("mine")
+    for _ in range(15):
+        take(options(store))
+    with pytest.raises(UsageError, match=r"the name of a pin, .*, not 'nine'; the pins are 'mine' .* and \d+ more"):
+        value(store, asOf="nine")
+    with pytest.raises(UsageError, match="'versionAsOf' is a whole number from 0 on, not 'mine'"):
+        value(store, versionAsOf="mine")
+    with pytest.raises(UsageError, match="'timestampAsOf' is an ISO time"):
+        value(store, timestampAsOf="mine")
+
+
+@pytest.mark.parametrize("second", ["versionAsOf", "timestampAsOf"])
+def test_the_instant_is_said_once(store: lowtide.Store, second: str) -> None:
+    with pytest.raises(UsageError, match=f"options 'asOf' and '{second}' say the same thing"):
+        value(store, asOf="1", **{second: "1"})
+
+
+def test_a_time_of_day_is_the_last_commit_before_it(store: lowtide.Store) -> None:
+    store.pin("p")
+    now = datetime.now(UTC)
+    assert value(store, timestampAsOf=now.isoformat()) == 1
+    assert value(store, asOf=(now + timedelta(days=1)).isoformat()) == 1
+    with pytest.raises(SnapshotExpired):
+        value(store, timestampAsOf="2001-01-01")
+
+
+def test_a_pin_of_other_keyspaces_is_refused_in_words(store: lowtide.Store) -> None:
+    store.pin("d only", keyspaces=store.collection("d").keyspaces())
+    write(store, 2)
+    assert value(store, "d", asOf="d only") == 1
+    with pytest.raises(UsageError, match=r"at a pin of .*'documents/d' only, not of keyspace 'documents/c'"):
+        value(store, "c", asOf="d only")
+
+
+def test_the_pin_holds_what_is_read_and_nothing_else(store: lowtide.Store) -> None:
+    store.collection("c").create_index("v")
+    take(options(store, pinTtl=90), os.getpid())
+    (pin,) = [pin for pin in store.pins() if pin.name.startswith("spark ")]
+    assert set(pin.keyspaces or ()) == set(store.collection("c").keyspaces())
+    assert 80 < pin.expires - pin.taken <= 90
+
+
+def test_a_keyspace_is_pinned_by_its_name(store: lowtide.Store) -> None:
+    store.keyspace("k").put(b"x", b"1")
+    instant = take(Options({"path": str(store.path), "keyspace": "k"}))
+    assert [pin.keyspaces for pin in store.pins() if pin.name == instant.pin] == [("k",)]
+
+
+def test_an_instant_can_be_given_up_also_twice(store: lowtide.Store) -> None:
+    instant = take(options(store))
+    release(store.path, instant)
+    release(store.path, instant)
+    assert instant.pin not in [pin.name for pin in store.pins()]
