@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 from pyspark.sql import SparkSession
 
 import lowtide.spark
+from tests.support.java import needs_java
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = {

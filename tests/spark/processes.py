@@ -190,11 +190,11 @@ class Programs:
         """The owner of a store; one that is killed when it first comes to ``place``, if that is given."""
         return self.start("owner", path, json.dumps(options), place)
 
-    def writing_owner(self, path: Path, size: int, steps: int = 20) -> Program:
-        """The owner of a store that writes a ledger all the time, and has done so many steps."""
+    def writing_owner(self, path: Path, size: int) -> Program:
+        """The owner of a store that writes a ledger all the time."""
         owner = self.owner(path)
         owner.tell("write", size=size)
-        owner.write_on(steps)
+        owner.write_on(20)
         return owner
 
     def driver(self, master: str, **settings: str) -> Program:

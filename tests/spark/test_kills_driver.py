@@ -28,9 +28,8 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         wait_until(lambda: _batches(checkpoint) >= wanted, f"{batches} further batches")
 
     with programs_in(tmp_path) as programs:
-        owner = programs.writing_owner(source, SIZE, steps=100)
-        owner.ask("rest")
-        owner.tell("write", size=SIZE, pause=0.1)
+        owner = programs.owner(source)
+        owner.ask("advance", size=SIZE, steps=100)
 
         # In mid-read, and when tasks stage what they write
         gates = [new_gate(tmp_path / "first" / each) for each in ("read", "write")]
@@ -47,6 +46,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         assert _written(source) == []
 
         # Between staging and commit; the owner of the source goes as well
+        owner.ask("advance", size=SIZE, steps=50)
         gates = [new_gate(tmp_path / "second" / "commit")]
         driver = programs.driver("local[6]")
         driver.tell("write", **write, gates=str(tmp_path / "second"))
@@ -55,14 +55,14 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         stream_on(1)
         owner.kill()
         acknowledged = owner.last_step
-        owner = programs.writing_owner(source, SIZE)
+        owner = programs.owner(source)
+        owner.ask("advance", size=SIZE, steps=30)
         stream_on(1)
         driver.kill()
         _check_gone(owner, *gates)
         assert _written(source) == []
 
         # To the end
-        owner.ask("rest")
         last = owner.last_step
         assert last > acknowledged
         driver = programs.driver("local[2]")

@@ -39,7 +39,7 @@ def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tm
         )
         wait_until(lambda: bool(processes_at(gate)) or not query.isActive, f"somebody at the gate {place!r}")
         assert processes_at(gate), f"the stream ended before it came to the gate {place!r}: {query.exception()}"
-        yield_to(place, processes_at(gate))
+        kill_at(place, processes_at(gate))
         open_gate(gate)
         try:
             assert query.awaitTermination(int(PATIENCE))
@@ -47,24 +47,25 @@ def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tm
             assert place not in ("read owner", "commit owner"), "without its owner a store goes on"
 
     with programs_in(tmp_path) as programs:
-        owners = {"source": programs.writing_owner(source, SIZE, steps=50), "target": programs.owner(target)}
+        owners = {"source": programs.owner(source), "target": programs.owner(target)}
 
-        def yield_to(place: str, there: set[int]) -> None:
-            """Kill the owner of a store, whom another one follows, or the process at the gate."""
+        owners["source"].ask("advance", size=SIZE, steps=50)
+
+        def kill_at(place: str, there: set[int]) -> None:
+            """Kill the owner of a store, whom another one follows, or the process at the gate; and write on."""
             if place == "read owner":
                 owners["source"].kill()
-                owners["source"] = programs.writing_owner(source, SIZE, steps=10)
+                owners["source"] = programs.owner(source)
             elif place == "commit owner":
                 owners["target"].kill()
                 owners["target"] = programs.owner(target)
             else:
-                owners["source"].write_on(10)
                 for each in there:
                     os.kill(each, signal.SIGKILL)
+            owners["source"].ask("advance", size=SIZE, steps=30)
 
         for place in ("read", "commit", "committed", "read owner", "commit owner", "plan"):
             streamed(place)
-        owners["source"].ask("rest")
         copy(
             spark,
             {"path": str(source), "collection": COLLECTION},

@@ -15,7 +15,7 @@ from typing import Any
 
 import lowtide
 from tests.crash.killing import Killer
-from tests.spark.programs.ledger import Model
+from tests.spark.programs.ledger import COLLECTION, Model
 from tests.spark.programs.obeying import obey, tell
 
 OPTIONS: dict[str, Any] = {
@@ -31,7 +31,7 @@ _PAUSE = 0.004
 
 
 class Owner:
-    """An open store. Commands come from several threads; only ``_write`` writes."""
+    """An open store. Commands come from several threads; one of them writes."""
 
     def __init__(self, path: str, **options: Any) -> None:
         self.store = lowtide.open(path, **{**OPTIONS, **options})
@@ -41,27 +41,22 @@ class Owner:
     def perform(self, what: str, **more: Any) -> Any:
         return getattr(self, f"do_{what}")(**more)
 
-    def do_write(self, size: int, pause: float = _PAUSE) -> None:
-        """Go on from the last step that was committed."""
-        self._ending.clear()
-        self._writing = threading.Thread(target=self._write, args=(size, pause), daemon=True)
+    def do_write(self, size: int) -> None:
+        """Go on from the last step that was committed, until the end."""
+        self._writing = threading.Thread(target=self.do_advance, args=(size, 1 << 30), daemon=True)
         self._writing.start()
 
-    def _write(self, size: int, pause: float) -> None:
+    def do_advance(self, size: int, steps: int) -> None:
+        """Do so many steps more."""
         model = Model(size)
-        found = self.store["ledger"].find_one({"_id": 0})
-        step = -1 if found is None else found["n"]
-        while not self._ending.wait(pause):
-            step += 1
+        found = self.store[COLLECTION].find_one({"_id": 0})
+        first = 0 if found is None else found["n"] + 1
+        for step in range(first, first + steps):
             tx = self.store.begin()
             model.take(tx, step)
             tell(step=step, ts=tx.commit())
-
-    def do_rest(self) -> None:
-        """Write no more."""
-        self._ending.set()
-        if self._writing is not None:
-            self._writing.join()
+            if self._ending.wait(_PAUSE):
+                break
 
     def do_pins(self) -> list[str]:
         return [pin.name for pin in self.store.pins()]
@@ -75,7 +70,9 @@ class Owner:
         return {"checkpoints": stats.checkpoints, "collected": stats.collected}
 
     def do_close(self) -> None:
-        self.do_rest()
+        self._ending.set()
+        if self._writing is not None:
+            self._writing.join()
         self.store.close()
 
 
