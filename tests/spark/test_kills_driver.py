@@ -18,7 +18,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
     source, target, checkpoint = tmp_path / "source", tmp_path / "target", tmp_path / "checkpoint"
     ledger = {"path": str(source), "collection": COLLECTION}
     stream = {
-        "source": {**ledger, "maxCommitsPerTrigger": "10"},
+        "source": {**ledger, "maxRowsPerTrigger": "25"},
         "target": {"path": str(target), "collection": "copy", "checkpointLocation": str(checkpoint)},
     }
     write = {"rows": ROWS, "path": str(source), "collection": "written", "txnAppId": "job", "txnVersion": "1"}
@@ -36,8 +36,8 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         driver = programs.driver("local[6]")
         driver.tell("sum", **ledger, batchSize="50", gates=str(tmp_path / "first"))
         driver.tell("write", **write, gates=str(tmp_path / "first"))
-        running = driver.tell("stream", **stream)
         _wait_at(driver, *gates)
+        running = driver.tell("stream", **stream)
         stream_on(2)
         assert not driver.answered(running), "the stream is still running"
         driver.kill()
@@ -50,8 +50,8 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         gates = [new_gate(tmp_path / "second" / "commit")]
         driver = programs.driver("local[6]")
         driver.tell("write", **write, gates=str(tmp_path / "second"))
-        running = driver.tell("stream", **stream)
         _wait_at(driver, *gates)
+        running = driver.tell("stream", **stream)
         stream_on(1)
         owner.kill()
         acknowledged = owner.last_step
@@ -66,7 +66,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_pa
         last = owner.last_step
         assert last > acknowledged
         driver = programs.driver("local[2]")
-        stream["source"]["maxCommitsPerTrigger"] = "200"
+        stream["source"]["maxRowsPerTrigger"] = "2000"
         copied = driver.tell("stream", **stream)
         driver.ask("write", **write)
         driver.ask("write", **write)  # is known, and skipped
