@@ -30,7 +30,10 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
         """Whether it surely lives no more; false where that cannot be known from here."""
         if self.boot != boot_id():
             return False  # it may be of another machine
-        return self.namespace == _namespace() and identify(self.pid) != self
+        if self.namespace != _namespace():
+            return False
+        found = identify(self.pid)
+        return found != self if found is not None else not _is_hidden(self.pid)
 
 
 @cache
@@ -66,14 +69,27 @@ def _status(pid: int) -> list[str] | None:
     """The fields behind the program's name, which may have anything in it."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else fields
 
 
+def _is_hidden(pid: int) -> bool:
+    """Whether there is a process of another user that must not be looked at, as /proc can be mounted."""
+    if Path(f"/proc/{pid}").exists():
+        return False  # it has ended, and its parent has not noticed
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
 def _program(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/comm").read_text().strip()
-    except (FileNotFoundError, ProcessLookupError):
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
         return ""

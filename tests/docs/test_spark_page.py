@@ -6,8 +6,9 @@ import pytest
 
 from lowtide.handover import TIMEOUT
 from lowtide.loading.job import BULK_BYTES
-from lowtide.spark import changes, inference, initial, instant, session, snapshot
+from lowtide.spark import changes, inference, initial, instant, snapshot
 from lowtide.spark.options import OPTIONS
+from lowtide.spark.session import JAVA, PYSPARK
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "spark.md"
@@ -28,7 +29,7 @@ def test_the_table_of_options_is_that_of_the_source() -> None:
         f"`commitTimeout` seconds ({TIMEOUT:.0f} by default)",
         f"({BULK_BYTES >> 20} MiB by default",
         f"more than {changes.SMALL >> 20} MiB of log",
-        f"PySpark {session.PYSPARK[0]}.{session.PYSPARK[1]}, Java {session.JAVA[0]} or later",
+        f"PySpark {PYSPARK[0]}.{PYSPARK[1]}, Java {JAVA[0]} or later",
     ],
 )
 def test_the_figure_is_that_of_the_source(words: str) -> None:

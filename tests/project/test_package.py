@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+import lowtide.spark
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -92,8 +93,10 @@ def test_the_package_is_typed_and_has_its_licence() -> None:
 def test_examples_and_demo_use_the_public_interface_only(path: Path) -> None:
     text = path.read_text()
     assert "from lowtide" not in text
-    assert not re.search(r"import lowtide\.", text)
-    assert [name for name in re.findall(r"\blowtide\.(\w+)", text) if name not in {*lowtide.__all__, "__file__"}] == []
+    assert not re.search(r"import lowtide\.(?!spark$)", text, re.MULTILINE)
+    public = {*lowtide.__all__, "__file__", "spark"}
+    assert [name for name in re.findall(r"\blowtide\.(\w+)", text) if name not in public] == []
+    assert set(re.findall(r"\blowtide\.spark\.(\w+)", text)) <= set(lowtide.spark.__all__)
     assert not re.search(r"\bstore\._", text)
 
 

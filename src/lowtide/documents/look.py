@@ -157,9 +157,7 @@ class Look:
             found = chain.from_iterable(self._read_through(each, size) for each in self._ranges(self.prefix, by))
         else:
             found = self._fetched_whole(self.document_keys(by), size)
-        if filter is not None and (matches := _predicate(filter, by)) is not None:
-            found = _picked(found, decoder_for(fields_of(filter)), matches)
-        return builtins.filter(None, found)
+        return builtins.filter(None, found if filter is None else picked(found, filter, by))
 
     def batches_between(self, low: bytes, high: bytes | None, size: int) -> Iterator[list[bytes]]:
         """The stored forms of the documents with ``low <= key < high``, None being the end of the collection, in their
@@ -260,11 +258,13 @@ def lists_of(values: Iterator[_Value], size: int) -> Iterator[list[_Value]]:
         yield batch
 
 
-def _picked(
-    batches: Iterator[list[bytes]], decode: Decode, matches: Callable[[Document], bool]
-) -> Iterator[list[bytes]]:
-    for batch in batches:
-        yield [each for each in batch if matches(decode(each))]
+def picked(batches: Iterator[list[bytes]], filter: Filter, by: Plan) -> Iterator[list[bytes]]:
+    """Those of the stored documents that match, decoded no further than the filter looks."""
+    matches = _predicate(filter, by)
+    if matches is None:
+        return batches
+    decode = decoder_for(fields_of(filter))
+    return ([each for each in batch if matches(decode(each))] for batch in batches)
 
 
 def _once(keys: Iterable[bytes]) -> Iterator[bytes]:

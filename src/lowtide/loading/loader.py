@@ -63,6 +63,7 @@ class Loader:
         with self._lock_of(job.collection):
             receipt = self._receipt(name, job)
             if receipt is None:
+                give_up_claim(directory)  # of an owner that was killed: who waits may take the job back again
                 try:
                     receipt = self._apply(name, job, directory)
                 except BaseException:

@@ -7,7 +7,7 @@ documents of its part into record batches, and renews the pin while it reads.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 from pathlib import Path
@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
 from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.codec import decode_document, decoder_of
+from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.look import Look
+from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import open_snapshot, renew_pin
@@ -186,7 +186,7 @@ class SnapshotReader(DataSourceReader):
                 if self._bounds == EVERYTHING
                 else _between(look.stored(found), self._bounds, self._size)
             )
-        return batches if self._filter is None or by.exact else _matching(batches, compiled)
+        return picked(batches, compiled, by)
 
 
 def _check_keyspace(options: Options, schema: StructType) -> None:
@@ -234,14 +234,3 @@ def _between(stored: Iterator[tuple[bytes, bytes]], within: Bounds, size: int) -
     found = (value for key, value in stored if within.low <= key and (within.high is None or key < within.high))
     while batch := list(islice(found, size)):
         yield batch
-
-
-def _matching(batches: Iterator[list[bytes]], filter: Filter) -> Iterator[list[bytes]]:
-    """Those of the documents that match, decoded no further than the filter looks."""
-    decode: Callable[[bytes], dict[str, object]] = decode_document
-    if filter.complete:
-        fields = sorted({each.path.split(".")[0] for each in filter.conjuncts})
-        decode = decoder_of(tuple(fields)) if len(fields) <= 20 else decode_document
-    matches = filter.matches
-    for batch in batches:
-        yield [each for each in batch if matches(decode(each))]

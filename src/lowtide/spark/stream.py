@@ -34,6 +34,7 @@ from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened,
 from lowtide.spark.limits import Limits
 from lowtide.spark.offsets import INITIAL, Offset, parse
 from lowtide.spark.options import Options
+from lowtide.spark.snapshot import PARTS
 
 logger = logging.getLogger("lowtide")
 
@@ -274,7 +275,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._renew(last)
         place, low = self._source.place, following(first.last_key) or b""
         high = None if last.after is None else following(last.last_key)
-        parts = self._options.number("partitions", 2) or 1
+        parts = self._options.number("partitions", PARTS) or 1
         cuts: list[bytes] = []
         if high is None and parts > 1:
             with opened(self._options, last) as snapshot:

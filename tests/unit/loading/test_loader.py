@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -181,6 +182,32 @@ def test_a_job_that_is_taken_back_before_its_commit_changes_nothing(
     with pytest.raises(JobCancelled):
         apply(store, name)
     assert documents(store) == []
+
+
+def test_a_job_that_a_killed_owner_had_claimed_can_be_taken_back_again(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = prepare(store.path, "append", numbered(1))
+    directory = staging_of(store.path, name)
+    staged.claim(directory)
+    assert not cancel(directory)
+
+    def taken_back(of: Any) -> None:
+        assert cancel(directory)
+        staged.claim(of)
+
+    monkeypatch.setattr(loader, "claim", taken_back)
+    with pytest.raises(JobCancelled):
+        apply(store, name)
+    assert documents(store) == []
+
+
+def test_an_owner_without_pyarrow_says_what_it_needs(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = prepare(store.path, "append", numbered(1))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.ipc", None)
+    with pytest.raises(UsageError, match=r"in the process that owns it, needs the package pyarrow.*lowtide\[arrow\]"):
+        apply(store, name)
 
 
 def test_a_job_cannot_be_taken_back_once_it_is_committed(store: lowtide.Store) -> None:

@@ -17,6 +17,7 @@ import lowtide
 from lowtide.base.environment import Base
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.identity import Identity, identify
+from lowtide.parts import Parts
 from lowtide.pins.leases import Leases, check_process
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
@@ -172,6 +173,13 @@ def test_a_pin_is_renewed_from_any_process(store: lowtide.Store, tmp_path: Path)
     from lowtide.readers.pinned import renew_pin
 
     pin = store.pin("p", ttl=3600)
+    renew_pin(store.path, "p")
+    (same,) = store.pins()
+    assert same.expires == pin.expires, "it was taken just now"
+    parts = store._parts
+    assert isinstance(parts, Parts)
+    aged = msgspec.structs.replace(pin._row, renewed=pin._row.renewed - 2000)
+    parts.base.write(lambda txn: parts.base.pins.put(txn, "p", aged))
     renew_pin(store.path, "p")
     (renewed,) = store.pins()
     assert renewed.expires >= pin.expires
