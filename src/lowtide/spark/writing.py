@@ -85,9 +85,14 @@ class Writing:
         """The job, with a directory."""
         if self._job is None:
             name = new_job_name()
-            make_staging(self._path, name, driver_process(), self._app)
+            make_staging(self._path, name, driver_process(), self._series)
             self._job = name
         return self._job
+
+    @property
+    def _series(self) -> str | None:
+        """What the jobs of one writer to one collection have in common."""
+        return None if self._app is None else f"{self._collection}/{self._app}"
 
     def _encoder(self) -> RowEncoder:
         schema = self._arrow

@@ -151,6 +151,15 @@ def test_a_version_that_is_not_beyond_the_last_of_its_series_is_skipped(store: l
     assert documents(store) == numbered(1, 2, 3)
 
 
+def test_each_collection_has_its_own_versions_of_a_series(store: lowtide.Store) -> None:
+    """One batch of a stream may be written to several collections."""
+    load(store, "append", numbered(1), app="stream", version=3)
+    other = load(store, "append", numbered(1), app="stream", version=3, collection="other")
+    assert not other.skipped
+    assert store["other"].count_documents({}) == 1
+    assert load(store, "append", numbered(2), app="stream", version=3, collection="other").skipped
+
+
 def test_a_job_that_fails_counts_for_no_version(store: lowtide.Store) -> None:
     store["c"].insert_one({"_id": 1})
     with pytest.raises(DuplicateKeyError):
