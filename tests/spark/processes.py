@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lowtide.identity import identify
 from tests.spark.programs.gates import processes_at
 
 Result = TypeVar("Result")
@@ -149,9 +150,9 @@ class Program:
         """The last step whose commit was acknowledged."""
         return max(self.steps.values(), default=-1)
 
-    def kill(self) -> None:
-        """kill -9; what it told before is still heard."""
-        for pid in self.also:
+    def kill(self, *, alone: bool = False) -> None:
+        """kill -9, also of those that end with it, unless it is to go ``alone``; what it told before is still heard."""
+        for pid in () if alone else self.also:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._child.kill()
@@ -166,11 +167,7 @@ class Program:
 
 
 def is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return identify(pid) is not None
 
 
 class Programs:

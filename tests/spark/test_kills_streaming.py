@@ -7,11 +7,13 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import lowtide
-from tests.spark.processes import PATIENCE, programs_in, wait_until
+from tests.spark.processes import PATIENCE, Programs, programs_in, wait_until
 from tests.spark.programs.driver import copy
 from tests.spark.programs.gates import GatedSource, new_gate, open_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, check_copy
@@ -19,62 +21,63 @@ from tests.spark.programs.ledger import COLLECTION, check_copy
 SIZE = 300
 
 
-def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
-    source, target = tmp_path / "source", tmp_path / "target"
-    spark.dataSource.register(GatedSource)
+class Stream:
+    """The stream from one store to another, each with an owner, that is started again and again."""
 
-    def streamed(place: str) -> None:
-        """Let the stream run up to a gate, kill who is meant, and let it run to its end, or its failure."""
-        gates = tmp_path / f"{place}-{len(list(tmp_path.iterdir()))}"
-        gate = new_gate(gates / place.split()[0])
-        query = copy(
-            spark,
-            {"path": str(source), "collection": COLLECTION, "maxCommitsPerTrigger": "50", "gates": str(gates)},
-            {
-                "path": str(target),
-                "collection": "copy",
-                "checkpointLocation": str(tmp_path / "checkpoint"),
-                "gates": str(gates),
-            },
-        )
-        wait_until(lambda: bool(processes_at(gate)) or not query.isActive, f"somebody at the gate {place!r}")
-        assert processes_at(gate), f"the stream ended before it came to the gate {place!r}: {query.exception()}"
-        kill_at(place, processes_at(gate))
+    def __init__(self, spark: SparkSession, programs: Programs, directory: Path) -> None:
+        self._spark = spark
+        self._programs = programs
+        self._directory = directory
+        self.owners = {name: programs.owner(directory / name) for name in ("source", "target")}
+
+    def write_on(self, steps: int) -> None:
+        self.owners["source"].ask("advance", size=SIZE, steps=steps)
+
+    def run(self, gates: Path) -> StreamingQuery:
+        """Copy what there is."""
+        checkpoint = str(self._directory / "checkpoint")
+        source = {"path": str(self._directory / "source"), "collection": COLLECTION, "maxCommitsPerTrigger": "50"}
+        target = {"path": str(self._directory / "target"), "collection": "copy", "checkpointLocation": checkpoint}
+        return copy(self._spark, {**source, "gates": str(gates)}, {**target, "gates": str(gates)})
+
+    def interrupt(self, at: str, victim: str) -> bool:
+        """Let the stream come to a gate, kill the owner of a store, whom another one follows, or the process at the
+        gate, and let it go on; whether it came to its end."""
+        gates = self._directory / f"{victim} at {at}"
+        gate = new_gate(gates / at)
+        query = self.run(gates)
+        wait_until(lambda: bool(processes_at(gate)) or not query.isActive, f"somebody at the gate {at!r}")
+        assert processes_at(gate), f"the stream ended before it came to the gate {at!r}: {query.exception()}"
+        if victim in self.owners:
+            self.owners[victim].kill()
+            self.owners[victim] = self._programs.owner(self._directory / victim)
+        else:
+            for each in processes_at(gate):
+                os.kill(each, signal.SIGKILL)
+        self.write_on(30)
         open_gate(gate)
         try:
             assert query.awaitTermination(int(PATIENCE))
         except StreamingQueryException:
-            assert place not in ("read owner", "commit owner"), "without its owner a store goes on"
+            return False
+        return True
 
+
+@pytest.mark.timeout(600)
+def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
+    spark.dataSource.register(GatedSource)
     with programs_in(tmp_path) as programs:
-        owners = {"source": programs.owner(source), "target": programs.owner(target)}
-
-        owners["source"].ask("advance", size=SIZE, steps=50)
-
-        def kill_at(place: str, there: set[int]) -> None:
-            """Kill the owner of a store, whom another one follows, or the process at the gate; and write on."""
-            if place == "read owner":
-                owners["source"].kill()
-                owners["source"] = programs.owner(source)
-            elif place == "commit owner":
-                owners["target"].kill()
-                owners["target"] = programs.owner(target)
-            else:
-                for each in there:
-                    os.kill(each, signal.SIGKILL)
-            owners["source"].ask("advance", size=SIZE, steps=30)
-
-        for place in ("read", "commit", "committed", "read owner", "commit owner", "plan"):
-            streamed(place)
-        copy(
-            spark,
-            {"path": str(source), "collection": COLLECTION},
-            {"path": str(target), "collection": "copy", "checkpointLocation": str(tmp_path / "checkpoint")},
-        ).awaitTermination(int(PATIENCE))
-        last = owners["source"].last_step
-        for owner in owners.values():
+        stream = Stream(spark, programs, tmp_path)
+        stream.write_on(50)
+        for gate in ("read", "write", "commit", "committed", "plan"):
+            assert not stream.interrupt(gate, "process"), f"the stream does not notice a kill at {gate!r}"
+        for gate, victim in (("read", "source"), ("plan", "source"), ("commit", "target")):
+            assert stream.interrupt(gate, victim), f"the stream needs the owner of the {victim}"
+        assert stream.run(tmp_path / "no gates").awaitTermination(int(PATIENCE))
+        last = stream.owners["source"].last_step
+        for owner in stream.owners.values():
             owner.ask("close")
-    with lowtide.open(target) as store:
+    with lowtide.open(tmp_path / "target") as store:
         check_copy(store["copy"].find(), SIZE, last)
         assert store.verify().ok
-    assert list((target / "staging").iterdir()) == []
+    assert list((tmp_path / "target" / "staging").iterdir()) == []
