@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
@@ -89,9 +90,14 @@ def _value(name: str, text: str) -> Any:
 
 
 def _id_key(name: str, text: str) -> bytes:
+    """The key of an _id: as JSON, else as text. What is a number, or looks like an object, is never meant as text."""
     value = _value(name, text)
+    if type(value) not in ID_TYPES and not isinstance(value, float | Decimal):
+        value = text
+    if value == text and text.lstrip().startswith("{"):
+        value = {}
     try:
-        return id_key(value if type(value) in ID_TYPES else text)
+        return id_key(value)
     except InvalidDocument as error:
         raise UsageError(f"option {name!r} is no _id: {shown(text)}: {error}") from error
 
