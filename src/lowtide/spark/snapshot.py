@@ -31,7 +31,7 @@ from lowtide.spark.instant import Instant
 from lowtide.spark.options import FEED, Options
 from lowtide.spark.partitions import EVERYTHING, Bounds, Entries, Rows, bounds, cut, narrowed, of_plan, stretches
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import KEYSPACE, arrow_schema
+from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
 from lowtide.views import Snapshot
 
 BATCH: Final = 10_000
@@ -54,6 +54,7 @@ class SnapshotReader(DataSourceReader):
         self._filter = options.json("filter")
         self._bounds = bounds(options)
         self._size = options.number("batchSize", BATCH) or BATCH
+        self._parts = options.number("partitions", PARTS) or 1
         options.refuse(FEED, "without readChangeFeed")
         if options.keyspace is not None:
             _check_keyspace(options, schema)
@@ -67,10 +68,13 @@ class SnapshotReader(DataSourceReader):
                 f"option 'columns' asks for {', '.join(columns)}, and the given schema has {', '.join(schema.names)}: "
                 "a schema chooses the columns by itself"
             )
+        check_types(schema)
+        self._columns()  # refuses the same here as in each task
+        _ = self._cache
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
-        parts = self._options.number("partitions", PARTS) or 1
+        parts = self._parts
         with self._explained(), self._open(Path(self._place.path)) as snapshot:
             if self._options.keyspace is not None:
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
@@ -109,6 +113,9 @@ class SnapshotReader(DataSourceReader):
         """The column for what does not fit, if the schema has it."""
         name = self._options.text("columnNameOfCorruptRecord", CORRUPT)
         return name if name in self._schema.names else None
+
+    def _columns(self) -> Columns:
+        return Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
 
     def _plan(self, look: Look) -> tuple[Filter, Plan]:
         compiled = compile_filter(self._filter)
@@ -162,7 +169,7 @@ class SnapshotReader(DataSourceReader):
 
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
-        columns = Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
+        columns = self._columns()
         try:
             for stored in self._stored(look, partition):
                 yield columns.batch(stored)

@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -33,6 +34,7 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 import lowtide
@@ -173,6 +175,40 @@ def test_what_is_no_filter_is_refused_and_keeps_no_pin(
     collection.insert_one({"_id": 1})
     with pytest.raises(UsageError, match=reason):
         Load(store.path, IDS, collection="c", filter=text)
+    assert store.pins() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter": "{"},
+        {"filter": '{"a": {"$bar": 1}}'},
+        {"mode": "lenient"},
+        {"partitions": "many"},
+        {"batchSize": "0"},
+        {"cache": "maybe"},
+        {"cacheBytes": "1g"},
+        {"keyStart": "5", "keyEnd": "4"},
+        {"startingVersion": "1"},
+        {"jsonColumns": "other"},
+    ],
+)
+def test_options_that_are_refused_keep_no_pin_of_an_inferred_schema(
+    store: lowtide.Store, collection: lowtide.Collection, options: dict[str, Any]
+) -> None:
+    collection.insert_one({"_id": 1})
+    with pytest.raises(UsageError):
+        Load(store.path, collection="c", **options)
+    assert store.pins() == []
+
+
+@pytest.mark.parametrize("kind", [DayTimeIntervalType(), MapType(LongType(), LongType()), VariantType()])
+def test_a_type_that_no_column_can_have_is_refused_before_any_task(
+    store: lowtide.Store, collection: lowtide.Collection, kind: DataType
+) -> None:
+    collection.insert_one({"_id": 1})
+    with pytest.raises(UsageError, match="column 'v' cannot be of type"):
+        Load(store.path, struct(_id=LongType(), v=kind), collection="c")
     assert store.pins() == []
 
 
@@ -445,7 +481,15 @@ def test_and_bounds(store: lowtide.Store, keys: list[tuple[bytes, bytes]]) -> No
     assert pairs(Load(store.path, keyspace="k", keyStart="k05", keyEnd="k07")) == keys[5:7]
     assert pairs(Load(store.path, keyspace="k", keyStart="0xff")) == keys[30:]
     assert pairs(Load(store.path, keyspace="k", keyPrefix="0xff")) == keys[30:]
-    assert pairs(Load(store.path, keyspace="none")) == []
+
+
+def test_one_that_does_not_exist_is_refused_unless_a_schema_is_given(
+    store: lowtide.Store, keys: list[tuple[bytes, bytes]]
+) -> None:
+    with pytest.raises(UsageError, match=r"no keyspace 'K'.*'k'.*give a schema"):
+        Load(store.path, keyspace="K")
+    assert store.pins() == []
+    assert pairs(Load(store.path, struct(key=BinaryType(), value=BinaryType()), keyspace="none")) == []
 
 
 def test_and_columns_by_a_schema(store: lowtide.Store, keys: list[tuple[bytes, bytes]]) -> None:
@@ -462,7 +506,7 @@ def test_and_no_others(store: lowtide.Store, schema: StructType) -> None:
 
 
 @pytest.mark.parametrize("name", ["filter", "columns", "jsonColumns"])
-def test_and_no_documents(store: lowtide.Store, name: str) -> None:
+def test_and_no_documents(store: lowtide.Store, keys: object, name: str) -> None:
     with pytest.raises(UsageError, match=f"option '{name}' has no meaning for a keyspace"):
         Load(store.path, None, keyspace="k", **{name: "{}"})
     assert store.pins() == []
