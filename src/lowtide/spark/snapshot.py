@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
 from lowtide.documents.arrow.columns import Columns, Mode
+from lowtide.documents.arrow.table import portions
 from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
@@ -172,7 +173,8 @@ class SnapshotReader(DataSourceReader):
         columns = self._columns()
         try:
             for stored in self._stored(look, partition):
-                yield columns.batch(stored)
+                for each in list(portions((stored,))) or [stored]:  # of nothing a batch, too: the pin is renewed by it
+                    yield columns.batch(each)
         except Error:
             raise
         except Exception as error:

@@ -39,6 +39,7 @@ from pyspark.sql.types import (
 
 import lowtide
 from lowtide.base import borrowing
+from lowtide.documents.arrow import table
 from lowtide.documents.ids import id_key
 from lowtide.errors import Error, OperationFailure, SnapshotExpired, UsageError
 from lowtide.files.extended import dumps
@@ -449,6 +450,20 @@ def test_large_documents_come_through(store: lowtide.Store, collection: lowtide.
     collection.insert_many([{"_id": n, "text": text} for n in range(3)])
     rows = Load(store.path, collection="c", batchSize=2).rows()
     assert [row["text"] == text for row in rows] == [True] * 3
+
+
+def test_no_batch_has_more_than_a_column_can_hold(
+    store: lowtide.Store, collection: lowtide.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "MOST_BYTES", 1000)
+    collection.insert_many([{"_id": n, "text": "x" * 300} for n in range(20)])
+    collection.create_index("text")
+    for options in ({}, {"filter": '{"text": {"$gt": ""}}'}):
+        load = Load(store.path, struct(_id=LongType(), text=StringType()), collection="c", partitions=1, **options)
+        (part,) = load.partitions
+        found = load.batches(part)
+        assert max(batch.num_rows for batch in found) <= 3
+        assert [row for batch in found for row in batch.column("_id").to_pylist()] == list(range(20))
 
 
 # Keyspaces
