@@ -12,7 +12,18 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+)
 
 from lowtide.documents.arrow.inference import JSON, is_json
 from lowtide.errors import UsageError
@@ -42,6 +53,27 @@ def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.S
     if unknown := [name for name in json_columns if name not in converted.names]:
         raise UsageError(f"option 'jsonColumns' names {unknown[0]!r}, which is no column of the schema")
     return pa.schema([_marked(field, field.name in json_columns) for field in converted])
+
+
+def check_types(schema: StructType) -> None:
+    """Refuse types whose values Arrow has as bytes that are known to Spark alone, wherever they are inside."""
+    for field in schema:
+        _check_type(field.name, field.dataType)
+
+
+def _check_type(path: str, kind: DataType) -> None:
+    if isinstance(kind, VariantType):
+        raise UsageError(
+            f"column {path!r} cannot be of type variant; read it as JSON text (type string, option 'jsonColumns'), and "
+            "let Spark's parse_json make variants of that"
+        )
+    if isinstance(kind, StructType):
+        for field in kind:
+            _check_type(f"{path}.{field.name}", field.dataType)
+    elif isinstance(kind, ArrayType):
+        _check_type(path, kind.elementType)
+    elif isinstance(kind, MapType):
+        _check_type(path, kind.valueType)
 
 
 def _marked(field: pa.Field, is_text: bool) -> pa.Field:
