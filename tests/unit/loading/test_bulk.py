@@ -272,6 +272,38 @@ def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch:
     check_nothing_left(store)
 
 
+@pytest.mark.parametrize("few", [0, 100])
+def test_unique_values_that_others_exchange_meanwhile_are_no_duplicates(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """In whatever order the documents are caught up with, in one transaction or in many."""
+    monkeypatch.setattr(bulk, "FEW", few)
+    monkeypatch.setattr(bulk, "STEP", 1)
+    store["c"].create_index("n", unique=True)
+    store["c"].insert_many(numbered(*range(10)))
+    original = BulkLoad._swap
+    rounds: list[bool] = []
+
+    def beaten(*arguments: Any) -> Any:
+        if not rounds:
+            for _id, n in ((1, -1), (2, 1), (1, 2)):
+                store["c"].update_one({"_id": _id}, {"$set": {"n": n}})
+            store["c"].delete_one({"_id": 9})
+            store["c"].update_one({"_id": 3}, {"$set": {"n": 9}})
+            store["c"].insert_one({"_id": -5, "n": 3})
+        rounds.append(True)
+        return original(*arguments)
+
+    monkeypatch.setattr(BulkLoad, "_swap", beaten)
+    load(store, "append", numbered(*range(50, 60)), bulk_bytes=0)
+    finish(store)
+    found = {each["_id"]: each["n"] for each in documents(store)}
+    expected = {each: each for each in (*range(9), *range(50, 60))} | {1: 2, 2: 1, 3: 9, -5: 3}
+    assert found == expected
+    check_indexes(store)
+    check_nothing_left(store)
+
+
 def test_an_id_that_another_inserts_meanwhile_is_refused(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     original = BulkLoad._swap
 
