@@ -32,7 +32,7 @@ from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
-from lowtide.errors import OperationFailure, TransientError
+from lowtide.errors import OperationFailure, SnapshotExpired, TransientError
 from lowtide.feed.feed import Feed
 from lowtide.loading.apply import duplicate, insert_new, twice
 from lowtide.loading.job import Counts, Job, Receipt
@@ -226,8 +226,10 @@ class BulkLoad:
                 swap = Transaction(self._engine, SNAPSHOT, False)
                 try:
                     receipt = self._swap(anchor, swap, everything)
-                except TransientError:
+                except TransientError as error:
                     _end(swap)
+                    if isinstance(error, SnapshotExpired):  # the anchor stays so
+                        raise
                     give_up_claim(self._directory)
                     sleep(uniform(0, min(0.0005 * (attempt + 1), 0.02)))
                     continue
@@ -276,6 +278,7 @@ class BulkLoad:
         if self._job.how != "overwrite":
             slowly = anchor.ts < self._parts.versions.boundary
             changed = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
+            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
             keys = [full_key[len(everything.low) :] for full_key in changed]
             if slowly or len(keys) > FEW:
                 for step in (self._removed, self._entered):

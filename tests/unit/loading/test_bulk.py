@@ -10,13 +10,17 @@ import pytest
 
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
-from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, TransientError
+from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired, TransientError
 from lowtide.loading import bulk, staged
 from lowtide.loading.bulk import BulkLoad
 from lowtide.loading.job import Counts, How
 from lowtide.loading.staged import JobCancelled, cancel, remove_staging, staging_of
 from lowtide.parts import Parts
+from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.transaction import Transaction
 from tests.conftest import OpenStore
+from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 from tests.unit.loading.jobs import apply, check_indexes, check_nothing_left, documents, load, prepare
 
 HOWS: tuple[How, ...] = ("append", "upsert", "delete", "overwrite")
@@ -301,6 +305,38 @@ def test_unique_values_that_others_exchange_meanwhile_are_no_duplicates(
     expected = {each: each for each in (*range(9), *range(50, 60))} | {1: 2, 2: 1, 3: 9, -5: 3}
     assert found == expected
     check_indexes(store)
+    check_nothing_left(store)
+
+
+def test_one_whose_instant_is_expired_misses_no_deletion(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what was deleted after an instant that is no longer held, no trace may be left."""
+    clock = ManualClock()
+    store = open_store(clock=clock, monitor_interval=3600, max_snapshot_age=30)
+    store["c"].insert_many(numbered(*range(10)))
+    original = BulkLoad._swap
+    rounds: list[bool] = []
+
+    def beaten(load: BulkLoad, anchor: Any, swap: Any, everything: Any) -> Any:
+        if not rounds:
+            rounds.append(True)
+            swap.rollback()
+            clock.advance(60)
+            parts_of(store).monitor.tick()
+            store["c"].delete_one({"_id": 5})
+            for _ in range(2):
+                store.collect_garbage()
+                store.checkpoint()
+            swap = Transaction(parts_of(store).engine, SNAPSHOT, False)
+        return original(load, anchor, swap, everything)
+
+    monkeypatch.setattr(bulk, "ROUNDS", 3)
+    monkeypatch.setattr(BulkLoad, "_swap", beaten)
+    with pytest.raises(SnapshotExpired):
+        load(store, "append", numbered(50), bulk_bytes=0)
+    finish(store)
+    assert [each["_id"] for each in documents(store)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     check_nothing_left(store)
 
 
