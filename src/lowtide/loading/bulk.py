@@ -280,13 +280,15 @@ class BulkLoad:
             changed = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
             anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
             keys = [full_key[len(everything.low) :] for full_key in changed]
+            is_unique = any(each.unique for each in self._row.indexes)
+            steps = (self._removed, self._caught_up) if is_unique else (self._caught_up,)
             if slowly or len(keys) > FEW:
-                for step in (self._removed, self._entered):
+                for step in steps:
                     for start in range(0, len(keys), STEP):
                         part = keys[start : start + STEP]
                         self._small(lambda tx, step=step, part=part: (step(anchor, swap, tx, part), Counts()))  # type: ignore[misc]
                 return None
-            for step in (self._removed, self._entered):
+            for step in steps:
                 self._row = step(anchor, swap, swap, keys)
             swap.rely_on(everything)
         swap.apply({look.row_key: encode_row(self._swapped(row))}, (look.row_key,))
@@ -306,7 +308,7 @@ class BulkLoad:
 
     def _removed(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
         """Remove from the new generation the documents that are not the same at a later instant as they were at one;
-        all of them before any is entered, so that what a unique index held is free."""
+        all of them before any is entered again, so that what a unique index held is free."""
         unit = self._unit(writing, checked=False)
         changed = self._changed(before, after, writing, unit, keys)
         stored = unit.stored_of([key for key, _, _ in changed])
@@ -317,11 +319,20 @@ class BulkLoad:
                 unit.delete((key, here, decode_document(here)))
         return self._taken(unit)
 
-    def _entered(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
-        """Enter these documents as the later instant has them."""
+    def _caught_up(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
+        """Bring documents of the new generation from what one instant had to what a later one has."""
         unit = self._unit(writing, checked=False)
-        there = [(key, now) for key, _, now in self._changed(before, after, writing, unit, keys) if now is not None]
-        insert_new(unit, [key for key, _ in there], [now for _, now in there])
+        changed = self._changed(before, after, writing, unit, keys)
+        stored = unit.stored_of([key for key, _, _ in changed])
+        for (key, was, now), here in zip(changed, stored, strict=True):
+            if was is None and here is not None:
+                raise duplicate(self._job.collection, key)
+            if here is None and now is not None:
+                insert_new(unit, [key], [now])
+            elif here is not None and now is None:
+                unit.delete((key, here, decode_document(here)))
+            elif here is not None and now is not None:
+                unit.replace((key, here, decode_document(here)), decode_document(now), now)
         return self._taken(unit)
 
     def _changed(
