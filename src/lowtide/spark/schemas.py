@@ -12,7 +12,17 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
-from pyspark.sql.types import ArrayType, BinaryType, LongType, StringType, StructField, StructType, TimestampType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    LongType,
+    MapType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
 
 from lowtide.documents.arrow.inference import JSON, is_json
 from lowtide.errors import UsageError
@@ -23,6 +33,8 @@ _SPARK: Final = b"SPARK::metadata::json"
 """Where PySpark keeps the metadata of a field in Arrow's."""
 
 _EMPTY: Final = pa.struct([])
+_FOREIGN: Final = ("variant", "geometry", "geography", "interval", "yearmonthinterval")
+"""Types that Arrow's form of them says too little of, or that it has no form for."""
 
 KEYSPACE: Final = StructType(
     [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
@@ -42,6 +54,25 @@ def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.S
     if unknown := [name for name in json_columns if name not in converted.names]:
         raise UsageError(f"option 'jsonColumns' names {unknown[0]!r}, which is no column of the schema")
     return pa.schema([_marked(field, field.name in json_columns) for field in converted])
+
+
+def check_type(kind: DataType, path: str) -> None:
+    """Refuse what a document cannot hold though Arrow has a form for it, or what Arrow has none for."""
+    match kind:
+        case ArrayType():
+            check_type(kind.elementType, f"{path}.element")
+        case MapType():
+            check_type(kind.keyType, f"{path}.key")
+            check_type(kind.valueType, f"{path}.value")
+        case StructType():
+            for each in kind:
+                check_type(each.dataType, f"{path}.{each.name}")
+        case _:
+            if kind.typeName() in _FOREIGN:
+                raise UsageError(
+                    f"column {path!r}: a document has no values of the type {kind.simpleString()}; cast it, "
+                    "for example to string"
+                )
 
 
 def _marked(field: pa.Field, is_text: bool) -> pa.Field:
