@@ -153,7 +153,7 @@ class Loader:
         """Keep the receipts few. What fails is left to the next job."""
 
         def work(writing: Writing, prefix_of: PrefixOf) -> int:
-            return prune_receipts(writing, prefix_of)
+            return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
 
         try:
             OfStore(self._parts).change(work, attempts=3)

@@ -9,6 +9,7 @@ it, so the row does not say.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import blake2b
 from itertools import islice
 from typing import Final, Protocol
@@ -99,13 +100,16 @@ def receipt_rows(prefix_of: PrefixOf, name: str, job: Job, counts: Counts) -> Wr
     return rows
 
 
-def prune_receipts(writing: Writing, prefix_of: PrefixOf) -> int:
-    """Remove the oldest receipts, if there are many; how many went. Names of jobs sort by their time."""
+def prune_receipts(writing: Writing, prefix_of: PrefixOf, is_over: Callable[[str], bool]) -> int:
+    """Remove the oldest receipts, if there are many; how many went. Names of jobs sort by the time at which they were
+    begun: the receipt of one that took long may be the oldest when it is written, so only those go that nobody can ask
+    for any more."""
     prefix = prefix_of(RECEIPTS)
     keys = [key for key, _ in islice(writing.scan(Range(prefix, after_prefix(prefix))), 2 * KEPT + 1)]
     if len(keys) <= 2 * KEPT:
         return 0
-    doomed: Writes = {prefix + key: None for key in keys[:-KEPT]}
+    doomed: Writes = {prefix + key: None for key in keys[:-KEPT] if is_over(key.decode())}
     count = len(doomed)
-    writing.apply(doomed, ())
+    if doomed:
+        writing.apply(doomed, ())
     return count

@@ -250,6 +250,26 @@ def test_receipts_stay_few(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
     assert 3 <= len(kept) <= 6
 
 
+def test_the_receipt_of_a_job_that_may_be_asked_for_again_is_kept(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long ago it was begun: names tell when that was, not when the job was done."""
+    monkeypatch.setattr(receipts, "KEPT", 3)
+    name = prepare(store.path, "upsert", numbered(1, v="old"))
+    for number in range(10, 26):
+        load(store, "append", numbered(number))
+    first = apply(store, name)
+    for number in range(30, 40):
+        load(store, "append", numbered(number))
+    store["c"].update_one({"_id": 1}, {"$set": {"v": "new"}})
+    assert apply(store, name).ts == first.ts
+    assert store["c"].find_one({"_id": 1}) == {"_id": 1, "n": 1, "v": "new"}
+    remove_staging(store.path, name)
+    for number in range(40, 50):
+        load(store, "append", numbered(number))
+    assert len(list(store.keyspace(receipts.RECEIPTS).scan())) <= 6
+
+
 def test_what_is_no_job_is_refused(store: lowtide.Store) -> None:
     for wrong in ("../../etc", "", "0" * 31, 7):
         with pytest.raises(UsageError, match="no name of a load job"):
