@@ -20,7 +20,7 @@ def _needing(document: Path) -> object:
     return pytest.param(document, marks=needs_java if document.stem == "spark" else ())
 
 
-@pytest.mark.parametrize("document", map(_needing, WITH_CODE), ids=map(name_of, WITH_CODE))
+@pytest.mark.parametrize("document", [*map(_needing, WITH_CODE)], ids=[*map(name_of, WITH_CODE)])
 def test_the_python_in_it_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
