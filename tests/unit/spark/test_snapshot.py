@@ -514,6 +514,17 @@ def test_and_columns_by_a_schema(store: lowtide.Store, keys: list[tuple[bytes, b
     assert sum(batch.num_rows for part in nothing.partitions for batch in nothing.batches(part)) == 31
 
 
+def test_and_batches_that_large_values_make_short(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MOST_BYTES", 1000)
+    entries = [(b"%02d" % number, b"x" * 300) for number in range(20)] + [(b"large", b"y" * 3000), (b"small", b"")]
+    with store.transaction() as tx:
+        for key, value in entries:
+            tx.keyspace("k").put(key, value)
+    load = Load(store.path, keyspace="k", partitions=1)
+    assert max(batch.num_rows for batch in load.batches(load.partitions[0])) <= 4
+    assert pairs(load) == entries
+
+
 @pytest.mark.parametrize("schema", [struct(other=BinaryType()), struct(key=StringType())])
 def test_and_no_others(store: lowtide.Store, schema: StructType) -> None:
     with pytest.raises(UsageError, match="a keyspace has the columns key and value, both binary, not "):
