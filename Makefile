@@ -39,7 +39,7 @@ demo: setup
 
 test: setup
 	@command -v java > /dev/null || test -n "$$JAVA_HOME" || echo "No Java here: the tests of Spark will be skipped. They need Java 17, 21 or 25 (Debian, Ubuntu: apt install openjdk-17-jre-headless)."
-	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+	@$(BIN)/python -m pytest -n 2
 
 mutants: setup
 	@$(BIN)/python -m tests.mutants

@@ -1,4 +1,4 @@
-"""`python -m demo`: four acts, then what was promised and what was seen. Exits with 0 if every check held."""
+"""`python -m demo`: five acts, then what was promised and what was seen. Exits with 0 if every check held."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def main() -> int:
     screen = Screen()
     # Beside the result, not where the system keeps temporary files: those may be in memory, and durability is on show.
     with tempfile.TemporaryDirectory(prefix="stores-", dir=output) as stores:
-        checks = _play(Path(stores), output, settings, screen)
+        checks = _play(Path(stores), output, settings, screen, with_spark=not options.quick)
     screen.summary(checks)
     failed = sum(not check.held for check in checks)
     screen.note("Every promise was kept." if not failed else f"{failed} of {len(checks)} promises FAILED.", "bold")
@@ -41,7 +41,7 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m demo", description="Lowtide at work, live in the terminal.")
     parser.add_argument("--seconds", type=float, help="how long each timed part lasts (6)")
-    parser.add_argument("--quick", action="store_true", help="everything, but in a few seconds")
+    parser.add_argument("--quick", action="store_true", help="everything but Spark, in a few seconds")
     parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where the plot goes (demo-output)")
     parser.add_argument("--seed", type=int, help="of the transfers and of the moments of the kills (random)")
     options = parser.parse_args()
@@ -50,7 +50,18 @@ def _options() -> argparse.Namespace:
     return options
 
 
-def _play(stores: Path, output: Path, settings: Settings, screen: Screen) -> list[Check]:
+def _with_spark(store: Path, settings: Settings, screen: Screen) -> list[Check]:
+    """The act that needs Java: without it, it is left out, and the reason said."""
+    from demo import spark_report  # here, for it takes a second
+
+    try:
+        return spark_report.run(store, settings, screen)
+    except spark_report.NoSpark as error:
+        screen.note(f"  left out: {error}")
+        return []
+
+
+def _play(stores: Path, output: Path, settings: Settings, screen: Screen, *, with_spark: bool) -> list[Check]:
     checks: list[Check] = []
 
     def add(seen: list[Check]) -> None:
@@ -62,9 +73,11 @@ def _play(stores: Path, output: Path, settings: Settings, screen: Screen) -> lis
     seen, exact, watermark = long_reader.run(stores / "long-reader", settings, screen)
     add(seen)
     add(crash.run(stores / "crash", settings, screen))
+    if with_spark:
+        add(_with_spark(stores / "spark", settings, screen))
 
     screen.act(
-        "Act 4: the plot", "Versions kept against commits, while one snapshot stays open: █ exact, ░ low-water mark."
+        "Act 5: the plot", "Versions kept against commits, while one snapshot stays open: █ exact, ░ low-water mark."
     )
     screen.note(text_plot(exact.kept, watermark.kept), "cyan")
     # Imported here, for it takes a second and the acts need it not.

@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import lowtide
 
@@ -15,6 +16,18 @@ hypothesis.settings.register_profile("lowtide", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lowtide")
 
 OpenStore = Callable[..., lowtide.Store]
+
+
+class OneSession(LoadScopeScheduling):  # type: ignore[misc]
+    """What needs Spark goes to one process of the test run, which begins with it, since it takes the longest: so there
+    is one session. Every other test goes to whoever is free."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "spark" if nodeid.startswith("tests/spark/") or "[docs/spark.md]" in nodeid else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
+    return OneSession(config, log)
 
 
 @pytest.fixture

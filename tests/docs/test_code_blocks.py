@@ -10,15 +10,14 @@ from pathlib import Path
 import pytest
 
 from tests.docs.documents import ROOT, code_blocks, documents, name_of
-from tests.support.java import IN_SESSION
+from tests.support.java import needs_java
 
 _SHOWN = re.compile(r"\bprint\(.*\)  # (?P<shown>.+)$", re.MULTILINE)
 WITH_CODE = [document for document in documents() if code_blocks(document, "python")]
 
 
 def _needing(document: Path) -> object:
-    """What needs Spark runs in the process that has its session."""
-    return pytest.param(document, marks=IN_SESSION if document.stem == "spark" else ())
+    return pytest.param(document, marks=needs_java if document.stem == "spark" else ())
 
 
 @pytest.mark.parametrize("document", map(_needing, WITH_CODE), ids=map(name_of, WITH_CODE))

@@ -8,6 +8,7 @@ from lowtide.documents import codec, values
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row
 from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
+from lowtide.loading.receipts import RECEIPTS, SERIES
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "file-format.md"
@@ -20,7 +21,8 @@ def named(text: str, heading: str) -> list[str]:
 
 
 def test_the_keyspaces_are_named_as_the_source_names_them() -> None:
-    assert named(section(PAGE, "Documents"), "| keyspace |") == [CATALOG, f"{DOCUMENTS}NAME", f"{INDEXES}NAME/INDEX"]
+    expected = [CATALOG, f"{DOCUMENTS}NAME", f"{INDEXES}NAME/INDEX", RECEIPTS, SERIES]
+    assert named(section(PAGE, "Documents"), "| keyspace |") == expected
 
 
 def test_each_field_of_a_row_and_of_an_index_is_told() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.handover import TIMEOUT
 from lowtide.loading.job import BULK_BYTES
-from lowtide.spark import changes, inference, initial, instant, snapshot
+from lowtide.spark import changes, inference, initial, instant, partitions
 from lowtide.spark.options import OPTIONS
 from lowtide.spark.session import JAVA, PYSPARK
 from tests.docs.documents import ROOT, section, table
@@ -25,7 +25,7 @@ def test_the_table_of_options_is_that_of_the_source() -> None:
         f"`pinTtl` seconds ({instant.TTL:,.0f} by default)",
         "`pinTtl` seconds (a day, for streams)" if initial.TTL == 86_400 else "",
         f"{inference.SAMPLE:,} documents (`sampleSize`)",
-        f"`partitions` ranges of keys ({snapshot.PARTS} by default)",
+        f"one up to {partitions.SMALL:,} rows",
         f"`commitTimeout` seconds ({TIMEOUT:.0f} by default)",
         f"({BULK_BYTES >> 20} MiB by default",
         f"more than {changes.SMALL >> 20} MiB of log",

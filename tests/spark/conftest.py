@@ -1,4 +1,4 @@
-"""One Spark session for all of these tests: they run in one worker, one after the other."""
+"""One Spark session for all of these tests: they run in one process, one after the other (see ``OneSession``)."""
 
 from __future__ import annotations
 
@@ -24,13 +24,10 @@ SETTINGS = {
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep what needs the session in one process of the test run (``--dist loadgroup``), which begins with it: these
-    take the longest, and the other processes have the rest to do meanwhile."""
+    """Skip all of this where Spark cannot run."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(needs_java)
-    items.sort(key=lambda item: Path(__file__).parent not in item.path.parents)
 
 
 @pytest.fixture(scope="session")

@@ -11,11 +11,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-PATIENCE = 60.0
-"""Seconds for which anything is waited for."""
+from lowtide.identity import identify
+from tests.spark.programs.gates import processes_at
+
+Result = TypeVar("Result")
+
+PATIENCE = 180.0
+"""Seconds for which anything is waited for: a hundred times what it takes on an idle machine."""
 
 
 class Refused(Exception):
@@ -32,6 +38,22 @@ def wait_until(condition: Callable[[], bool], what: str, patience: float = PATIE
     while not condition():
         assert time.monotonic() < deadline, f"not within {patience:g} seconds: {what}"
         time.sleep(0.01)
+
+
+def wait_for(gate: Path, count: int, work: Future[Any]) -> set[int]:
+    """Wait until so many processes of ``work`` have come to a gate; which they are."""
+    wait_until(lambda: len(processes_at(gate)) >= count or work.done(), f"{count} processes at the gate {gate.name!r}")
+    if work.done():
+        work.result()
+    assert len(processes_at(gate)) >= count, f"it ended without {count} processes at the gate {gate.name!r}"
+    return processes_at(gate)
+
+
+@contextlib.contextmanager
+def in_background(work: Callable[[], Result]) -> Iterator[Future[Result]]:
+    """Do something in a thread meanwhile."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(work)
 
 
 class Program:
@@ -63,6 +85,10 @@ class Program:
     @property
     def pid(self) -> int:
         return self._child.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._child.poll() is not None
 
     def _listen(self) -> None:
         assert self._child.stdout is not None
@@ -124,9 +150,9 @@ class Program:
         """The last step whose commit was acknowledged."""
         return max(self.steps.values(), default=-1)
 
-    def kill(self) -> None:
-        """kill -9; what it told before is still heard."""
-        for pid in self.also:
+    def kill(self, *, alone: bool = False) -> None:
+        """kill -9, also of those that end with it, unless it is to go ``alone``; what it told before is still heard."""
+        for pid in () if alone else self.also:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self._child.kill()
@@ -138,6 +164,10 @@ class Program:
             assert stream is not None
             with contextlib.suppress(OSError, ValueError):
                 stream.close()
+
+
+def is_alive(pid: int) -> bool:
+    return identify(pid) is not None
 
 
 class Programs:
@@ -153,9 +183,16 @@ class Programs:
         self._started.append(program)
         return program
 
-    def owner(self, path: Path, **options: Any) -> Program:
-        """The owner of a store."""
-        return self.start("owner", path, json.dumps(options))
+    def owner(self, path: Path, *, place: str = "", **options: Any) -> Program:
+        """The owner of a store; one that is killed when it first comes to ``place``, if that is given."""
+        return self.start("owner", path, json.dumps(options), place)
+
+    def writing_owner(self, path: Path, size: int) -> Program:
+        """The owner of a store that writes a ledger all the time."""
+        owner = self.owner(path)
+        owner.tell("write", size=size)
+        owner.write_on(20)
+        return owner
 
     def driver(self, master: str, **settings: str) -> Program:
         """A driver, with a JVM of its own."""

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+import lowtide
 from tests.spark.processes import Program, Programs, programs_in, wait_until
-from tests.spark.programs.gates import processes_at
+from tests.spark.programs.gates import new_gate, open_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, Model, Sum
 
 SIZE = 4000
@@ -32,33 +33,45 @@ def driver(programs: Programs) -> Iterator[Program]:
 @pytest.fixture
 def owner(programs: Programs, tmp_path: Path) -> Program:
     """An owner that writes all the time."""
-    owner = programs.owner(tmp_path / "store")
-    owner.tell("write", size=SIZE)
-    owner.write_on(20)
-    return owner
+    return programs.writing_owner(tmp_path / "store", SIZE)
 
 
 @pytest.fixture
 def gate(tmp_path: Path) -> Path:
-    gate = tmp_path / "gate"
-    gate.mkdir()
-    return gate
+    return new_gate(tmp_path / "read")
 
 
 def test_two_executors_read_one_commit_and_a_killed_task_is_read_again(
     driver: Program, owner: Program, gate: Path, tmp_path: Path
 ) -> None:
     options = {"path": str(tmp_path / "store"), "collection": COLLECTION, "partitions": "4", "batchSize": "200"}
-    read = driver.tell("sum", **options, gate=str(gate))
+    read = driver.tell("sum", **options, gates=str(gate.parent))
     wait_until(lambda: len(processes_at(gate)) == 2, "a task of each executor in the middle of its part")
     victim = min(processes_at(gate))
     os.kill(victim, signal.SIGKILL)
     wait_until(lambda: len(processes_at(gate)) == 3, "another try of the killed task")
     owner.write_on(50)
-    (gate / "open").touch()
+    open_gate(gate)
     found = Sum(*driver.answer(read))
     assert found == Model(SIZE).at(found.step)
     wait_until(lambda: victim not in owner.ask("readers"), "an end of the killed process's place among the readers")
     executors = driver.ask("executors", **options)
     assert len(executors) == 2
     assert all(each.startswith(str(tmp_path.parent)) for each in executors), "Spark's own directory is left alone"
+
+
+def test_a_killed_task_of_a_write_leaves_nothing_behind(driver: Program, programs: Programs, tmp_path: Path) -> None:
+    path, gate = tmp_path / "store", new_gate(tmp_path / "write")
+    owner = programs.owner(path)
+    written = driver.tell("write", rows=500, path=str(path), collection="written", gates=str(tmp_path))
+    wait_until(lambda: len(processes_at(gate)) == 2, "a task of each executor in the middle of its file")
+    victim = min(processes_at(gate))
+    os.kill(victim, signal.SIGKILL)
+    wait_until(lambda: len(processes_at(gate)) == 3, "another try of the killed task")
+    open_gate(gate)
+    driver.answer(written)
+    owner.ask("close")
+    with lowtide.open(path) as store:
+        found = sorted((each["_id"], each["n"]) for each in store["written"].find())
+    assert found == [(number, number * 7) for number in range(500)]
+    assert list((path / "staging").iterdir()) == []

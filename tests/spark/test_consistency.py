@@ -4,7 +4,6 @@ and a collection after every few commits."""
 from __future__ import annotations
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lowtide
 import lowtide.spark
-from tests.spark.processes import Program, programs_in, wait_until
-from tests.spark.programs.gates import GatedSource, processes_at
+from tests.spark.processes import PATIENCE, Program, in_background, programs_in, wait_for, wait_until
+from tests.spark.programs.gates import GatedSource, new_gate, open_gate
 from tests.spark.programs.ledger import COLLECTION, SCHEMA, Model, Sum, sum_of
 
 SIZE = 3000
@@ -24,10 +23,7 @@ SIZE = 3000
 def owner(tmp_path: Path) -> Iterator[Program]:
     """An owner that writes all the time."""
     with programs_in(tmp_path) as programs:
-        owner = programs.owner(tmp_path / "store")
-        owner.tell("write", size=SIZE)
-        owner.write_on(20)
-        yield owner
+        yield programs.writing_owner(tmp_path / "store", SIZE)
 
 
 def summed(spark: SparkSession, path: Path, **options: Any) -> tuple[DataFrame, Sum, int]:
@@ -61,20 +57,18 @@ def test_a_dataframe_shows_one_commit_whole_and_the_same_at_every_action(
 def test_commits_checkpoints_and_collections_between_two_batches_of_a_task_are_not_seen(
     spark: SparkSession, owner: Program, tmp_path: Path
 ) -> None:
-    gate = tmp_path / "gate"
-    gate.mkdir()
+    gate = new_gate(tmp_path / "read")
     spark.dataSource.register(GatedSource)
     options = {"path": str(tmp_path / "store"), "collection": COLLECTION, "partitions": "4", "batchSize": "100"}
-    frame = spark.read.format("gated").options(**options, gate=str(gate)).schema(SCHEMA).load()
-    with ThreadPoolExecutor(1) as pool:
-        read = pool.submit(sum_of, frame)
-        wait_until(lambda: len(processes_at(gate)) == 2, "two tasks in the middle of their parts")
+    frame = spark.read.format("gated").options(**options, gates=str(gate.parent)).schema(SCHEMA).load()
+    with in_background(lambda: sum_of(frame)) as read:
+        wait_for(gate, 2, read)
         before = owner.ask("figures")
         reached = owner.last_step
         owner.write_on(100)
         after = owner.ask("figures")
-        (gate / "open").touch()
-        found = read.result(60)
+        open_gate(gate)
+        found = read.result(PATIENCE)
     assert after["checkpoints"] > before["checkpoints"]
     assert after["collected"] > before["collected"]
     assert found.step <= reached

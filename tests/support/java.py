@@ -17,5 +17,3 @@ def _missing() -> str:
 
 
 needs_java = pytest.mark.skipif(bool(_missing()), reason=_missing())
-IN_SESSION = (pytest.mark.xdist_group("spark"), needs_java)
-"""The marks of what uses the session of tests/spark, from elsewhere."""

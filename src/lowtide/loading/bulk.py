@@ -32,7 +32,7 @@ from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
-from lowtide.errors import OperationFailure, TransientError
+from lowtide.errors import OperationFailure, SnapshotExpired, TransientError
 from lowtide.feed.feed import Feed
 from lowtide.loading.apply import duplicate, insert_new, twice
 from lowtide.loading.job import Counts, Job, Receipt
@@ -226,7 +226,10 @@ class BulkLoad:
                 swap = Transaction(self._engine, SNAPSHOT, False)
                 try:
                     receipt = self._swap(anchor, swap, everything)
-                except TransientError:
+                except TransientError as error:
+                    _end(swap)
+                    if isinstance(error, SnapshotExpired):  # the anchor stays so
+                        raise
                     give_up_claim(self._directory)
                     sleep(uniform(0, min(0.0005 * (attempt + 1), 0.02)))
                     continue
@@ -275,13 +278,18 @@ class BulkLoad:
         if self._job.how != "overwrite":
             slowly = anchor.ts < self._parts.versions.boundary
             changed = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
+            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
             keys = [full_key[len(everything.low) :] for full_key in changed]
+            is_unique = any(each.unique for each in self._row.indexes)
+            steps = (self._removed, self._caught_up) if is_unique else (self._caught_up,)
             if slowly or len(keys) > FEW:
-                for start in range(0, len(keys), STEP):
-                    part = keys[start : start + STEP]
-                    self._small(lambda tx, part=part: (self._caught_up(anchor, swap, tx, part), Counts()))  # type: ignore[misc]
+                for step in steps:
+                    for start in range(0, len(keys), STEP):
+                        part = keys[start : start + STEP]
+                        self._small(lambda tx, step=step, part=part: (step(anchor, swap, tx, part), Counts()))  # type: ignore[misc]
                 return None
-            self._row = self._caught_up(anchor, swap, swap, keys)
+            for step in steps:
+                self._row = step(anchor, swap, swap, keys)
             swap.rely_on(everything)
         swap.apply({look.row_key: encode_row(self._swapped(row))}, (look.row_key,))
         swap.apply(receipt_rows(self._prefix_of, self._name, self._job, self._counts), ())
@@ -298,26 +306,45 @@ class BulkLoad:
         doomed = (*row.doomed, *row.keyspaces[1:], *((self._keys,) if self._keys is not None else ()))
         return row.having(keyspace=self._row.keyspace, indexes=tuple(indexes), doomed=doomed, loading=(), exists=True)
 
+    def _removed(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
+        """Remove from the new generation the documents that are not the same at a later instant as they were at one;
+        all of them before any is entered again, so that what a unique index held is free."""
+        unit = self._unit(writing, checked=False)
+        changed = self._changed(before, after, writing, unit, keys)
+        stored = unit.stored_of([key for key, _, _ in changed])
+        for (key, was, _), here in zip(changed, stored, strict=True):
+            if here is not None:
+                if was is None:
+                    raise duplicate(self._job.collection, key)
+                unit.delete((key, here, decode_document(here)))
+        return self._taken(unit)
+
     def _caught_up(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
         """Bring documents of the new generation from what one instant had to what a later one has."""
         unit = self._unit(writing, checked=False)
+        changed = self._changed(before, after, writing, unit, keys)
+        stored = unit.stored_of([key for key, _, _ in changed])
+        for (key, was, now), here in zip(changed, stored, strict=True):
+            if was is None and here is not None:
+                raise duplicate(self._job.collection, key)
+            if here is None and now is not None:
+                insert_new(unit, [key], [now])
+            elif here is not None and now is None:
+                unit.delete((key, here, decode_document(here)))
+            elif here is not None and now is not None:
+                unit.replace((key, here, decode_document(here)), decode_document(now), now)
+        return self._taken(unit)
+
+    def _changed(
+        self, before: Transaction, after: Transaction, writing: Writing, unit: Unit, keys: list[bytes]
+    ) -> list[tuple[bytes, bytes | None, bytes | None]]:
+        """The documents that the job does not have, and that differ between two instants."""
         prefix = Look(after, self._prefix_of, self._job.collection).prefix
         full_keys = [prefix + key for key in keys]
         old, new = before.read_many(full_keys), after.read_many(full_keys)
         mine = self._known(writing, unit, keys) if self._keys is not None else frozenset()
-        here = unit.stored_of(keys)
-        for key, was, now, stored in zip(keys, old, new, here, strict=True):
-            if key in mine or was == now:
-                continue
-            if was is None and stored is not None:
-                raise duplicate(self._job.collection, key)
-            if stored is None and now is not None:
-                insert_new(unit, [key], [now])
-            elif stored is not None and now is None:
-                unit.delete((key, stored, decode_document(stored)))
-            elif stored is not None and now is not None:
-                unit.replace((key, stored, decode_document(stored)), decode_document(now), now)
-        return self._taken(unit)
+        pairs = zip(keys, old, new, strict=True)
+        return [(key, was, now) for key, was, now in pairs if was != now and key not in mine]
 
 
 def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

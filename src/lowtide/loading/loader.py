@@ -63,6 +63,7 @@ class Loader:
         with self._lock_of(job.collection):
             receipt = self._receipt(name, job)
             if receipt is None:
+                give_up_claim(directory)  # of an owner that was killed: who waits may take the job back again
                 try:
                     receipt = self._apply(name, job, directory)
                 except BaseException:
@@ -152,7 +153,7 @@ class Loader:
         """Keep the receipts few. What fails is left to the next job."""
 
         def work(writing: Writing, prefix_of: PrefixOf) -> int:
-            return prune_receipts(writing, prefix_of)
+            return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
 
         try:
             OfStore(self._parts).change(work, attempts=3)

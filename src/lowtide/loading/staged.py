@@ -194,8 +194,9 @@ def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tup
 
 
 def _pyarrow() -> Any:
-    require("pyarrow.ipc", "arrow", "taking staged documents into a store")
-    return require("pyarrow", "arrow", "taking staged documents into a store")
+    purpose = "staging documents, and taking them into a store in the process that owns it,"
+    require("pyarrow.ipc", "arrow", purpose)
+    return require("pyarrow", "arrow", purpose)
 
 
 # The job

@@ -33,7 +33,7 @@ OPTIONS: Final = {
     "keyStart": "the first _id (or key) to read; as JSON, else as text",
     "keyEnd": "the _id (or key) before which to stop",
     "keyPrefix": "what the _ids (or keys) begin with",
-    "partitions": "into how many key ranges, of about as many rows, a read is cut",
+    "partitions": "into how many key ranges, of about as many rows, a read is cut; by default the number of cores",
     "batchSize": "rows of one record batch",
     "pinTtl": "seconds for which a snapshot is kept after it was last read",
     "cache": "whether unchanged key ranges are read from, and kept in, the columnar cache",

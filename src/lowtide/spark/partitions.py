@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -110,6 +111,15 @@ def _raw_key(name: str, text: str) -> bytes:
         return bytes.fromhex(text[2:])
     except ValueError as error:
         raise UsageError(f"option {name!r} begins with 0x, but is not hexadecimal: {text!r}") from error
+
+
+def parts_of(asked: int | None, snapshot: Snapshot, keyspace: str, within: Bounds) -> int:
+    """Into how many parts these rows are cut: what was asked for; else as many as the machine has cores, but one if
+    they are few."""
+    if asked is not None:
+        return asked
+    rows = snapshot.keyspace(keyspace).scan(within.low or None, within.high)
+    return 1 if sum(1 for _ in islice(rows, SMALL + 1)) <= SMALL else os.cpu_count() or 1
 
 
 def cut(snapshot: Snapshot, keyspace: str, within: Bounds, parts: int) -> list[Rows]:

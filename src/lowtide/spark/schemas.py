@@ -22,7 +22,6 @@ from pyspark.sql.types import (
     StructField,
     StructType,
     TimestampType,
-    VariantType,
 )
 
 from lowtide.documents.arrow.inference import JSON, is_json
@@ -34,6 +33,8 @@ _SPARK: Final = b"SPARK::metadata::json"
 """Where PySpark keeps the metadata of a field in Arrow's."""
 
 _EMPTY: Final = pa.struct([])
+_FOREIGN: Final = ("variant", "geometry", "geography", "interval", "yearmonthinterval")
+"""Types that Arrow's form of them says too little of, or that it has no form for."""
 
 KEYSPACE: Final = StructType(
     [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
@@ -56,24 +57,27 @@ def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.S
 
 
 def check_types(schema: StructType) -> None:
-    """Refuse types whose values Arrow has as bytes that are known to Spark alone, wherever they are inside."""
-    for field in schema:
-        _check_type(field.name, field.dataType)
+    """Refuse what a document cannot hold though Arrow has a form for it, or what Arrow has none for."""
+    for each in schema:
+        _check_type(each.dataType, each.name)
 
 
-def _check_type(path: str, kind: DataType) -> None:
-    if isinstance(kind, VariantType):
-        raise UsageError(
-            f"column {path!r} cannot be of type variant; read it as JSON text (type string, option 'jsonColumns'), and "
-            "let Spark's parse_json make variants of that"
-        )
-    if isinstance(kind, StructType):
-        for field in kind:
-            _check_type(f"{path}.{field.name}", field.dataType)
-    elif isinstance(kind, ArrayType):
-        _check_type(path, kind.elementType)
-    elif isinstance(kind, MapType):
-        _check_type(path, kind.valueType)
+def _check_type(kind: DataType, path: str) -> None:
+    match kind:
+        case ArrayType():
+            _check_type(kind.elementType, f"{path}.element")
+        case MapType():
+            _check_type(kind.keyType, f"{path}.key")
+            _check_type(kind.valueType, f"{path}.value")
+        case StructType():
+            for each in kind:
+                _check_type(each.dataType, f"{path}.{each.name}")
+        case _:
+            if kind.typeName() in _FOREIGN:
+                raise UsageError(
+                    f"column {path!r}: a document has no values of the type {kind.simpleString()}; to write it, "
+                    "cast it, for example to string; to read it, take JSON text (type string, option 'jsonColumns')"
+                )
 
 
 def _marked(field: pa.Field, is_text: bool) -> pa.Field:

@@ -1,6 +1,6 @@
 """The stream sink: each micro-batch is one job, and is done once, however often Spark repeats it.
 
-A batch is known by who writes, option ``txnAppId`` or else the query's checkpoint, and by its number. The last number
+A batch is known by who writes, option ``txnAppId`` or else the query's id, and by its number. The last number
 is written in the transaction of the batch itself, so a batch that was committed before a crash is skipped after it.
 """
 
@@ -11,16 +11,24 @@ import os
 import re
 from collections.abc import Iterator
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
 from lowtide.loading.staged import driver_process, remove_series
+from lowtide.messages import UNDECODABLE
 from lowtide.spark.options import Options
 from lowtide.spark.writing import Staged, Writing
 
 logger = logging.getLogger("lowtide")
+
+
+class _Metadata(msgspec.Struct, frozen=True):
+    """What Spark notes of a query."""
+
+    id: str
 
 
 class StreamSink(DataSourceStreamArrowWriter, Writing):
@@ -48,11 +56,13 @@ class StreamSink(DataSourceStreamArrowWriter, Writing):
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """After a failure, of a commit too: leave nothing behind."""
-        remove_series(self._path, driver_process(), self._query)
+        assert self._series is not None
+        remove_series(self._path, driver_process(), self._series)
 
 
 def query_of(options: Options) -> str:
-    """Who writes: what is the same after a restart of the query, and of no other query.
+    """Who writes: what is the same after a restart of the query, and of no other query. Spark keeps a query's id in its
+    checkpoint, so one that begins anew in the same place, with the same numbers, is another one.
 
     >>> query_of(Options({"checkpointLocation": "file:///data//checkpoints/orders/"}))
     'checkpoint /data/checkpoints/orders'
@@ -70,4 +80,15 @@ def query_of(options: Options) -> str:
     if found and scheme != "file":
         return f"checkpoint {scheme}://{re.sub('/+', '/', rest).rstrip('/')}"
     plain = re.sub("^file:/*", "/", location) if location.startswith("file:") else location
-    return f"checkpoint {os.path.abspath(plain)}"
+    place = os.path.abspath(plain)
+    query = _query_in(place)
+    return f"checkpoint {place}" if query is None else f"query {query}"
+
+
+def _query_in(checkpoint: str) -> str | None:
+    """The id of the query whose checkpoint this is; None if nothing here tells, as of one on another file system."""
+    try:
+        with open(os.path.join(checkpoint, "metadata"), "rb") as file:
+            return msgspec.json.decode(file.read(), type=_Metadata).id
+    except (OSError, *UNDECODABLE):
+        return None

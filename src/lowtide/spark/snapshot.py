@@ -30,7 +30,18 @@ from lowtide.spark.cache import LIMIT, Cache
 from lowtide.spark.inference import look_at, undecodable
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import FEED, Options
-from lowtide.spark.partitions import EVERYTHING, Bounds, Entries, Rows, bounds, cut, narrowed, of_plan, stretches
+from lowtide.spark.partitions import (
+    EVERYTHING,
+    Bounds,
+    Entries,
+    Rows,
+    bounds,
+    cut,
+    narrowed,
+    of_plan,
+    parts_of,
+    stretches,
+)
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
 from lowtide.views import Snapshot
@@ -39,8 +50,6 @@ BATCH: Final = 10_000
 """Rows of one record batch."""
 CORRUPT: Final = "_corrupt_record"
 """The column that Spark's own readers keep a document in that does not fit."""
-PARTS: Final = 2
-"""Parts of a read that does not say how many."""
 
 
 class SnapshotReader(DataSourceReader):
@@ -55,7 +64,7 @@ class SnapshotReader(DataSourceReader):
         self._filter = options.json("filter")
         self._bounds = bounds(options)
         self._size = options.number("batchSize", BATCH) or BATCH
-        self._parts = options.number("partitions", PARTS) or 1
+        self._parts = options.number("partitions")
         options.refuse(FEED, "without readChangeFeed")
         if options.keyspace is not None:
             _check_keyspace(options, schema)
@@ -75,11 +84,12 @@ class SnapshotReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
-        parts = self._parts
         with self._explained(), self._open(Path(self._place.path)) as snapshot:
             if self._options.keyspace is not None:
+                parts = parts_of(self._parts, snapshot, self._options.keyspace, self._bounds)
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
             look = look_at(snapshot, self._collection)
+            parts = parts_of(self._parts, snapshot, look.row.keyspace, self._bounds)
             if self._filter is None and self._cache is not None:
                 return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))

@@ -34,7 +34,7 @@ from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened,
 from lowtide.spark.limits import Limits
 from lowtide.spark.offsets import INITIAL, Offset, parse
 from lowtide.spark.options import Options
-from lowtide.spark.snapshot import PARTS
+from lowtide.spark.partitions import Bounds, parts_of
 
 logger = logging.getLogger("lowtide")
 
@@ -275,10 +275,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._renew(last)
         place, low = self._source.place, following(first.last_key) or b""
         high = None if last.after is None else following(last.last_key)
-        parts = self._options.number("partitions", PARTS) or 1
         cuts: list[bytes] = []
-        if high is None and parts > 1:
+        if high is None:
             with opened(self._options, last) as snapshot:
+                parts = parts_of(self._options.number("partitions"), snapshot, last.keyspace, Bounds(low, None))
                 cuts = snapshot.cuts(last.keyspace, parts, low or None, None)
         return [SnapshotPart(place, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any, Final
 
-import msgspec
 import pyarrow as pa
 
 from lowtide.documents.arrow.inference import is_json
 from lowtide.documents.codec import encodable
 from lowtide.errors import InvalidDocument, UsageError, shown
 from lowtide.files.extended import NotExtended, loads
+from lowtide.messages import UNDECODABLE
 
 Convert = Callable[[Any], list[Any]]
 """An Arrow array as a list of values that MessagePack can hold; None for null."""
@@ -57,7 +57,7 @@ def convert_of(field: pa.Field, ignore_nulls: bool, path: str = "") -> Convert:
     if types.is_timestamp(kind):
         return _moments if kind.tz is not None else _naive
     if types.is_date(kind):
-        return lambda array: _each(array, lambda value: encodable(_midnight(value)))
+        return _dates
     if types.is_decimal(kind):
         return lambda array: _each(array, encodable)
     if types.is_struct(kind):
@@ -129,8 +129,15 @@ def _out_of_range(values: list[int | None]) -> Misfit:
     raise AssertionError("all values are in range")
 
 
-def _midnight(value: date) -> datetime:
-    return datetime(value.year, value.month, value.day)
+def _dates(array: pa.Array) -> list[Any]:
+    days: list[int | None] = array.cast(pa.date32()).cast(pa.int32()).to_pylist()
+    epoch, found = _EPOCH.replace(tzinfo=None), []
+    for row, value in enumerate(days):
+        try:
+            found.append(None if value is None else encodable(epoch + timedelta(value)))
+        except OverflowError:
+            raise Misfit(row, "", f"a date is in the years 1 to 9999, not {value} days from 1970") from None
+    return found
 
 
 def json_values(array: pa.Array) -> list[Any]:
@@ -139,7 +146,7 @@ def json_values(array: pa.Array) -> list[Any]:
     for row, text in enumerate(array.to_pylist()):
         try:
             value = None if text is None else loads(text)
-        except (NotExtended, msgspec.DecodeError) as error:
+        except (NotExtended, *UNDECODABLE) as error:
             raise Misfit(row, "", f"it should be JSON, and is {shown(text)}: {error}") from error
         found.append(value)
     return found
@@ -158,6 +165,9 @@ def _json(array: pa.Array) -> list[Any]:
 
 def _struct(kind: pa.StructType, ignore_nulls: bool, path: str) -> Convert:
     names = [field.name for field in kind]
+    if len(set(names)) != len(names):
+        name = next(each for each in names if names.count(each) > 1)
+        raise UsageError(f"column {path!r}: two fields have the name {name!r}, a document has each once; rename one")
     for name in names:
         check_name(name, f"{path}.{name}")
     converts = [convert_of(field, ignore_nulls, path) for field in kind]

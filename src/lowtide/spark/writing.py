@@ -26,7 +26,7 @@ from lowtide.loading.staged import announce, driver_process, make_staging, remov
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import arrow_schema
+from lowtide.spark.schemas import arrow_schema, check_types
 
 logger = logging.getLogger("lowtide")
 
@@ -67,6 +67,8 @@ class Writing:
         self._options = options
         self._collection = check_collection_name(options.collection)
         self._how = _how(options, overwrite)
+        if self._how != "delete":
+            check_types(schema)
         self._arrow = arrow_schema(schema, options.names("jsonColumns") or ())
         self._id_field = _id_field(options, schema, self._how)
         self._timeout = options.seconds("commitTimeout", TIMEOUT)
@@ -85,9 +87,14 @@ class Writing:
         """The job, with a directory."""
         if self._job is None:
             name = new_job_name()
-            make_staging(self._path, name, driver_process(), self._app)
+            make_staging(self._path, name, driver_process(), self._series)
             self._job = name
         return self._job
+
+    @property
+    def _series(self) -> str | None:
+        """What the jobs of one writer to one collection have in common."""
+        return None if self._app is None else f"{self._collection}/{self._app}"
 
     def _encoder(self) -> RowEncoder:
         schema = self._arrow

@@ -11,11 +11,14 @@ from typing import Any
 
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 
 import lowtide.spark
 from tests.spark.programs.gates import GatedSource
 from tests.spark.programs.ledger import SCHEMA, sum_of
 from tests.spark.programs.obeying import obey
+
+CHANGES = "_id long, n long, _change_type string, _commit_version long"
 
 
 class Driver:
@@ -26,6 +29,7 @@ class Driver:
         spark.dataSource.register(GatedSource)
 
     def perform(self, what: str, **more: Any) -> Any:
+        activate(self._spark)
         return getattr(self, f"do_{what}")(**more)
 
     def do_jvm(self) -> int:
@@ -34,8 +38,7 @@ class Driver:
         return int(jvm.java.lang.ProcessHandle.current().pid())
 
     def _frame(self, options: dict[str, str]) -> DataFrame:
-        format = "gated" if "gate" in options else "lowtide"
-        return self._spark.read.format(format).options(**options).schema(SCHEMA).load()
+        return self._spark.read.format(_format(options)).options(**options).schema(SCHEMA).load()
 
     def do_sum(self, **options: str) -> tuple[int, int, int]:
         """What a read of the ledger shows."""
@@ -48,8 +51,41 @@ class Driver:
         rows = frame.mapInArrow(_with_executor, "executor string").distinct().collect()
         return sorted(row["executor"] for row in rows)
 
+    def do_write(self, rows: int, **options: str) -> None:
+        """Insert documents with the _ids from 0 on, in two tasks."""
+        documents_of(self._spark, rows).write.format(_format(options)).mode("append").options(**options).save()
+
+    def do_stream(self, source: dict[str, str], target: dict[str, str]) -> None:
+        """Copy the changes of the ledger until there are no more."""
+        copy(self._spark, source, target).awaitTermination()
+
     def do_stop(self) -> None:
         self._spark.stop()
+
+
+def _format(options: dict[str, str]) -> str:
+    return "gated" if "gates" in options else "lowtide"
+
+
+def activate(spark: SparkSession) -> SparkSession:
+    """Let writes from this thread find the formats that are registered: it has no session of its own."""
+    module: Any = SparkSession._get_j_spark_session_class(spark._jvm)
+    module.setActiveSession(spark._jsparkSession)
+    return spark
+
+
+def documents_of(spark: SparkSession, rows: int) -> DataFrame:
+    """Documents with the _ids from 0 on, in two parts."""
+    return spark.range(0, rows, 1, 2).selectExpr("id AS _id", "id * 7 AS n")
+
+
+def copy(spark: SparkSession, source: dict[str, str], target: dict[str, str]) -> StreamingQuery:
+    """A stream that inserts a document for every change of the ledger that there is when it starts."""
+    options = {"readChangeFeed": "true", "preimages": "none", **source}
+    changes = spark.readStream.format(_format(source)).options(**options).schema(CHANGES).load()
+    rows = changes.selectExpr("_id AS key", "n", "_change_type AS kind", "_commit_version AS version")
+    writer = rows.writeStream.format(_format(target)).options(**target).trigger(availableNow=True)
+    return writer.start()
 
 
 def _with_executor(batches: Any) -> Any:

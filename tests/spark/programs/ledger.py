@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,6 +72,39 @@ class Model:
                 documents.delete_one({"_id": key})
             else:
                 documents.replace_one({"_id": key}, _document(key, value), upsert=True)
+
+
+def check_copy(rows: Iterable[Mapping[str, Any]], size: int, last: int) -> None:
+    """Hold the copied changes of a ledger to the model: first the documents as they were after some step, as inserts of
+    one version; then for each further step up to the last one version with just its changes."""
+    versions: dict[int, list[tuple[str, int, int | None]]] = {}
+    for row in rows:
+        versions.setdefault(row["version"], []).append((row["kind"], row["key"], row.get("n")))
+    assert versions, "nothing was copied"
+    began = min(versions)
+    (step,) = [value for _, key, value in versions[began] if key == 0]
+    assert step is not None
+    model = Model(size)
+    model.at(step)
+    copied = [sorted(versions[each]) for each in sorted(versions)]
+    expected = [sorted(_kinds(Model(0), model.documents))]
+    for number in range(step + 1, last + 1):
+        expected.append(sorted(_kinds(model, model.changes(number))))
+        model.at(number)
+    for number, (found, wanted) in enumerate(zip(copied, expected, strict=False), step):
+        assert found == wanted, f"step {number}"
+    assert len(copied) == len(expected), f"steps {step} to {last}"
+
+
+def _kinds(
+    model: Model, changes: Mapping[int, int] | Mapping[int, int | None]
+) -> Iterator[tuple[str, int, int | None]]:
+    """What the change feed says of a step."""
+    for key, value in changes.items():
+        if value is not None:
+            yield ("update_postimage" if key in model.documents else "insert"), key, value
+        elif key in model.documents:
+            yield "delete", key, None
 
 
 def _document(key: int, value: int) -> dict[str, object]:

@@ -1,6 +1,8 @@
-"""The owner of a store, which goes on writing in the steps of a ledger: ``python -m tests.spark.programs.owner``.
+"""The owner of a store, which goes on writing in the steps of a ledger.
 
-It tells of every commit. Checkpoints are tiny, and garbage is collected after nearly every commit.
+``python -m tests.spark.programs.owner PATH OPTIONS PLACE``; the options are JSON. It tells of every commit, and kills
+itself when it first comes to the place, if that is not empty. Checkpoints are tiny, and garbage is collected after
+nearly every commit.
 """
 
 from __future__ import annotations
@@ -12,7 +14,8 @@ import time
 from typing import Any
 
 import lowtide
-from tests.spark.programs.ledger import Model
+from tests.crash.killing import Killer
+from tests.spark.programs.ledger import COLLECTION, Model
 from tests.spark.programs.obeying import obey, tell
 
 OPTIONS: dict[str, Any] = {
@@ -28,7 +31,7 @@ _PAUSE = 0.004
 
 
 class Owner:
-    """An open store. Commands come from several threads; only ``_write`` writes."""
+    """An open store. Commands come from several threads; one of them writes."""
 
     def __init__(self, path: str, **options: Any) -> None:
         self.store = lowtide.open(path, **{**OPTIONS, **options})
@@ -39,26 +42,21 @@ class Owner:
         return getattr(self, f"do_{what}")(**more)
 
     def do_write(self, size: int) -> None:
-        """Go on from the last step that was committed."""
-        self._ending.clear()
-        self._writing = threading.Thread(target=self._write, args=(size,), daemon=True)
+        """Go on from the last step that was committed, until the end."""
+        self._writing = threading.Thread(target=self.do_advance, args=(size, 1 << 30), daemon=True)
         self._writing.start()
 
-    def _write(self, size: int) -> None:
+    def do_advance(self, size: int, steps: int) -> None:
+        """Do so many steps more."""
         model = Model(size)
-        found = self.store["ledger"].find_one({"_id": 0})
-        step = -1 if found is None else found["n"]
-        while not self._ending.wait(_PAUSE):
-            step += 1
+        found = self.store[COLLECTION].find_one({"_id": 0})
+        first = 0 if found is None else found["n"] + 1
+        for step in range(first, first + steps):
             tx = self.store.begin()
             model.take(tx, step)
             tell(step=step, ts=tx.commit())
-
-    def do_rest(self) -> None:
-        """Write no more."""
-        self._ending.set()
-        if self._writing is not None:
-            self._writing.join()
+            if self._ending.wait(_PAUSE):
+                break
 
     def do_pins(self) -> list[str]:
         return [pin.name for pin in self.store.pins()]
@@ -72,12 +70,16 @@ class Owner:
         return {"checkpoints": stats.checkpoints, "collected": stats.collected}
 
     def do_close(self) -> None:
-        self.do_rest()
+        self._ending.set()
+        if self._writing is not None:
+            self._writing.join()
         self.store.close()
 
 
 def main() -> None:
-    path, options = sys.argv[1], json.loads(sys.argv[2])
+    path, options, place = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
+    if place:
+        Killer(place, 1).watch()
     deadline = time.monotonic() + 30
     while True:
         try:

@@ -10,13 +10,17 @@ import pytest
 
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
-from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, TransientError
+from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired, TransientError
 from lowtide.loading import bulk, staged
 from lowtide.loading.bulk import BulkLoad
 from lowtide.loading.job import Counts, How
 from lowtide.loading.staged import JobCancelled, cancel, remove_staging, staging_of
 from lowtide.parts import Parts
+from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.transaction import Transaction
 from tests.conftest import OpenStore
+from tests.support.clocks import ManualClock
+from tests.support.parts import parts_of
 from tests.unit.loading.jobs import apply, check_indexes, check_nothing_left, documents, load, prepare
 
 HOWS: tuple[How, ...] = ("append", "upsert", "delete", "overwrite")
@@ -272,6 +276,70 @@ def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch:
     check_nothing_left(store)
 
 
+@pytest.mark.parametrize("few", [0, 100])
+def test_unique_values_that_others_exchange_meanwhile_are_no_duplicates(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """In whatever order the documents are caught up with, in one transaction or in many."""
+    monkeypatch.setattr(bulk, "FEW", few)
+    monkeypatch.setattr(bulk, "STEP", 1)
+    store["c"].create_index("n", unique=True)
+    store["c"].insert_many(numbered(*range(10)))
+    original = BulkLoad._swap
+    rounds: list[bool] = []
+
+    def beaten(*arguments: Any) -> Any:
+        if not rounds:
+            for _id, n in ((1, -1), (2, 1), (1, 2)):
+                store["c"].update_one({"_id": _id}, {"$set": {"n": n}})
+            store["c"].delete_one({"_id": 9})
+            store["c"].update_one({"_id": 3}, {"$set": {"n": 9}})
+            store["c"].insert_one({"_id": -5, "n": 3})
+        rounds.append(True)
+        return original(*arguments)
+
+    monkeypatch.setattr(BulkLoad, "_swap", beaten)
+    load(store, "append", numbered(*range(50, 60)), bulk_bytes=0)
+    finish(store)
+    found = {each["_id"]: each["n"] for each in documents(store)}
+    expected = {each: each for each in (*range(9), *range(50, 60))} | {1: 2, 2: 1, 3: 9, -5: 3}
+    assert found == expected
+    check_indexes(store)
+    check_nothing_left(store)
+
+
+def test_one_whose_instant_is_expired_misses_no_deletion(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what was deleted after an instant that is no longer held, no trace may be left."""
+    clock = ManualClock()
+    store = open_store(clock=clock, monitor_interval=3600, max_snapshot_age=30)
+    store["c"].insert_many(numbered(*range(10)))
+    original = BulkLoad._swap
+    rounds: list[bool] = []
+
+    def beaten(load: BulkLoad, anchor: Any, swap: Any, everything: Any) -> Any:
+        if not rounds:
+            rounds.append(True)
+            swap.rollback()
+            clock.advance(60)
+            parts_of(store).monitor.tick()
+            store["c"].delete_one({"_id": 5})
+            for _ in range(2):
+                store.collect_garbage()
+                store.checkpoint()
+            swap = Transaction(parts_of(store).engine, SNAPSHOT, False)
+        return original(load, anchor, swap, everything)
+
+    monkeypatch.setattr(bulk, "ROUNDS", 3)
+    monkeypatch.setattr(BulkLoad, "_swap", beaten)
+    with pytest.raises(SnapshotExpired):
+        load(store, "append", numbered(50), bulk_bytes=0)
+    finish(store)
+    assert [each["_id"] for each in documents(store)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+    check_nothing_left(store)
+
+
 def test_an_id_that_another_inserts_meanwhile_is_refused(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     original = BulkLoad._swap
 
@@ -299,7 +367,9 @@ def test_nothing_is_lost_beside_writing_threads(store: lowtide.Store, how: How) 
     def write(number: int) -> None:
         chance, model = random.Random(number), models[number]
         try:
-            while not stop.is_set():
+            for _ in range(500):  # so that the load comes to its end on whatever machine
+                if stop.is_set():
+                    break
                 _id = chance.choice((chance.randrange(100), 250 + chance.randrange(100))) // 2 * 2 + number
                 action = chance.randrange(3)
                 if action == 0:

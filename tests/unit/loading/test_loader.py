@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
@@ -150,6 +151,15 @@ def test_a_version_that_is_not_beyond_the_last_of_its_series_is_skipped(store: l
     assert documents(store) == numbered(1, 2, 3)
 
 
+def test_each_collection_has_its_own_versions_of_a_series(store: lowtide.Store) -> None:
+    """One batch of a stream may be written to several collections."""
+    load(store, "append", numbered(1), app="stream", version=3)
+    other = load(store, "append", numbered(1), app="stream", version=3, collection="other")
+    assert not other.skipped
+    assert store["other"].count_documents({}) == 1
+    assert load(store, "append", numbered(2), app="stream", version=3, collection="other").skipped
+
+
 def test_a_job_that_fails_counts_for_no_version(store: lowtide.Store) -> None:
     store["c"].insert_one({"_id": 1})
     with pytest.raises(DuplicateKeyError):
@@ -183,6 +193,32 @@ def test_a_job_that_is_taken_back_before_its_commit_changes_nothing(
     assert documents(store) == []
 
 
+def test_a_job_that_a_killed_owner_had_claimed_can_be_taken_back_again(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = prepare(store.path, "append", numbered(1))
+    directory = staging_of(store.path, name)
+    staged.claim(directory)
+    assert not cancel(directory)
+
+    def taken_back(of: Any) -> None:
+        assert cancel(directory)
+        staged.claim(of)
+
+    monkeypatch.setattr(loader, "claim", taken_back)
+    with pytest.raises(JobCancelled):
+        apply(store, name)
+    assert documents(store) == []
+
+
+def test_an_owner_without_pyarrow_says_what_it_needs(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = prepare(store.path, "append", numbered(1))
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setitem(sys.modules, "pyarrow.ipc", None)
+    with pytest.raises(UsageError, match=r"in the process that owns it, needs the package pyarrow.*lowtide\[arrow\]"):
+        apply(store, name)
+
+
 def test_a_job_cannot_be_taken_back_once_it_is_committed(store: lowtide.Store) -> None:
     name = prepare(store.path, "append", numbered(1))
     apply(store, name)
@@ -212,6 +248,26 @@ def test_receipts_stay_few(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
         load(store, "append", numbered(number))
     kept = list(store.keyspace(receipts.RECEIPTS).scan())
     assert 3 <= len(kept) <= 6
+
+
+def test_the_receipt_of_a_job_that_may_be_asked_for_again_is_kept(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long ago it was begun: names tell when that was, not when the job was done."""
+    monkeypatch.setattr(receipts, "KEPT", 3)
+    name = prepare(store.path, "upsert", numbered(1, v="old"))
+    for number in range(10, 26):
+        load(store, "append", numbered(number))
+    first = apply(store, name)
+    for number in range(30, 40):
+        load(store, "append", numbered(number))
+    store["c"].update_one({"_id": 1}, {"$set": {"v": "new"}})
+    assert apply(store, name).ts == first.ts
+    assert store["c"].find_one({"_id": 1}) == {"_id": 1, "n": 1, "v": "new"}
+    remove_staging(store.path, name)
+    for number in range(40, 50):
+        load(store, "append", numbered(number))
+    assert len(list(store.keyspace(receipts.RECEIPTS).scan())) <= 6
 
 
 def test_what_is_no_job_is_refused(store: lowtide.Store) -> None:

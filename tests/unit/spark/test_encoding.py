@@ -236,3 +236,24 @@ def test_moments_are_exact_to_the_microsecond() -> None:
     values = [NOON + timedelta(microseconds=each) for each in range(5)]
     fields = [pa.field("_id", pa.int64()), pa.field("at", pa.timestamp("us", "UTC"))]
     assert [each["at"] for each in encoded({"_id": list(range(5)), "at": values}, fields)] == values
+
+
+@pytest.mark.parametrize("days", [3_000_000, -800_000])
+def test_a_date_out_of_range_is_refused_by_name(days: int) -> None:
+    dates = pa.array([0, days], pa.int32()).cast(pa.date32())
+    batch = pa.record_batch({"_id": pa.array([1, 2]), "day": dates})
+    with pytest.raises(ValueMisfit, match=f"_id 2, field 'day': a date is in the years 1 to 9999, not {days} days"):
+        RowEncoder(batch.schema, "c", "_id", True).encode(batch)
+
+
+def test_json_that_is_nested_too_deeply_is_refused_by_name() -> None:
+    schema = pa.schema([pa.field("_id", pa.int64()), pa.field("j", pa.string(), metadata=JSON)])
+    batch = pa.record_batch([pa.array([1]), pa.array(["[" * 5000 + "]" * 5000])], schema=schema)
+    with pytest.raises(ValueMisfit, match="_id 1, field 'j': it should be JSON"):
+        RowEncoder(schema, "c", "_id", True).encode(batch)
+
+
+def test_a_struct_with_two_fields_of_one_name_is_refused() -> None:
+    kind = pa.struct([("x", pa.int32()), ("x", pa.int32())])
+    with pytest.raises(UsageError, match="column 's': two fields have the name 'x'"):
+        RowEncoder(pa.schema([("_id", pa.int64()), ("s", kind)]), "c", "_id", True)

@@ -199,3 +199,12 @@ def test_what_a_filter_can_never_match_is_one_part_without_rows(path: str) -> No
         load = Load(path, collection="c", filter=text)
         assert len(load.partitions) <= 1
         assert load.rows() == []
+
+
+def test_few_rows_are_one_part_and_many_as_many_as_there_are_cores(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    assert len(Load(path, collection="c").partitions) == 1
+    assert len(Load(path, collection="c", partitions=3).partitions) == 3
+    monkeypatch.setattr("lowtide.spark.partitions.SMALL", 20)
+    assert len(Load(path, collection="c").partitions) == 5
+    assert len(Load(path, collection="c", keyEnd=10).partitions) == 1, "of what is asked for"

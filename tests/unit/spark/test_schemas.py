@@ -12,11 +12,14 @@ from pyspark.sql.types import (
     BinaryType,
     BooleanType,
     ByteType,
+    CalendarIntervalType,
     DataType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
+    GeographyType,
+    GeometryType,
     IntegerType,
     LongType,
     MapType,
@@ -26,11 +29,13 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
+    YearMonthIntervalType,
 )
 
 from lowtide.documents.arrow.inference import JSON, TIMESTAMP, infer_schema, is_json
 from lowtide.errors import UsageError
-from lowtide.spark.schemas import MARK, arrow_schema, spark_schema
+from lowtide.spark.schemas import MARK, arrow_schema, check_type, spark_schema
 from tests.unit.documents.arrow.documents import collections
 
 SIMPLE: list[DataType] = [
@@ -151,3 +156,13 @@ def test_metadata_of_others_does_no_harm() -> None:
     schema = StructType([StructField("a", StringType(), True, {"comment": "a name", "lowtide": "other"})])
     assert arrow_schema(schema).equals(pa.schema([pa.field("a", pa.string())]))
     assert not is_json(arrow_schema(schema).field("a"))
+
+
+@pytest.mark.parametrize(
+    "kind", [VariantType(), CalendarIntervalType(), YearMonthIntervalType(), GeometryType(4326), GeographyType(4326)]
+)
+def test_types_that_documents_cannot_hold_are_refused_by_column(kind: DataType) -> None:
+    deep = StructType([StructField("s", ArrayType(MapType(StringType(), kind)))])
+    with pytest.raises(UsageError, match=r"column 'a\.s\.element\.value': a document has no values of the type"):
+        check_type(deep, "a")
+    check_type(StructType([StructField("s", ArrayType(MapType(StringType(), LongType())))]), "a")

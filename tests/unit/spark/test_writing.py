@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -219,6 +220,31 @@ def test_an_abort_of_a_batch_leaves_nothing_of_it_alone(store: lowtide.Store) ->
     assert litter(store.path) == [message.job]
     other.commit([message], 0)
     assert rows(store) == [(2, "b")]
+
+
+def test_an_abort_leaves_alone_what_goes_to_another_collection(store: lowtide.Store) -> None:
+    options = {"path": str(store.path), "collection": "c", "txnAppId": "one"}
+    message = task(StreamSink(Options(options), SCHEMA, False), [(1, "a")])
+    StreamSink(Options({**options, "collection": "other"}), SCHEMA, False).abort([], 0)
+    assert litter(store.path) == [message.job]
+
+
+def test_a_stream_that_begins_anew_in_the_same_place_is_another_one(store: lowtide.Store, tmp_path: Path) -> None:
+    """Its batches have the numbers of the former one's, and are not those."""
+    checkpoint = tmp_path / "progress"
+    for query in ("a", "b"):
+        checkpoint.mkdir()
+        (checkpoint / "metadata").write_text(f'{{"id":"{query}"}}')
+        for _ in range(2):
+            batch_of(store.path, 0, [(ord(query), query)], checkpointLocation=f"file://{checkpoint}")
+        shutil.rmtree(checkpoint)
+    assert rows(store) == [(97, "a"), (98, "b")]
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"id":7}', "\udcff"])
+def test_a_checkpoint_that_does_not_tell_its_query_is_known_by_its_place(tmp_path: Path, content: str) -> None:
+    (tmp_path / "metadata").write_bytes(content.encode(errors="surrogateescape"))
+    assert query_of(Options({"checkpointLocation": str(tmp_path)})) == f"checkpoint {tmp_path}"
 
 
 def test_a_batch_without_rows_counts(store: lowtide.Store) -> None:
