@@ -183,9 +183,7 @@ class SnapshotReader(DataSourceReader):
         columns = self._columns()
         try:
             for stored in self._stored(look, partition):
-                for each in list(table.portions((stored,))) or [
-                    stored
-                ]:  # of none one, too: it renews the pin
+                for each in list(table.portions((stored,))) or [stored]:  # of none one, too: it renews the pin
                     yield columns.batch(each)
         except Error:
             raise

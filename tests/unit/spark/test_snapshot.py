@@ -208,7 +208,7 @@ def test_a_type_that_no_column_can_have_is_refused_before_any_task(
     store: lowtide.Store, collection: lowtide.Collection, kind: DataType
 ) -> None:
     collection.insert_one({"_id": 1})
-    with pytest.raises(UsageError, match="column 'v' cannot be of type"):
+    with pytest.raises(UsageError, match=r"column 'v'(: a document has no values| cannot be) of"):
         Load(store.path, struct(_id=LongType(), v=kind), collection="c")
     assert store.pins() == []
 
