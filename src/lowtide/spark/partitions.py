@@ -23,6 +23,8 @@ from lowtide.views import Snapshot
 
 SMALL: Final = 20_000
 """Rows that are not worth a further task: one costs about as long as it takes to read them."""
+SMALL_BYTES: Final = 32 << 20
+"""Bytes of them. Of large rows, there is no need to read thousands to see that they are much."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +120,13 @@ def parts_of(asked: int | None, snapshot: Snapshot, keyspace: str, within: Bound
     they are few."""
     if asked is not None:
         return asked
-    rows = snapshot.keyspace(keyspace).scan(within.low or None, within.high)
-    return 1 if sum(1 for _ in islice(rows, SMALL + 1)) <= SMALL else os.cpu_count() or 1
+    left, size = SMALL, SMALL_BYTES
+    for key, value in snapshot.keyspace(keyspace).scan(within.low or None, within.high):
+        left -= 1
+        size -= len(key) + len(value)
+        if left < 0 or size < 0:
+            return os.cpu_count() or 1
+    return 1
 
 
 def cut(snapshot: Snapshot, keyspace: str, within: Bounds, parts: int) -> list[Rows]:

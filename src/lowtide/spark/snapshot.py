@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
+from lowtide.documents.arrow import table
 from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.arrow.table import portions
 from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
@@ -171,7 +171,7 @@ class SnapshotReader(DataSourceReader):
         assert isinstance(partition, Rows)
         schema = arrow_schema(self._schema)
         entries = snapshot.keyspace(keyspace).scan(partition.low or None, partition.high)
-        while rows := list(islice(entries, self._size)):
+        while rows := _part(entries, self._size):
             columns = {"key": [key for key, _ in rows], "value": [value for _, value in rows]}
             if not schema.names:
                 yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
@@ -183,7 +183,7 @@ class SnapshotReader(DataSourceReader):
         columns = self._columns()
         try:
             for stored in self._stored(look, partition):
-                for each in list(portions((stored,))) or [stored]:  # of nothing a batch, too: the pin is renewed by it
+                for each in list(table.portions((stored,))) or [stored]:  # of none one, too: it renews the pin
                     yield columns.batch(each)
         except Error:
             raise
@@ -206,6 +206,18 @@ class SnapshotReader(DataSourceReader):
                 else _between(look.stored(found), self._bounds, self._size)
             )
         return picked(batches, compiled, by)
+
+
+def _part(entries: Iterator[tuple[bytes, bytes]], most: int) -> list[tuple[bytes, bytes]]:
+    """The next entries, ``most`` at the most, and none after those that have as many bytes as a batch may have."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    for key, value in islice(entries, most):
+        found.append((key, value))
+        size += len(key) + len(value)
+        if size >= table.MOST_BYTES:
+            break
+    return found
 
 
 def _check_keyspace(options: Options, schema: StructType) -> None:

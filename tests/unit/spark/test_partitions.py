@@ -208,3 +208,11 @@ def test_few_rows_are_one_part_and_many_as_many_as_there_are_cores(path: str, mo
     monkeypatch.setattr("lowtide.spark.partitions.SMALL", 20)
     assert len(Load(path, collection="c").partitions) == 5
     assert len(Load(path, collection="c", keyEnd=10).partitions) == 1, "of what is asked for"
+
+
+def test_and_few_large_rows_too(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading thousands of large rows to count them would take longer than the read itself."""
+    monkeypatch.setattr("os.cpu_count", lambda: 5)
+    monkeypatch.setattr("lowtide.spark.partitions.SMALL_BYTES", 100)
+    assert len(Load(path, collection="c").partitions) == 5
+    assert len(Load(path, collection="c", keyEnd=2).partitions) == 1

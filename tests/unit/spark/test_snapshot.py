@@ -208,7 +208,7 @@ def test_a_type_that_no_column_can_have_is_refused_before_any_task(
     store: lowtide.Store, collection: lowtide.Collection, kind: DataType
 ) -> None:
     collection.insert_one({"_id": 1})
-    with pytest.raises(UsageError, match="column 'v'"):
+    with pytest.raises(UsageError, match=r"column 'v'(: a document has no values| cannot be) of"):
         Load(store.path, struct(_id=LongType(), v=kind), collection="c")
     assert store.pins() == []
 
@@ -512,6 +512,17 @@ def test_and_columns_by_a_schema(store: lowtide.Store, keys: list[tuple[bytes, b
     assert [row["value"] for row in load.rows()] == [value for _, value in keys]
     nothing = Load(store.path, StructType([]), keyspace="k")
     assert sum(batch.num_rows for part in nothing.partitions for batch in nothing.batches(part)) == 31
+
+
+def test_and_batches_that_large_values_make_short(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "MOST_BYTES", 1000)
+    entries = [(b"%02d" % number, b"x" * 300) for number in range(20)] + [(b"large", b"y" * 3000), (b"small", b"")]
+    with store.transaction() as tx:
+        for key, value in entries:
+            tx.keyspace("k").put(key, value)
+    load = Load(store.path, keyspace="k", partitions=1)
+    assert max(batch.num_rows for batch in load.batches(load.partitions[0])) <= 4
+    assert pairs(load) == entries
 
 
 @pytest.mark.parametrize("schema", [struct(other=BinaryType()), struct(key=StringType())])
