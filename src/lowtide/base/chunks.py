@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Entry = tuple[bytes, bytes]
 
 _LEAST_STEP = 64
+_MOST_BYTES = 64 << 20
+"""After about so many bytes a stretch of values ends: as many large ones as small ones would take all memory."""
+_SAMPLED = 8
+"""Of how many values one is measured."""
 _key = itemgetter(0)
 
 
@@ -60,18 +64,21 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
 def values_of_stretch(
     txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int
 ) -> tuple[list[bytes], bytes | None]:
-    """The values of up to ``limit`` entries with ``low <= key < high``, and the last of their keys; None if there are
-    no more. Keys are read where they must be: at the end of each step, and in the last one, to see where to stop."""
+    """The values of up to ``limit`` entries with ``low <= key < high``, fewer if they are large, and the last of their
+    keys; None if there are no more. Keys are read where they must be: at the end of each step, and in the last one, to
+    see where to stop."""
     cursor = txn.cursor(table)
     if not cursor.set_range(low):
         return [], None
     rest = cursor.iternext(keys=False)
     values: list[bytes] = []
-    while (count := len(values)) < limit:
+    size = 0
+    while (count := len(values)) < limit and size < _MOST_BYTES:
         wanted = min(max(count, _LEAST_STEP), limit - count)
         before = cursor.key()
         values += islice(rest, wanted)
         if len(values) == count + wanted and (high is None or cursor.key() < high):
+            size += _SAMPLED * sum(map(len, values[count::_SAMPLED]))
             continue
         if high is not None:
             cursor.set_key(before)

@@ -21,9 +21,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.fs
 import pyarrow.parquet
+from pyspark.sql.types import StructType
 
 from lowtide.documents.arrow.columns import Mode
 from lowtide.errors import CorruptionError, UsageError
+from lowtide.pins.pin import Pin
 from lowtide.spark.inference import schema_at
 from lowtide.spark.instant import taken
 from lowtide.spark.options import Options
@@ -34,7 +36,6 @@ from lowtide.spark.snapshot import SnapshotReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
 MANIFEST: Final = "_lowtide_manifest.json"
 FORMAT: Final = 1
@@ -101,9 +102,9 @@ def export(
     collection: str,
     dest: str | os.PathLike[str],
     *,
-    as_of: int | str | None = None,
+    as_of: int | str | datetime | Pin | None = None,
     columns: Sequence[str] | None = None,
-    filter: Mapping[str, Any] | None = None,
+    filter: Mapping[str, Any] | str | None = None,
     schema: StructType | None = None,
     rows_per_file: int = ROWS,
     progress: Callable[[int], None] | None = None,
@@ -115,6 +116,8 @@ def export(
     """
     if rows_per_file < 1:
         raise UsageError(f"rows_per_file is a number from 1 on, not {rows_per_file!r}")
+    if not isinstance(schema, StructType | None):
+        raise UsageError(f"schema is a StructType, not {schema!r}")
     target = _Target.at(dest)
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
@@ -224,8 +227,6 @@ def read_manifest(source: str | os.PathLike[str]) -> Manifest:
 def read_export(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
     """An export as a DataFrame, on any machine that has its files. A file that is missing, or of another size, is an
     error."""
-    from pyspark.sql.types import StructType
-
     manifest, target = read_manifest(source), _Target.at(source)
     paths = [target.path(each.name) for each in manifest.files]
     for each, info in zip(manifest.files, target.files.get_file_info(paths), strict=True):

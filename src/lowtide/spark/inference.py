@@ -53,7 +53,21 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
         if options.collection not in snapshot.list_collection_names():
             raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)
-        return spark_schema(infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns))
+        found = infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns)
+    texts = options.names("jsonColumns") or ()
+    return spark_schema(pa.schema([_unknown(each.name) if each.name in texts else each for each in found]))
+
+
+def check_keyspace(options: Options) -> None:
+    """Refuse a keyspace that was never written to."""
+    with open_store(options.path, read_only=True) as store:
+        names = store.keyspaces()
+    if options.keyspace not in names:
+        there = f"it has {', '.join(map(repr, names))}" if names else "it has none"
+        raise UsageError(
+            f"the store {options.path} has no keyspace {options.keyspace!r}; {there}. To read what may not be there "
+            "yet, give a schema"
+        )
 
 
 def _missing(place: Place, collection: str, instant: Instant) -> UsageError:
@@ -76,13 +90,39 @@ def infer(
 ) -> pa.Schema:
     """The schema of the documents. ``cuts`` are keys that are spread over them."""
     stated = _declared(look.row) if source != "sample" else []
-    seen = Fields(columns)
+    seen, names = Fields(columns), {"_id"}
     if source != "jsonSchema":
-        seen.add(_sample(look, cuts, size))
+        seen.add(_noted(_sample(look, cuts, size), names))
     elif not stated:
         raise UsageError(f"collection {look.name!r} has no JSON Schema that names properties; set one, or infer")
     found = {"_id": _unknown("_id")} | {each.name: each for each in _merged(seen.schema(), stated)}
+    names.update(each.name for each in stated)
+    for name in columns or ():
+        if name not in names:
+            _check_unseen(name, names)
     return pa.schema([found.get(name, _unknown(name)) for name in dict.fromkeys(found if columns is None else columns)])
+
+
+def _noted(documents: Iterable[Document], names: set[str]) -> Iterator[Document]:
+    """The documents; the names of their fields are added to ``names``."""
+    for each in documents:
+        names.update(each)
+        yield each
+
+
+def _check_unseen(name: str, names: set[str]) -> None:
+    """Refuse a column that was not seen, and that names something else. Any other may be rare."""
+    near = [each for each in names if each.casefold() == name.casefold()]
+    first = name.partition(".")[0]
+    if near:
+        hint = f"did you mean {near[0]!r}?"
+    elif name == "*":
+        hint = "without the option all are read"
+    elif first != name and first in names:
+        hint = f"read {first!r}, and select {name!r} from it"
+    else:
+        return
+    raise UsageError(f"option 'columns' names {name!r}, and no document of the sample has such a field; {hint}")
 
 
 def _sample(look: Look, cuts: Sequence[bytes], size: int) -> Iterator[Document]:

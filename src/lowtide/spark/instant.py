@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -119,6 +120,11 @@ def _at(options: Options, store: Store) -> int | str | Pin | None:
                 f"{_known(store)}"
             ) from error
         raise
+    if moment > time.time():
+        raise UsageError(
+            f"option {name!r} lies in the future, {_time(moment)}, and there may be commits until then; without it, "
+            "the last commit is read"
+        )
     return _holder(options, store, _commit_at(store, moment))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import islice
 from typing import Any, Final
 
@@ -90,9 +91,14 @@ def _value(name: str, text: str) -> Any:
 
 
 def _id_key(name: str, text: str) -> bytes:
+    """The key of an _id: as JSON, else as text. What is a number, or looks like an object, is never meant as text."""
     value = _value(name, text)
+    if type(value) not in ID_TYPES and not isinstance(value, float | Decimal):
+        value = text
+    if value == text and text.lstrip().startswith("{"):
+        value = {}
     try:
-        return id_key(value if type(value) in ID_TYPES else text)
+        return id_key(value)
     except InvalidDocument as error:
         raise UsageError(f"option {name!r} is no _id: {shown(text)}: {error}") from error
 
@@ -107,10 +113,9 @@ def _raw_key(name: str, text: str) -> bytes:
         raise UsageError(f"option {name!r} begins with 0x, but is not hexadecimal: {text!r}") from error
 
 
-def parts_of(options: Options, snapshot: Snapshot, keyspace: str, within: Bounds) -> int:
+def parts_of(asked: int | None, snapshot: Snapshot, keyspace: str, within: Bounds) -> int:
     """Into how many parts these rows are cut: what was asked for; else as many as the machine has cores, but one if
     they are few."""
-    asked = options.number("partitions")
     if asked is not None:
         return asked
     rows = snapshot.keyspace(keyspace).scan(within.low or None, within.high)

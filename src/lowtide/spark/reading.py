@@ -6,6 +6,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import msgspec
 from lowtide.entry import open_store
 from lowtide.errors import UsageError
 from lowtide.files.extended import dumps
+from lowtide.pins.pin import Pin
 from lowtide.readers.generation import LEASE
 from lowtide.readers.pinned import Renewer, renew_pin
 from lowtide.spark.instant import StorePath
@@ -33,14 +35,15 @@ def read(
     collection: str | None = None,
     *,
     columns: Sequence[str] | None = None,
-    filter: Mapping[str, Any] | None = None,
+    filter: Mapping[str, Any] | str | None = None,
     schema: StructType | str | None = None,
-    as_of: int | str | None = None,
+    as_of: int | str | datetime | Pin | None = None,
     **options: Any,
 ) -> DataFrame:
     """A collection of the store in ``path`` as a DataFrame: all of it at one instant, the last commit or ``as_of``.
 
-    ``columns`` are the fields to read, ``filter`` a MongoDB filter, ``schema`` the types, a StructType or Spark's DDL.
+    ``as_of`` is a pin, the timestamp of a commit or a time; ``columns`` are the fields to read, ``filter`` a MongoDB
+    filter, ``schema`` the types, a StructType or Spark's DDL.
     Further options are those of the format, see docs/spark.md: ``partitions=4``.
     """
     given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
@@ -55,13 +58,16 @@ def given_options(
     collection: str | None,
     *,
     columns: Sequence[str] | None = None,
-    filter: Mapping[str, Any] | None = None,
-    as_of: int | str | None = None,
+    filter: Mapping[str, Any] | str | None = None,
+    as_of: int | str | datetime | Pin | None = None,
     **others: Any,
 ) -> dict[str, str]:
     """What is asked for, as options of the format."""
-    given = {"path": Path(path).absolute(), "collection": collection, "asOf": as_of, "columns": columns, **others}
-    given["filter"] = None if filter is None else dict(filter)
+    if not isinstance(filter, Mapping | str | None):
+        raise UsageError(f"filter is a MongoDB filter, a dict or JSON text, not {filter!r}")
+    given = {"path": Path(path).absolute(), "collection": collection, "columns": columns, **others}
+    given["asOf"] = as_of.name if isinstance(as_of, Pin) else as_of
+    given["filter"] = dict(filter) if isinstance(filter, Mapping) else filter
     Options(dict.fromkeys(given, ""))  # refuses what there is not
     return {name: _text(name, value, collection is None) for name, value in given.items() if value is not None}
 

@@ -56,22 +56,27 @@ def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.S
     return pa.schema([_marked(field, field.name in json_columns) for field in converted])
 
 
-def check_type(kind: DataType, path: str) -> None:
+def check_types(schema: StructType) -> None:
     """Refuse what a document cannot hold though Arrow has a form for it, or what Arrow has none for."""
+    for each in schema:
+        _check_type(each.dataType, each.name)
+
+
+def _check_type(kind: DataType, path: str) -> None:
     match kind:
         case ArrayType():
-            check_type(kind.elementType, f"{path}.element")
+            _check_type(kind.elementType, f"{path}.element")
         case MapType():
-            check_type(kind.keyType, f"{path}.key")
-            check_type(kind.valueType, f"{path}.value")
+            _check_type(kind.keyType, f"{path}.key")
+            _check_type(kind.valueType, f"{path}.value")
         case StructType():
             for each in kind:
-                check_type(each.dataType, f"{path}.{each.name}")
+                _check_type(each.dataType, f"{path}.{each.name}")
         case _:
             if kind.typeName() in _FOREIGN:
                 raise UsageError(
-                    f"column {path!r}: a document has no values of the type {kind.simpleString()}; cast it, "
-                    "for example to string"
+                    f"column {path!r}: a document has no values of the type {kind.simpleString()}; to write it, "
+                    "cast it, for example to string; to read it, take JSON text (type string, option 'jsonColumns')"
                 )
 
 

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
 from lowtide.documents.arrow.columns import Columns, Mode
+from lowtide.documents.arrow.table import portions
 from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
@@ -42,7 +43,7 @@ from lowtide.spark.partitions import (
     stretches,
 )
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import KEYSPACE, arrow_schema
+from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
 from lowtide.views import Snapshot
 
 BATCH: Final = 10_000
@@ -63,6 +64,7 @@ class SnapshotReader(DataSourceReader):
         self._filter = options.json("filter")
         self._bounds = bounds(options)
         self._size = options.number("batchSize", BATCH) or BATCH
+        self._parts = options.number("partitions")
         options.refuse(FEED, "without readChangeFeed")
         if options.keyspace is not None:
             _check_keyspace(options, schema)
@@ -76,15 +78,18 @@ class SnapshotReader(DataSourceReader):
                 f"option 'columns' asks for {', '.join(columns)}, and the given schema has {', '.join(schema.names)}: "
                 "a schema chooses the columns by itself"
             )
+        check_types(schema)
+        self._columns()  # refuses the same here as in each task
+        _ = self._cache
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
         with self._explained(), self._open(Path(self._place.path)) as snapshot:
             if self._options.keyspace is not None:
-                parts = parts_of(self._options, snapshot, self._options.keyspace, self._bounds)
+                parts = parts_of(self._parts, snapshot, self._options.keyspace, self._bounds)
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
             look = look_at(snapshot, self._collection)
-            parts = parts_of(self._options, snapshot, look.row.keyspace, self._bounds)
+            parts = parts_of(self._parts, snapshot, look.row.keyspace, self._bounds)
             if self._filter is None and self._cache is not None:
                 return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
@@ -119,6 +124,9 @@ class SnapshotReader(DataSourceReader):
         """The column for what does not fit, if the schema has it."""
         name = self._options.text("columnNameOfCorruptRecord", CORRUPT)
         return name if name in self._schema.names else None
+
+    def _columns(self) -> Columns:
+        return Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
 
     def _plan(self, look: Look) -> tuple[Filter, Plan]:
         compiled = compile_filter(self._filter)
@@ -172,10 +180,11 @@ class SnapshotReader(DataSourceReader):
 
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
-        columns = Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
+        columns = self._columns()
         try:
             for stored in self._stored(look, partition):
-                yield columns.batch(stored)
+                for each in list(portions((stored,))) or [stored]:  # of nothing a batch, too: the pin is renewed by it
+                    yield columns.batch(each)
         except Error:
             raise
         except Exception as error:

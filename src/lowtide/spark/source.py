@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from lowtide.documents.arrow.columns import Mode
-from lowtide.spark.inference import schema_at
+from lowtide.spark.inference import check_keyspace, schema_at
 from lowtide.spark.instant import Instant, release, take, taken
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
@@ -43,6 +43,8 @@ class LowtideSource(DataSource):
         options.check_target()
         self._inferred = True
         if options.keyspace is not None:
+            if not self._is_feed:
+                check_keyspace(options)
             found = KEYSPACE
         else:
             # Changes are read from the log, which needs no pin for longer.
@@ -59,11 +61,9 @@ class LowtideSource(DataSource):
 
     @contextmanager
     def _fixed(self) -> Iterator[Instant]:
-        """The instant of this load, pinned; if it is pinned here, and what follows fails, it is let go again."""
-        if self._instant is not None:
-            yield self._instant
-            return
-        self._instant = take(self._options)
+        """The instant of this load, pinned; if what follows fails, it is let go again."""
+        if self._instant is None:
+            self._instant = take(self._options)
         try:
             yield self._instant
         except BaseException:

@@ -278,7 +278,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         cuts: list[bytes] = []
         if high is None:
             with opened(self._options, last) as snapshot:
-                parts = parts_of(self._options, snapshot, last.keyspace, Bounds(low, None))
+                parts = parts_of(self._options.number("partitions"), snapshot, last.keyspace, Bounds(low, None))
                 cuts = snapshot.cuts(last.keyspace, parts, low or None, None)
         return [SnapshotPart(place, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
 

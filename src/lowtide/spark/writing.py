@@ -26,7 +26,7 @@ from lowtide.loading.staged import announce, driver_process, make_staging, remov
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
-from lowtide.spark.schemas import arrow_schema, check_type
+from lowtide.spark.schemas import arrow_schema, check_types
 
 logger = logging.getLogger("lowtide")
 
@@ -67,8 +67,8 @@ class Writing:
         self._options = options
         self._collection = check_collection_name(options.collection)
         self._how = _how(options, overwrite)
-        for each in schema if self._how != "delete" else ():
-            check_type(each.dataType, each.name)
+        if self._how != "delete":
+            check_types(schema)
         self._arrow = arrow_schema(schema, options.names("jsonColumns") or ())
         self._id_field = _id_field(options, schema, self._how)
         self._timeout = options.seconds("commitTimeout", TIMEOUT)

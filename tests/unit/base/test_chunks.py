@@ -106,6 +106,29 @@ def test_the_values_of_stretches_that_resume_by_key_make_up_the_range(
         txn.abort()
 
 
+def test_large_values_make_a_stretch_short_and_the_next_goes_on(
+    scratch: Scratch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunks, "_MOST_BYTES", 1 << 16)
+    table = {number.to_bytes(2, "big"): bytes([number % 256]) * 2000 for number in range(300)}
+    txn = scratch.env.begin(write=True)
+    try:
+        for key, value in table.items():
+            txn.put(key, value, db=scratch.plain)
+        found, low, lengths = [], b"", []
+        for _ in table:
+            values, last = values_of_stretch(txn, scratch.plain, low, b"\x01\x20", 10_000)
+            found += values
+            lengths.append(len(values))
+            if last is None:
+                break
+            low = last + b"\x00"
+        assert found == list(table.values())[:288]
+        assert max(lengths) * 2000 < 3 << 16
+    finally:
+        txn.abort()
+
+
 @given(
     st.lists(st.tuples(keys, st.integers(0, 5)), max_size=16),
     keys | st.just(b""),

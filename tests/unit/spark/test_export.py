@@ -82,6 +82,14 @@ def test_columns_filter_schema_and_instant_are_those_of_a_read(store: lowtide.St
     assert [each.name for each in store.pins()] == ["p"]
 
 
+def test_a_schema_is_a_struct_type(store: lowtide.Store, tmp_path: Path) -> None:
+    """There may be no session that could parse any other."""
+    with pytest.raises(UsageError, match="schema is a StructType, not '_id long'"):
+        export(store.path, "c", tmp_path / "out", schema=cast(StructType, "_id long"))
+    assert not (tmp_path / "out").exists()
+    assert store.pins() == []
+
+
 def test_a_collection_without_documents_is_one_file_without_rows(store: lowtide.Store, tmp_path: Path) -> None:
     store.collection("empty").create_index("a")
     manifest = export(store.path, "empty", tmp_path / "out")

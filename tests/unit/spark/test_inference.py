@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -94,6 +95,27 @@ def test_a_column_that_was_not_seen_is_json_text(store: lowtide.Store) -> None:
     """It may be in a document that is not in the sample."""
     assert inferred(store, {"a": 1}, columns="a,rare") == {"a": "bigint", "rare": "json"}
     assert Load(store.path, collection="c", columns="a,rare").rows() == [{"a": 1, "rare": None}]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("Name", "did you mean 'name'?"),
+        ("address.city", "read 'address', and select 'address.city' from it"),
+        ("*", "without the option all are read"),
+    ],
+)
+def test_but_what_is_plainly_meant_otherwise_is_refused(store: lowtide.Store, name: str, hint: str) -> None:
+    document = {"name": "x", "address": {"city": "y"}}
+    with pytest.raises(UsageError, match=re.escape(hint)):
+        inferred(store, document, columns=f"_id,{name}")
+    assert store.pins() == []
+
+
+def test_json_columns_are_json_text_whatever_was_seen(store: lowtide.Store) -> None:
+    found = inferred(store, {"a": {"b": 1}, "c": 2}, jsonColumns="a")
+    assert found == {"_id": "bigint", "a": "json", "c": "bigint"}
+    assert Load(store.path, collection="c", jsonColumns="a").rows() == [{"_id": 0, "a": '{"b":1}', "c": 2}]
 
 
 @pytest.mark.parametrize("source", ["auto", "jsonSchema"])

@@ -143,9 +143,17 @@ def test_a_time_of_day_is_the_last_commit_before_it(store: lowtide.Store) -> Non
     store.pin("p")
     now = datetime.now(UTC)
     assert value(store, timestampAsOf=now.isoformat()) == 1
-    assert value(store, asOf=(now + timedelta(days=1)).isoformat()) == 1
     with pytest.raises(SnapshotExpired):
         value(store, timestampAsOf="2001-01-01")
+
+
+@pytest.mark.parametrize("name", ["asOf", "timestampAsOf"])
+def test_a_time_to_come_is_refused(store: lowtide.Store, name: str) -> None:
+    """Two reads as of it would not agree: there may be commits in between."""
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    with pytest.raises(UsageError, match=f"option '{name}' lies in the future"):
+        value(store, "c", **{name: tomorrow.isoformat()})
+    assert store.pins() == []
 
 
 def test_a_pin_of_other_keyspaces_is_refused_in_words(store: lowtide.Store) -> None:

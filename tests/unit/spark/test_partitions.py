@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import lowtide
 from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError
+from lowtide.files.extended import dumps
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import Bounds, Entries, Rows, bounds
 from tests.unit.spark.loading import Load
@@ -36,7 +37,6 @@ def keyspace(**given: str) -> Bounds:
         ('"5"', "5"),
         ('{"$uuid": "00000000-0000-0000-0000-000000000001"}', UUID(int=1)),
         ('{"$binary": {"base64": "eA==", "subType": "00"}}', b"x"),
-        ("5.5", "5.5"),
         ("[1]", "[1]"),
         ("null", "null"),
         ("", ""),
@@ -45,6 +45,15 @@ def keyspace(**given: str) -> Bounds:
 def test_an_id_is_given_as_json_or_else_as_text(text: str, value: Any) -> None:
     assert collection(keyStart=text) == Bounds(id_key(value), None)
     assert collection(keyEnd=text) == Bounds(b"", id_key(value))
+
+
+@pytest.mark.parametrize("text", ["5.5", "1e3", '{"$date": "2026-01-01T00:00:00Z"}', '{"$uuid": "no"}', '{"_id": 5}'])
+def test_a_number_or_an_object_that_is_no_id_is_not_taken_for_text(text: str) -> None:
+    """As text it would lie behind all numbers, and a read from it on would show nothing."""
+    for name in ("keyStart", "keyEnd"):
+        with pytest.raises(UsageError, match=f"option '{name}' is no _id"):
+            collection(**{name: text})
+    assert collection(keyStart=dumps(text).decode()) == Bounds(id_key(text), None)
 
 
 @pytest.mark.parametrize(

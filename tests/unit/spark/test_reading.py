@@ -48,6 +48,18 @@ def test_filters_keep_their_types() -> None:
     assert text("filter", wanted).json("filter") == wanted
 
 
+def test_a_filter_may_be_json_text_and_nothing_else_besides() -> None:
+    assert text("filter", '{"a": 1}').json("filter") == {"a": 1}
+    with pytest.raises(UsageError, match=r"filter is a MongoDB filter, a dict or JSON text, not \['a'\]"):
+        text("filter", ["a"])
+
+
+def test_a_pin_stands_for_its_name_and_a_time_for_itself(store: lowtide.Store) -> None:
+    assert text("as_of", store.pin("p")).text("asOf") == "p"
+    moment = datetime(2026, 5, 1, tzinfo=UTC)
+    assert text("as_of", moment).moment("asOf") == moment.timestamp()
+
+
 @given(st.integers() | st.text(max_size=20) | st.binary(max_size=20) | st.uuids())
 def test_ids_keep_their_types(value: Any) -> None:
     """The text "5" is not the number 5."""

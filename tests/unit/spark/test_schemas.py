@@ -35,7 +35,7 @@ from pyspark.sql.types import (
 
 from lowtide.documents.arrow.inference import JSON, TIMESTAMP, infer_schema, is_json
 from lowtide.errors import UsageError
-from lowtide.spark.schemas import MARK, arrow_schema, check_type, spark_schema
+from lowtide.spark.schemas import MARK, arrow_schema, check_types, spark_schema
 from tests.unit.documents.arrow.documents import collections
 
 SIMPLE: list[DataType] = [
@@ -164,5 +164,5 @@ def test_metadata_of_others_does_no_harm() -> None:
 def test_types_that_documents_cannot_hold_are_refused_by_column(kind: DataType) -> None:
     deep = StructType([StructField("s", ArrayType(MapType(StringType(), kind)))])
     with pytest.raises(UsageError, match=r"column 'a\.s\.element\.value': a document has no values of the type"):
-        check_type(deep, "a")
-    check_type(StructType([StructField("s", ArrayType(MapType(StringType(), LongType())))]), "a")
+        check_types(StructType([StructField("a", deep)]))
+    check_types(StructType([StructField("s", ArrayType(MapType(StringType(), LongType())))]))

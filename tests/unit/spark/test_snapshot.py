@@ -21,6 +21,7 @@ from pyspark.sql.types import (
     BinaryType,
     DataType,
     DateType,
+    DayTimeIntervalType,
     DecimalType,
     DoubleType,
     FloatType,
@@ -33,10 +34,12 @@ from pyspark.sql.types import (
     StructType,
     TimestampNTZType,
     TimestampType,
+    VariantType,
 )
 
 import lowtide
 from lowtide.base import borrowing
+from lowtide.documents.arrow import table
 from lowtide.documents.ids import id_key
 from lowtide.errors import Error, OperationFailure, SnapshotExpired, UsageError
 from lowtide.files.extended import dumps
@@ -173,6 +176,40 @@ def test_what_is_no_filter_is_refused_and_keeps_no_pin(
     collection.insert_one({"_id": 1})
     with pytest.raises(UsageError, match=reason):
         Load(store.path, IDS, collection="c", filter=text)
+    assert store.pins() == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"filter": "{"},
+        {"filter": '{"a": {"$bar": 1}}'},
+        {"mode": "lenient"},
+        {"partitions": "many"},
+        {"batchSize": "0"},
+        {"cache": "maybe"},
+        {"cacheBytes": "1g"},
+        {"keyStart": "5", "keyEnd": "4"},
+        {"startingVersion": "1"},
+        {"jsonColumns": "other"},
+    ],
+)
+def test_options_that_are_refused_keep_no_pin_of_an_inferred_schema(
+    store: lowtide.Store, collection: lowtide.Collection, options: dict[str, Any]
+) -> None:
+    collection.insert_one({"_id": 1})
+    with pytest.raises(UsageError):
+        Load(store.path, collection="c", **options)
+    assert store.pins() == []
+
+
+@pytest.mark.parametrize("kind", [DayTimeIntervalType(), MapType(LongType(), LongType()), VariantType()])
+def test_a_type_that_no_column_can_have_is_refused_before_any_task(
+    store: lowtide.Store, collection: lowtide.Collection, kind: DataType
+) -> None:
+    collection.insert_one({"_id": 1})
+    with pytest.raises(UsageError, match="column 'v'"):
+        Load(store.path, struct(_id=LongType(), v=kind), collection="c")
     assert store.pins() == []
 
 
@@ -415,6 +452,20 @@ def test_large_documents_come_through(store: lowtide.Store, collection: lowtide.
     assert [row["text"] == text for row in rows] == [True] * 3
 
 
+def test_no_batch_has_more_than_a_column_can_hold(
+    store: lowtide.Store, collection: lowtide.Collection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "MOST_BYTES", 1000)
+    collection.insert_many([{"_id": n, "text": "x" * 300} for n in range(20)])
+    collection.create_index("text")
+    for options in ({}, {"filter": '{"text": {"$gt": ""}}'}):
+        load = Load(store.path, struct(_id=LongType(), text=StringType()), collection="c", partitions=1, **options)
+        (part,) = load.partitions
+        found = load.batches(part)
+        assert max(batch.num_rows for batch in found) <= 3
+        assert [row for batch in found for row in batch.column("_id").to_pylist()] == list(range(20))
+
+
 # Keyspaces
 
 
@@ -445,7 +496,15 @@ def test_and_bounds(store: lowtide.Store, keys: list[tuple[bytes, bytes]]) -> No
     assert pairs(Load(store.path, keyspace="k", keyStart="k05", keyEnd="k07")) == keys[5:7]
     assert pairs(Load(store.path, keyspace="k", keyStart="0xff")) == keys[30:]
     assert pairs(Load(store.path, keyspace="k", keyPrefix="0xff")) == keys[30:]
-    assert pairs(Load(store.path, keyspace="none")) == []
+
+
+def test_one_that_does_not_exist_is_refused_unless_a_schema_is_given(
+    store: lowtide.Store, keys: list[tuple[bytes, bytes]]
+) -> None:
+    with pytest.raises(UsageError, match=r"no keyspace 'K'.*'k'.*give a schema"):
+        Load(store.path, keyspace="K")
+    assert store.pins() == []
+    assert pairs(Load(store.path, struct(key=BinaryType(), value=BinaryType()), keyspace="none")) == []
 
 
 def test_and_columns_by_a_schema(store: lowtide.Store, keys: list[tuple[bytes, bytes]]) -> None:
@@ -462,7 +521,7 @@ def test_and_no_others(store: lowtide.Store, schema: StructType) -> None:
 
 
 @pytest.mark.parametrize("name", ["filter", "columns", "jsonColumns"])
-def test_and_no_documents(store: lowtide.Store, name: str) -> None:
+def test_and_no_documents(store: lowtide.Store, keys: object, name: str) -> None:
     with pytest.raises(UsageError, match=f"option '{name}' has no meaning for a keyspace"):
         Load(store.path, None, keyspace="k", **{name: "{}"})
     assert store.pins() == []

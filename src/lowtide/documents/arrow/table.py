@@ -46,7 +46,7 @@ def to_table(
         found, batches = _covering(source, columns, keep=True)
         return pa.Table.from_batches(batches, schema=found.schema)
     declared = Columns(chosen(schema, columns), collection=collection, mode=mode, corrupt=corrupt)
-    return pa.Table.from_batches(declared.batches(_portions(source())), schema=declared.schema)
+    return pa.Table.from_batches(declared.batches(portions(source())), schema=declared.schema)
 
 
 def reader(
@@ -63,7 +63,7 @@ def reader(
         found, _ = _covering(source, columns, keep=False)
     else:
         found = Columns(chosen(schema, columns), collection=collection, mode=mode, corrupt=corrupt)
-    return pa.RecordBatchReader.from_batches(found.schema, found.batches(_portions(source())))
+    return pa.RecordBatchReader.from_batches(found.schema, found.batches(portions(source())))
 
 
 def covering_schema(source: Source, columns: Sequence[str] | None = None) -> pa.Schema:
@@ -88,7 +88,7 @@ def _covering(source: Source, columns: Sequence[str] | None, *, keep: bool) -> t
     while True:
         built: list[pa.RecordBatch] = []
         read = late = 0  # how many documents were read, and how many of them before the schema was as it is now
-        for batch in _portions(source()):
+        for batch in portions(source()):
             try:
                 record = current.batch(batch)
             except Uncovered:
@@ -98,7 +98,7 @@ def _covering(source: Source, columns: Sequence[str] | None, *, keep: bool) -> t
             if keep and record.num_rows:
                 built.append(record)
         early: list[pa.RecordBatch] = []
-        for batch in _first(_portions(source()), late):
+        for batch in _first(portions(source()), late):
             try:
                 record = current.batch(batch)
             except Uncovered:
@@ -142,10 +142,10 @@ def _first(batches: Iterable[Sequence[bytes]], count: int) -> Iterator[Sequence[
             return
 
 
-def _portions(batches: Iterable[Sequence[bytes]]) -> Iterator[Sequence[bytes]]:
-    """The batches, those with too many bytes in halves."""
+def portions(batches: Iterable[Sequence[bytes]]) -> Iterator[Sequence[bytes]]:
+    """The batches, those with more bytes than a record batch may have in halves, and none that is empty."""
     for batch in batches:
         if len(batch) > 1 and sum(map(len, batch)) > MOST_BYTES:
-            yield from _portions((batch[: len(batch) // 2], batch[len(batch) // 2 :]))
+            yield from portions((batch[: len(batch) // 2], batch[len(batch) // 2 :]))
         elif batch:
             yield batch
