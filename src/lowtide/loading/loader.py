@@ -21,7 +21,7 @@ from lowtide.documents.look import Look
 from lowtide.documents.management import finish_drops
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
-from lowtide.errors import Error, TransientError
+from lowtide.errors import TransientError
 from lowtide.loading.apply import TooLarge, apply_batches
 from lowtide.loading.bulk import BulkLoad, Owned
 from lowtide.loading.job import Job, Receipt
@@ -86,7 +86,7 @@ class Loader:
                         target=self._finish_drops, args=(source, collection), name="lowtide-emptying", daemon=True
                     )
                     self._emptying[collection].start()
-        except (Error, RuntimeError) as error:
+        except Exception as error:  # the job is done, or has failed, whatever becomes of this
             logger.warning("%s: what a load has left stays for now: %s", self._path, error)
 
     def _finish_drops(self, source: OfStore, collection: str) -> None:

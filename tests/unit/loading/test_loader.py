@@ -270,6 +270,17 @@ def test_the_receipt_of_a_job_that_may_be_asked_for_again_is_kept(
     assert len(list(store.keyspace(receipts.RECEIPTS).scan())) <= 6
 
 
+def test_a_job_that_is_committed_is_done_whatever_comes_after(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise OSError("no more")
+
+    monkeypatch.setattr(loader, "Look", broken)
+    assert load(store, "append", numbered(1)).counts.inserted == 1
+    assert documents(store) == numbered(1)
+
+
 def test_what_is_no_job_is_refused(store: lowtide.Store) -> None:
     for wrong in ("../../etc", "", "0" * 31, 7):
         with pytest.raises(UsageError, match="no name of a load job"):
