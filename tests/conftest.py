@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -15,7 +15,16 @@ import lowtide
 hypothesis.settings.register_profile("lowtide", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lowtide")
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
 OpenStore = Callable[..., lowtide.Store]
+SPARK = {
+    "spark.driver.memory": "1g",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "2",
+}
+"""What makes a session start, and a small query run, quickly."""
 
 
 class OneSession(LoadScopeScheduling):  # type: ignore[misc]
@@ -52,3 +61,16 @@ def open_store(tmp_path: Path) -> Iterator[OpenStore]:
 def store(open_store: OpenStore) -> lowtide.Store:
     """An open, empty store."""
     return open_store()
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one Spark session of a test run. It must be begun in the project's own directory, where its processes find
+    what tests and benchmarks import."""
+    import lowtide.spark
+
+    warehouse = str(tmp_path_factory.mktemp("warehouse"))
+    settings = {**SPARK, "spark.sql.warehouse.dir": warehouse, "spark.local.dir": warehouse}
+    session = lowtide.spark.session("local[2]", settings=settings)
+    yield session
+    session.stop()

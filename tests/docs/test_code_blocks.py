@@ -21,7 +21,11 @@ def _needing(document: Path) -> object:
 
 
 @pytest.mark.parametrize("document", [*map(_needing, WITH_CODE)], ids=[*map(name_of, WITH_CODE)])
-def test_the_python_in_it_runs(document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_in_it_runs(
+    document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    if document.stem == "spark":
+        request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in code_blocks(document, "python"):
