@@ -50,6 +50,7 @@ def make_session(place: Path) -> SparkSession:
     settings = {
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": str(CORES),
+        "spark.sql.files.maxPartitionBytes": "1g",  # so that Spark's own readers have as many tasks as there are cores
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "scratch"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={place} -Dderby.system.home={place}",

@@ -91,7 +91,9 @@ class Follower:
                 self._base.named_upto,
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
-            self.pinning = FollowerPinning(path, options, self._base, self._leases, lambda: self.engine, self._engines)
+            self.pinning = FollowerPinning(
+                path, options, self._base, self._leases, lambda: self.engine, self._engines, self._last_published
+            )
             self._renewer = Renewer(self._renew)
             undo.pop_all()
         _followers.add(self)

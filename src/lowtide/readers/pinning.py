@@ -20,7 +20,9 @@ from lowtide.views import Snapshot
 
 
 class FollowerPinning(NamedPins):
-    """As ``pinning.Pinning``, beside an owner: a fresh pin costs that one a checkpoint, and nothing else."""
+    """As ``pinning.Pinning``, beside an owner: a fresh pin costs that one a checkpoint, if it has committed since its
+    last, and nothing else. ``published`` is the last commit, as the shared page tells it; it was written anew when this
+    store was opened, and by every owner since."""
 
     def __init__(
         self,
@@ -30,6 +32,7 @@ class FollowerPinning(NamedPins):
         leases: Leases,
         engine: Callable[[], Engine],
         older: Callable[[], list[Engine]],
+        published: Callable[[], int],
     ) -> None:
         super().__init__(leases, options.clock.time, lambda _: tell_of_pins(path))
         self._path = path
@@ -37,6 +40,7 @@ class FollowerPinning(NamedPins):
         self._base = base
         self._engine = engine
         self._older = older
+        self._published = published
 
     def pin(
         self,
@@ -51,7 +55,8 @@ class FollowerPinning(NamedPins):
         wanted, where = self._checked(name, ttl, keyspaces, depth)
         bound = check_process(process)
         if at is None:
-            refresh(self._path, self._options, checkpoint=True)
+            if (self._base.read_boundary() or 0) < self._published():
+                refresh(self._path, self._options, checkpoint=True)  # else the base has all that was acknowledged
             row = self.leases.take(name, ttl, keyspaces=wanted, where=where, process=bound)
         else:
             check_at(at)
