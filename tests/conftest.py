@@ -35,6 +35,7 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
         return "spark" if nodeid.startswith("tests/spark/") or "[docs/spark.md]" in nodeid else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)  # some tests run others in one process
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
     return OneSession(config, log)
 
