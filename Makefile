@@ -51,7 +51,7 @@ soak: setup
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
 
 attack: setup
-	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz
+	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz tests/spark
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -23,7 +23,6 @@ def main() -> None:
         for row in shop["totals"].find(sort="_id"):
             print(" ", row["_id"], row["total"])
         print("orders now:", orders.count_documents({}))
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -11,10 +11,18 @@ MUTANTS = [
         "log/cursor.py",
         (
             (
-                "                self._open(self.position + 1)\n",
+                (
+                    "                self._open(self.position + 1)\n"
+                    "            elif commit.ts > self.position:\n"
+                    "                self.position = commit.ts\n"
+                    "                yield commit\n"
+                ),
                 (
                     "                self.position += self._map is not None\n"
                     "                self._open(self.position + 1)\n"
+                    "            elif commit.ts > self.position:\n"
+                    "                self.position = commit.ts\n"
+                    "                yield commit\n"
                 ),
             ),
         ),

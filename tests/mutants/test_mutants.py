@@ -8,12 +8,22 @@ import pytest
 
 from tests.mutants.catalog import LAYERS, MUTANTS
 from tests.mutants.mutant import PROJECT, SOURCES, DoesNotFit, Mutant, patched, try_mutant
+from tests.support.attack import some
+
+TRIED = 40
+"""Of all mutants, in every run of the tests; ``make mutants`` tries all."""
 
 
-@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+@pytest.mark.parametrize("mutant", some(MUTANTS, TRIED), ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_the_mutant_is_convicted(mutant: Mutant) -> None:
     trial = try_mutant(mutant)
     assert trial.acquits(mutant) == [], f"{mutant.breaks}\npassed: {trial.passed}\nfailed: {trial.failed}"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
+def test_the_patch_of_the_mutant_fits(mutant: Mutant) -> None:
+    source = (SOURCES / "lowtide" / mutant.file).read_text()
+    assert patched(source, mutant) != source
 
 
 def test_there_are_mutants_of_every_layer_and_no_two_have_one_name() -> None:

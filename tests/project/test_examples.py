@@ -12,33 +12,26 @@ from pathlib import Path
 import pytest
 
 from tests.bench.support import on_disk
-from tests.support.java import needs_java
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 SPARK = [path for path in EXAMPLES if path.stem.startswith("spark_")]
+"""Those are run in tests/spark, where the session is."""
 
 
-def run(*arguments: str | Path, may_warn: bool = False) -> str:
+def run(*arguments: str | Path) -> str:
     """The output of a Python program that ends well; it goes to no terminal."""
     environment = {name: value for name, value in os.environ.items() if name not in {"FORCE_COLOR", "COLUMNS"}}
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stderr == "" or may_warn
+    assert done.stderr == ""
     return done.stdout
 
 
 @pytest.mark.parametrize("example", [path for path in EXAMPLES if path not in SPARK], ids=lambda path: str(path.stem))
 def test_the_example_runs(example: Path) -> None:
     assert run(example).strip()
-
-
-@needs_java
-@pytest.mark.parametrize("example", SPARK, ids=lambda path: str(path.stem))
-def test_the_example_with_spark_runs(example: Path) -> None:
-    """Spark's own words about its start go to stderr."""
-    assert run(example, may_warn=True).strip()
 
 
 def test_each_example_says_what_it_shows() -> None:

@@ -131,7 +131,7 @@ def nobody_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
 def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pin whose instant is given up before its row is in the base."""
 
-    def pin(self: Any, name: str, ttl: float, keyspaces: Any, at: Any, depth: int) -> Any:
+    def pin(self: Any, name: str, ttl: float, keyspaces: Any, at: Any, depth: int, process: None = None) -> Any:
         wanted, where = self._checked(name, ttl, keyspaces, depth)
         with self.snapshot(at, depth + 1) as held:
             self._checkpoint(held.ts)
