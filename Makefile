@@ -10,7 +10,7 @@ PEERS := $(VENV)/.peers
 help:
 	@echo "make demo    set up, then show the store at work"
 	@echo "make test    set up, then run every test, the type checker and the linter"
-	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (forty minutes)"
+	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
 	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
