@@ -94,7 +94,7 @@ TARGETS = (
     ),
     Target(
         (FILTER, BASE), (SCAN, BASE), 20.0, "Lowtide's full scan",
-        "a job of a Python source takes more than a twentieth of the scan before its first row: see the line of no rows",
+        "a job of a Python source takes more than a twentieth of the scan before its first row: see that of no rows",
     ),
     Target(
         (SCAN, BASE), (ALONE, BASE), 1.6, "one partition",
