@@ -10,7 +10,7 @@ from tests.mutants.catalog import LAYERS, MUTANTS
 from tests.mutants.mutant import PROJECT, SOURCES, DoesNotFit, Mutant, patched, try_mutant
 from tests.support.attack import some
 
-TRIED = 40
+TRIED = 25
 """Of all mutants, in every run of the tests; ``make mutants`` tries all."""
 
 
