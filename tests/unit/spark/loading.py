@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark import cloudpickle
 from pyspark.sql.datasource import CaseInsensitiveDict, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from lowtide.spark.source import LowtideSource
 
@@ -50,3 +50,8 @@ class Load:
 
     def ids(self) -> list[Any]:
         return [row["_id"] for row in self.rows()]
+
+
+def struct(**columns: DataType) -> StructType:
+    """A schema of columns that may be null."""
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
