@@ -15,7 +15,7 @@ from lowtide.documents.ids import id_of
 from lowtide.errors import UsageError
 from lowtide.feed.ranges import Rows
 from lowtide.spark.options import Options
-from lowtide.spark.schemas import CHANGE, arrow_schema
+from lowtide.spark.schemas import CHANGE, arrow_schema, check_types
 
 KIND, VERSION, MOMENT = (each.name for each in CHANGE)
 _BYTES: Final = ("key", "value")
@@ -28,6 +28,7 @@ class ChangeColumns:
         for each in CHANGE:
             if each.name in schema.names and schema[each.name].dataType != each.dataType:
                 raise UsageError(f"column {each.name!r} of the change feed is of type {each.dataType.simpleString()}")
+        check_types(schema)
         self.schema = arrow_schema(schema, options.names("jsonColumns") or ())
         self._is_keyspace = options.keyspace is not None
         self._mode = Mode(options.text("mode", Mode.PERMISSIVE) or Mode.PERMISSIVE)

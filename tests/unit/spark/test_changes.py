@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType, VariantType
 
 import lowtide
+from lowtide.errors import UsageError
 from lowtide.spark import changes as module
+from lowtide.spark.changes import ChangeReader
+from lowtide.spark.options import Options
 from lowtide.spark.schemas import CHANGE
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
@@ -220,3 +223,11 @@ def test_a_collection_that_was_replaced_is_refused_whatever_the_range(store: low
 def test_a_collection_that_does_not_exist_has_no_changes(store: lowtide.Store) -> None:
     store["others"].insert_one({"_id": 1})
     assert rows(reader(store.path, startingVersion=0)) == []
+
+
+def test_a_type_that_no_document_has_is_refused(store: lowtide.Store) -> None:
+    write(store)
+    schema = StructType([StructField("_id", LongType()), StructField("v", VariantType())])
+    options = Options({"path": str(store.path), "collection": "users", "startingVersion": "1"})
+    with pytest.raises(UsageError, match="column 'v': a document has no values of the type variant"):
+        ChangeReader(options, schema)
