@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import signal
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import hypothesis
 import pytest
 from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import lowtide
+from tests.support.java import NO_JAVA
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 hypothesis.settings.register_profile("lowtide", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lowtide")
@@ -38,6 +44,27 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
 @pytest.hookimpl(optionalhook=True)  # some tests run others in one process
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
     return OneSession(config, log)
+
+
+_Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
+
+
+def _refuse_silence(report: _Report) -> _Report:
+    """A test that is skipped shows nothing, so it fails; but for those of Spark where there is no Java."""
+    if report.skipped and isinstance(report.longrepr, tuple) and NO_JAVA not in report.longrepr[2]:
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which no test may be: {report.longrepr[2]}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    return _refuse_silence((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _refuse_silence((yield))
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ middle of one, see pages.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
@@ -195,12 +195,12 @@ class _Medium:
             yield f"all unsynced names but {index}", self._named(changes[:index] + changes[index + 1 :])
 
 
-def crashes(trace: list[Event], sector: int = SECTOR) -> Iterator[Crash]:
+def crashes(trace: Sequence[Event], sector: int = SECTOR) -> Iterator[Crash]:
     """Every modelled state after a power loss between two events of ``trace``, each only once."""
     return _once(crash for medium, _ in _played(trace, sector) for crash in medium.crashes())
 
 
-def crashes_in_the_base(trace: list[Event]) -> Iterator[Crash]:
+def crashes_in_the_base(trace: Sequence[Event]) -> Iterator[Crash]:
     """Every modelled state after a power loss in the middle of an LMDB commit of ``trace``, each only once."""
     return _once(
         crash
@@ -210,7 +210,7 @@ def crashes_in_the_base(trace: list[Event]) -> Iterator[Crash]:
     )
 
 
-def _played(trace: list[Event], sector: int) -> Iterator[tuple[_Medium, Event | None]]:
+def _played(trace: Sequence[Event], sector: int) -> Iterator[tuple[_Medium, Event | None]]:
     """The disk after each event, and the event that follows."""
     medium = _Medium(sector)
     for number, (event, following) in enumerate(zip(trace, [*trace[1:], None], strict=True)):

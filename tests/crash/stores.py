@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import lowtide
+from tests.support.patience import PATIENCE
 
 SMALL: dict[str, Any] = {
     "segment_bytes": 4096,
@@ -26,7 +27,6 @@ SMALL: dict[str, Any] = {
 }
 """Segments that fill quickly, a map that must grow, and nothing that happens by itself."""
 
-PATIENCE = 30.0
 
 Content = dict[str, dict[bytes, bytes]]
 Durability = Literal["full", "relaxed"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lowtide.log.disk import RealDisk
@@ -15,7 +16,7 @@ def recorder(tmp_path: Path) -> RecordingDisk:
     return RecordingDisk(tmp_path / "no base")
 
 
-def contents(trace: list[Event], name: str = "file") -> set[bytes]:
+def contents(trace: Sequence[Event], name: str = "file") -> set[bytes]:
     """What the file may hold in the states after the last note."""
     found = [crash for crash in crashes(trace) if crash.notes]
     return {crash.log[name] for crash in found if name in crash.log}
@@ -91,7 +92,7 @@ def test_a_durable_write_does_not_sync_what_lies_beside_it(tmp_path: Path) -> No
     assert contents(disk.trace) == {bytes(SECTOR) + NEW, NEW * 2}
 
 
-def names(trace: list[Event], since: str) -> set[frozenset[str]]:
+def names(trace: Sequence[Event], since: str) -> set[frozenset[str]]:
     return {frozenset(crash.log) for crash in crashes(trace) if since in crash.notes}
 
 

@@ -17,7 +17,7 @@ WITH_CODE = [document for document in documents() if code_blocks(document, "pyth
 
 
 def _needing(document: Path) -> object:
-    return pytest.param(document, marks=needs_java if document.stem == "spark" else ())
+    return pytest.param(document, marks=needs_java() if document.stem == "spark" else ())
 
 
 @pytest.mark.parametrize("document", [*map(_needing, WITH_CODE)], ids=[*map(name_of, WITH_CODE)])

@@ -19,14 +19,13 @@ from lowtide.log.syncer import Syncer
 from lowtide.log.writer import LogWriter
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
-
-_PATIENCE = 20.0
 
 
 def run(program: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", program, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 # The directory
@@ -115,7 +114,7 @@ def test_a_close_that_comes_while_the_sync_thread_wakes_up_does_not_hang(tmp_pat
     first, syncer._dirty = syncer._dirty, Late()
     first.set()  # the thread waits on the first event, and finds the other one afterwards
     syncer._dirty.set()
-    syncer._thread.join(_PATIENCE)
+    syncer._thread.join(PATIENCE)
     assert not syncer._thread.is_alive()
     log.close()
 
@@ -172,7 +171,7 @@ def test_a_commit_beside_one_who_holds_the_lock_is_not_taken_for_one_inside_a_co
     def commit_twice() -> None:
         keyspace.put(b"k", b"2")
         committed.set()
-        go_on.wait(_PATIENCE)
+        go_on.wait(PATIENCE)
         try:
             keyspace.put(b"k", b"3")
             outcomes.append(None)
@@ -181,7 +180,7 @@ def test_a_commit_beside_one_who_holds_the_lock_is_not_taken_for_one_inside_a_co
 
     thread = threading.Thread(target=commit_twice, daemon=True)
     thread.start()
-    assert committed.wait(_PATIENCE)
+    assert committed.wait(PATIENCE)
     with Schedule() as schedule:
         closing = schedule.start(reader.close, "collect.sampled").arrive()
         go_on.set()
@@ -189,7 +188,7 @@ def test_a_commit_beside_one_who_holds_the_lock_is_not_taken_for_one_inside_a_co
         while thread.is_alive() and not (queue and queue[0].gate is not None):
             thread.join(0.001)  # until it has been refused, or waits for its turn
         closing.finish()
-    thread.join(_PATIENCE)
+    thread.join(PATIENCE)
     assert outcomes == [None]
     assert keyspace.get(b"k") == b"3"
 

@@ -27,9 +27,9 @@ from tests.fuzz.guard import ours
 from tests.fuzz.mutation import mutated
 from tests.fuzz.profile import with_files
 from tests.fuzz.stores import QUIET, make
+from tests.support.patience import PATIENCE
 from tests.unit.base.bases import temporary_directory
 
-PATIENCE = 20.0
 _values = st.recursive(
     st.one_of(
         st.none(),

@@ -10,8 +10,7 @@ from typing import Any
 
 import lowtide
 from tests.support.parts import parts_of
-
-PATIENCE = 30.0
+from tests.support.patience import PATIENCE
 
 
 class _Pause:

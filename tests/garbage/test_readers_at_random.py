@@ -18,9 +18,9 @@ from lowtide.garbage.account import superseded
 from tests.conftest import OpenStore
 from tests.garbage.background import still
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 KEYS = [b"%02d" % number for number in range(20)]
-PATIENCE = 60.0
 
 
 @pytest.fixture(params=["exact", "watermark"])

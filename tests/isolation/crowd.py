@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-PATIENCE = 60.0
+from tests.support.patience import PATIENCE
 
 
 class _Worker(threading.Thread):

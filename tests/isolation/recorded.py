@@ -12,7 +12,8 @@ import lowtide
 from lowtide import Isolation
 from lowtide.audit import Recorder
 from lowtide.audit.recorder import Recorded
-from tests.isolation.crowd import PATIENCE, run_together
+from tests.isolation.crowd import run_together
+from tests.support.patience import PATIENCE
 
 NONE, READ_COMMITTED, SNAPSHOT_READ, SNAPSHOT, SERIALIZABLE = Isolation
 REGISTERS = ("a", "b", "c", "d")

@@ -33,7 +33,6 @@ def project_files() -> list[Path]:
     return sorted(path for path in found if path.is_file())
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "command",
     [("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",)],

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Step
 
-PATIENCE = 30.0
 _BACKGROUND = "lowtide-maintenance"
 
 

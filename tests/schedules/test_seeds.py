@@ -34,18 +34,18 @@ def _report(laboratory: Laboratory, seeds: range) -> None:
     pytest.fail(f"{found}{note}\n\nshrunk:\n{shrink(laboratory, found)}")
 
 
+def _parts() -> list[range]:
+    """The seeds to try, as evenly cut parts; the one that is to be repeated, if one is named."""
+    if SEED is not None:
+        return [range(int(SEED), int(SEED) + 1)]
+    return [range(part * COUNT // _PARTS, (part + 1) * COUNT // _PARTS) for part in range(_PARTS)]
+
+
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("part", range(_PARTS))
-@pytest.mark.skipif(SEED is not None, reason="one seed is repeated")
-def test_random_programs_under_random_schedules(part: int) -> None:
+@pytest.mark.parametrize("seeds", _parts(), ids=str)
+def test_random_programs_under_random_schedules(seeds: range) -> None:
     with Laboratory() as laboratory:
-        _report(laboratory, range(part * COUNT // _PARTS, (part + 1) * COUNT // _PARTS))
-
-
-@pytest.mark.skipif(SEED is None, reason="LOWTIDE_SCHEDULE names no seed")
-def test_the_seed_that_failed() -> None:
-    with Laboratory() as laboratory:
-        _report(laboratory, range(int(SEED or 0), int(SEED or 0) + 1))
+        _report(laboratory, seeds)
 
 
 def test_a_seed_is_the_same_in_another_process() -> None:

@@ -20,13 +20,12 @@ import lowtide
 from tests.soak.faults import FAULTS
 from tests.soak.telling import Broken, repeat, tell, watch_for_the_end
 from tests.soak.world import LEVELS, Seen, change, look, make
-
-_PATIENCE = 60.0
+from tests.support.patience import PATIENCE
 
 
 def open_when_free(path: Path, options: dict[str, Any]) -> lowtide.Store:
     """A follower that finds no owner recovers the store in its place: it is locked for that moment."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             return lowtide.open(path, **options)
@@ -64,7 +63,7 @@ class Owner:
             thread.start()
         self.ending.wait()
         for thread in threads:
-            thread.join(_PATIENCE)
+            thread.join(PATIENCE)
             if thread.is_alive():
                 raise Broken("every thread comes to an end", thread.name)
         self.store.close()

@@ -13,7 +13,7 @@ import threading
 from pathlib import Path
 from typing import Any, NamedTuple
 
-_PATIENCE = 60.0
+from tests.support.patience import PATIENCE
 
 
 class Told(NamedTuple):
@@ -72,7 +72,7 @@ class Process:
         """Kill it, if it still lives, and let go of its pipes."""
         self.killed = True
         self._child.kill()
-        self._listener.join(_PATIENCE)
+        self._listener.join(PATIENCE)
         self._child.wait()
         for stream in (self._child.stdin, self._child.stdout):
             assert stream is not None

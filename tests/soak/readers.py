@@ -18,8 +18,8 @@ import lowtide
 from tests.soak.owner import same
 from tests.soak.telling import Broken, repeat, tell, watch_for_the_end
 from tests.soak.world import Seen, look
+from tests.support.patience import PATIENCE
 
-_PATIENCE = 60.0
 _AT_ONCE = 300
 """Commits that a consumer takes before it acknowledges them: while others commit, a feed has no end."""
 
@@ -116,7 +116,7 @@ def main() -> None:
     role, directory, seed = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     ending = watch_for_the_end()
     chance = random.Random(f"{seed}/{role}")
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             store = lowtide.open(directory / "store", read_only=True)

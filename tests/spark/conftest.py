@@ -12,4 +12,4 @@ from tests.support.java import needs_java
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
-            item.add_marker(needs_java)
+            item.add_marker(needs_java())

@@ -17,11 +17,9 @@ from typing import Any, TypeVar
 
 from lowtide.identity import identify
 from tests.spark.programs.gates import processes_at
+from tests.support.patience import PATIENCE
 
 Result = TypeVar("Result")
-
-PATIENCE = 180.0
-"""Seconds for which anything is waited for: a hundred times what it takes on an idle machine."""
 
 
 class Refused(Exception):

@@ -12,9 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 import lowtide
 import lowtide.spark
-from tests.spark.processes import PATIENCE, Program, in_background, programs_in, wait_for, wait_until
+from tests.spark.processes import Program, in_background, programs_in, wait_for, wait_until
 from tests.spark.programs.gates import GatedSource, new_gate, open_gate
 from tests.spark.programs.ledger import COLLECTION, SCHEMA, Model, Sum, sum_of
+from tests.support.patience import PATIENCE
 
 SIZE = 3000
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 import lowtide
 from tests.spark.processes import Program, is_alive, programs_in, wait_until
 from tests.spark.programs.gates import new_gate, processes_at
@@ -20,7 +18,6 @@ SIZE = 500
 ROWS = 400
 
 
-@pytest.mark.timeout(600)
 def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(tmp_path: Path) -> None:
     source, target, checkpoint = tmp_path / "source", tmp_path / "target", tmp_path / "checkpoint"
     ledger = {"path": str(source), "collection": COLLECTION}

@@ -15,9 +15,10 @@ from pyspark.sql import SparkSession
 
 import lowtide
 import lowtide.spark
-from tests.spark.processes import PATIENCE, Program, Programs, in_background, programs_in, wait_for, wait_until
+from tests.spark.processes import Program, Programs, in_background, programs_in, wait_for, wait_until
 from tests.spark.programs.gates import GatedSource, new_gate, open_gate
 from tests.spark.programs.ledger import COLLECTION, SCHEMA, Model, sum_of
+from tests.support.patience import PATIENCE
 
 SIZE = 2000
 

@@ -7,16 +7,16 @@ import os
 import signal
 from pathlib import Path
 
-import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import lowtide
-from tests.spark.processes import PATIENCE, Programs, programs_in, wait_until
+from tests.spark.processes import Programs, programs_in, wait_until
 from tests.spark.programs.driver import copy
 from tests.spark.programs.gates import GatedSource, new_gate, open_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, check_copy
+from tests.support.patience import PATIENCE
 
 SIZE = 300
 
@@ -63,7 +63,6 @@ class Stream:
         return True
 
 
-@pytest.mark.timeout(600)
 def test_every_change_comes_over_once_whatever_is_killed(spark: SparkSession, tmp_path: Path) -> None:
     spark.dataSource.register(GatedSource)
     with programs_in(tmp_path) as programs:

@@ -12,9 +12,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 import lowtide
-from tests.spark.processes import PATIENCE, Programs, in_background, programs_in, wait_for
+from tests.spark.processes import Programs, in_background, programs_in, wait_for
 from tests.spark.programs.driver import activate, documents_of
 from tests.spark.programs.gates import GatedSource, new_gate, open_gate
+from tests.support.patience import PATIENCE
 
 ROWS = 500
 

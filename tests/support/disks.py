@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.log.disk import Disk, LogFile, RealDisk
-
-_PATIENCE = 30.0
+from tests.support.patience import PATIENCE
 
 WRITES = ("write", "write_durably")
 FILE_OPERATIONS = (*WRITES, "sync")
@@ -70,7 +69,7 @@ class FaultyDisk:
     def wait_for(self, operation: str, count: int) -> None:
         """Wait until ``operation`` was asked for ``count`` times in all."""
         with self._lock:
-            assert self._lock.wait_for(lambda: self.counts[operation] >= count, _PATIENCE), self.counts
+            assert self._lock.wait_for(lambda: self.counts[operation] >= count, PATIENCE), self.counts
 
     def check(self, operation: str) -> Fault | None:
         """The fault that ``operation`` meets now; the caller raises it."""
@@ -224,7 +223,13 @@ class RecordingDisk:
         self._lock = threading.RLock()
         self._owner = threading.get_ident()
         self._numbers: dict[str, int] = {}
-        self.trace: list[Event] = []
+        self._trace: list[Event] = []
+
+    @property
+    def trace(self) -> tuple[Event, ...]:
+        """What was done so far. The store's threads may go on and add to it."""
+        with self._lock:
+            return tuple(self._trace)
 
     def note(self, what: object) -> None:
         """Put a mark into the trace."""
@@ -236,13 +241,13 @@ class RecordingDisk:
                 content = self._base_file.read_bytes()
                 if content != self._base:
                     inode = self._base_file.stat().st_ino
-                    self.trace.append(BaseChanged(content, exchanged=self._inode not in (0, inode)))
+                    self._trace.append(BaseChanged(content, exchanged=self._inode not in (0, inode)))
                     self._base, self._inode = content, inode
-            self.trace.extend(events)
+            self._trace.extend(events)
 
     def create(self, path: Path, size: int) -> LogFile:
         with self._lock:
-            number = len(self.trace)
+            number = len(self._trace)
             self._numbers[path.name] = number
             self.record(Created(number, path.name, size), Synced(number))
             return RecordingFile(self, number, self._real.create(path, size))
@@ -250,7 +255,7 @@ class RecordingDisk:
     def open(self, path: Path) -> LogFile:
         with self._lock:
             if path.name not in self._numbers:  # it is older than this trace
-                self._numbers[path.name] = number = len(self.trace)
+                self._numbers[path.name] = number = len(self._trace)
                 content = path.read_bytes()
                 self.record(
                     Created(number, path.name, len(content)),

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 
-from lowtide.errors import UsageError
-from lowtide.spark.session import check_java
+NO_JAVA = "Spark cannot run here"
 
 
-def _missing() -> str:
+@cache
+def needs_java() -> pytest.MarkDecorator:
+    """Marks a test that needs Spark."""
+    from lowtide.errors import UsageError
+    from lowtide.spark.session import check_java
+
+    missing = ""
     try:
         check_java()
     except UsageError as error:
-        return str(error)
-    return ""
-
-
-needs_java = pytest.mark.skipif(bool(_missing()), reason=_missing())
+        missing = f"{NO_JAVA}: {error}"
+    return pytest.mark.skipif(bool(missing), reason=missing)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Generic, TypeVar
 
+from tests.support.patience import PATIENCE
 from tests.support.points import POINTS
 
-_PATIENCE = 30.0
 _Result = TypeVar("_Result")
 
 
@@ -52,13 +52,13 @@ class Step(Generic[_Result]):
             if name == self._stops[0]:
                 self._stops.pop(0)
                 self._arrived.set()
-                assert self._go.wait(_PATIENCE), f"nobody let the thread go on at {name}"
+                assert self._go.wait(PATIENCE), f"nobody let the thread go on at {name}"
                 self._go.clear()
         return self._trace
 
     def arrive(self) -> Step[_Result]:
         """Wait until the thread stands at its next point."""
-        assert self._arrived.wait(_PATIENCE), "the thread never came to its point"
+        assert self._arrived.wait(PATIENCE), "the thread never came to its point"
         if self._error is not None:
             raise self._error
         assert self._thread.is_alive(), "the thread ended without coming to its point"
@@ -73,7 +73,7 @@ class Step(Generic[_Result]):
         """Let the thread go on to its end, and return what its work returned or raise what it raised."""
         self._stops.clear()
         self._go.set()
-        self._thread.join(_PATIENCE)
+        self._thread.join(PATIENCE)
         assert not self._thread.is_alive(), "the thread did not finish"
         if self._error is not None:
             raise self._error
@@ -101,4 +101,4 @@ class Schedule:
         for step in self._steps:
             step._stops.clear()
             step._go.set()
-            step._thread.join(_PATIENCE)
+            step._thread.join(PATIENCE)

@@ -21,10 +21,8 @@ from typing import Any
 
 from tests.support.choices import Choices
 from tests.support.locks import ScheduledLock, set_worker
+from tests.support.patience import PATIENCE
 from tests.support.points import POINTS, PointsOfCode
-
-_PATIENCE = 60.0
-"""Seconds until a worker that never comes to a point is given up. Only a broken test waits for so long."""
 
 _MOST_STEPS = 20_000
 
@@ -141,11 +139,11 @@ class Scheduler:
         for worker in self._workers:
             worker.thread.start()
         self._pass_turn(None)
-        over = self._over.acquire(timeout=_PATIENCE)
+        over = self._over.acquire(timeout=PATIENCE)
         if not over:
             self._abandon(AssertionError(f"a worker came to no point any more\n{self._stacks()}"), None)
         for worker in self._workers:
-            worker.thread.join(_PATIENCE)
+            worker.thread.join(PATIENCE)
         if self._failure is not None:
             raise self._failure
         for worker in self._workers:
@@ -162,7 +160,7 @@ class Scheduler:
         self.hand_over(worker)
 
     def await_turn(self, worker: Worker) -> None:
-        if not worker.turn.acquire(timeout=_PATIENCE * 2) or self._failure is not None:
+        if not worker.turn.acquire(timeout=PATIENCE * 2) or self._failure is not None:
             raise _Abandoned
 
     def hand_over(self, worker: Worker) -> None:

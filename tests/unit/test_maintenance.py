@@ -9,8 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from lowtide.maintenance import Maintenance
-
-PATIENCE = 30.0
+from tests.support.patience import PATIENCE
 
 
 class Work:

@@ -18,8 +18,8 @@ from tests.conftest import OpenStore
 from tests.garbage.background import wait_until
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
-PATIENCE = 30.0
 NEVER = 3600.0
 
 

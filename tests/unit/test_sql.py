@@ -267,10 +267,11 @@ def test_a_result_may_be_read_in_many_ways_and_again() -> None:
 
 
 def test_a_result_goes_to_data_frames() -> None:
+    import pandas
+    import polars
+
     found = query("select name, age from users order by name", None, shop())
-    pandas = pytest.importorskip("pandas")
     assert isinstance(found.to_pandas(), pandas.DataFrame)
-    polars = pytest.importorskip("polars")
     assert isinstance(found.to_polars(), polars.DataFrame)
     assert found.to_pandas()["age"].tolist() == found.to_polars()["age"].to_list() == [36, 25, 25]
 

@@ -32,13 +32,12 @@ from lowtide.spark.snapshot import SnapshotReader
 from lowtide.spark.source import LowtideSource
 from lowtide.spark.stream import ChangeStream
 from lowtide.spark.writing import BatchWriter, Staged
-
-_PATIENCE = 180.0
+from tests.support.patience import PATIENCE
 
 
 def wait_at(gate: Path) -> None:
     """Wait until the gate is open."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + PATIENCE
     if not gate.is_dir():
         return
     (gate / f"{os.getpid()}.at").touch()

@@ -16,13 +16,15 @@ from typer.testing import CliRunner, Result
 
 import lowtide
 from lowtide.cli.app import app
-from tests.crash.stores import PATIENCE, child, lines_of
+from tests.crash.stores import child, lines_of
+from tests.support.patience import PATIENCE
 
 BINARY = b"\x00\xff"
 
 OWNER = """
 import json, sys
 import lowtide
+from tests.support.patience import PATIENCE
 
 store = lowtide.open(sys.argv[1], durability="relaxed")
 fruit = store.keyspace("fruit")
@@ -50,7 +52,7 @@ def invoke(*arguments: object, input: str | bytes | None = None) -> Result:
 def run(*arguments: object, **more: Any) -> subprocess.CompletedProcess[str]:
     """The command in a process of its own."""
     return subprocess.run(
-        command(*arguments), capture_output=True, text=True, check=False, timeout=120, env=environment(), **more
+        command(*arguments), capture_output=True, text=True, check=False, timeout=PATIENCE, env=environment(), **more
     )
 
 

@@ -244,7 +244,6 @@ def test_a_schema_is_set_shown_kept_and_removed(shop: Path, tmp_path: Path) -> N
 
 
 def test_sql_prints_columns_and_rows(shop: Path) -> None:
-    pytest.importorskip("duckdb")
     result = invoke(
         "sql", shop, "select city, count(*) as n, max(joined) as last from users group by city order by city"
     )

@@ -18,7 +18,8 @@ import pytest
 
 import lowtide
 from lowtide.recovery.opening import LOCK
-from tests.crash.stores import PATIENCE, wait_until
+from tests.crash.stores import wait_until
+from tests.support.patience import PATIENCE
 from tests.unit.cli.commands import command, document, environment, go_away, make, owner, run, started, tell
 
 DIES = """

@@ -15,7 +15,8 @@ import pytest
 
 import lowtide
 from lowtide.files.extended import dumps
-from tests.crash.stores import PATIENCE, wait_until
+from tests.crash.stores import wait_until
+from tests.support.patience import PATIENCE
 from tests.unit.cli.commands import USERS, command, document, environment, invoke
 from tests.unit.cli.test_documents import found
 
@@ -34,8 +35,6 @@ def names(store: Path) -> list[str]:
 
 @pytest.mark.parametrize("suffix", ["jsonl", "json", "jsonl.gz", "csv", "parquet"])
 def test_what_is_exported_and_imported_again_is_the_same(suffix: str, shop: Path, tmp_path: Path) -> None:
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow")
     file = tmp_path / f"users.{suffix}"
     assert document(invoke("export", shop, "users", file, "--json"))["exported"] == 3
     types = ["--types", "joined=datetime"] if suffix == "csv" else []

@@ -102,7 +102,6 @@ def test_an_operation_that_fails_undoes_itself_whole(users: lowtide.Collection) 
 
 
 def test_a_schema_refuses_one_operation(users: lowtide.Collection) -> None:
-    pytest.importorskip("jsonschema")
     users.set_schema({"properties": {"n": {"type": "number"}}})
     with pytest.raises(BulkWriteError) as caught:
         users.insert_many([{"_id": 7, "n": "x"}, {"_id": 8, "n": 1}], ordered=False)

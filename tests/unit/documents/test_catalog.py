@@ -82,7 +82,6 @@ def test_points_are_the_indexes_that_lead_to_one_value() -> None:
 
 
 def test_the_schema_of_a_row_refuses() -> None:
-    pytest.importorskip("jsonschema")
     row = Row(keyspace="documents/users", schema=encode_value({"required": ["name"]}))
     assert row.validator is not None
     row.validator.check("users", {"_id": 1, "name": "Ann"})

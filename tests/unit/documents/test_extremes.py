@@ -72,7 +72,6 @@ def test_a_call_is_refused_in_words_where_a_number_is_long(store: lowtide.Store)
 
 
 def test_a_schema_refuses_in_words_where_a_number_is_long(store: lowtide.Store) -> None:
-    pytest.importorskip("jsonschema")
     numbers = store["numbers"]
     numbers.insert_one({"_id": 1, "n": LONG})
     violations = numbers.set_schema({"properties": {"n": {"maximum": 3}}})

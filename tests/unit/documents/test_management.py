@@ -192,7 +192,6 @@ def test_an_array_makes_an_index_multikey_for_good(store: lowtide.Store) -> None
 
 
 def test_a_schema_is_set_shown_and_removed(store: lowtide.Store) -> None:
-    pytest.importorskip("jsonschema")
     users = fill(store)
     schema = {"properties": {"n": {"type": "integer", "maximum": 2}}, "required": ["n"]}
     violations = users.set_schema(schema)
@@ -221,7 +220,6 @@ def test_a_schema_is_set_shown_and_removed(store: lowtide.Store) -> None:
 
 @pytest.mark.parametrize("schema", [{"$ref": "#"}, {"properties": {"n": {"$ref": "#/properties/n"}}}])
 def test_a_schema_that_cannot_be_asked_is_not_set(store: lowtide.Store, schema: Any) -> None:
-    pytest.importorskip("jsonschema")
     users = fill(store)
     users.set_schema({"required": ["n"]})
     with pytest.raises(OperationFailure, match="refers to itself"):

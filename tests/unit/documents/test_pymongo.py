@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import bson
+import pymongo
 import pytest
 
 import lowtide
@@ -17,8 +19,6 @@ from lowtide.documents.results import (
     ReturnDocument,
     UpdateResult,
 )
-
-pymongo: Any = pytest.importorskip("pymongo")
 
 KEYWORDS = {
     "find_one": lambda: _parameters(pymongo.synchronous.cursor.Cursor.__init__) - {"collection"},
@@ -95,7 +95,7 @@ def test_a_result_has_pymongos_attributes(kind: Any) -> None:
     "name", ["InvalidDocument", "OperationFailure", "WriteError", "DuplicateKeyError", "BulkWriteError"]
 )
 def test_an_error_is_named_as_pymongos_and_lies_below_the_same(name: str) -> None:
-    source = pymongo.errors if hasattr(pymongo.errors, name) else pytest.importorskip("bson.errors")
+    source = pymongo.errors if hasattr(pymongo.errors, name) else bson.errors
     ours, theirs = getattr(lowtide, name), getattr(source, name)
     for parent in theirs.__mro__[1:]:
         if hasattr(lowtide, parent.__name__):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from lowtide.feed.waiters import Waiters
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 
@@ -41,7 +42,7 @@ class Gates:
 
     def wait_for(self, count: int) -> None:
         for _ in range(count):
-            assert self._added.acquire(timeout=30)
+            assert self._added.acquire(timeout=PATIENCE)
 
 
 @pytest.fixture

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-pa: Any = pytest.importorskip("pyarrow")
-pq: Any = pytest.importorskip("pyarrow.parquet")
-
-from lowtide.documents.values import Document  # noqa: E402
-from lowtide.files.documents import write_documents  # noqa: E402
-from lowtide.files.parquet import read_parquet  # noqa: E402
-from lowtide.files.problems import BadFile  # noqa: E402
+from lowtide.documents.values import Document
+from lowtide.files.documents import write_documents
+from lowtide.files.parquet import read_parquet
+from lowtide.files.problems import BadFile
 
 
 def read(columns: dict[str, Any], **options: Any) -> list[Document]:

@@ -105,7 +105,6 @@ def test_an_overwrite_may_give_a_unique_value_to_another_document(store: lowtide
 
 @pytest.mark.parametrize("how", ["append", "upsert", "overwrite"])
 def test_the_schema_holds_and_the_refused_document_is_named(store: lowtide.Store, how: How) -> None:
-    pytest.importorskip("jsonschema")
     store["c"].set_schema({"properties": {"n": {"maximum": 5}}})
     store["c"].insert_one({"_id": 1, "n": 1})
     with pytest.raises(DocumentRefused, match=r"_id 6.*'c'.*field 'n'"):

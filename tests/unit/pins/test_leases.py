@@ -13,9 +13,8 @@ from lowtide.base.names import check_keyspaces, check_name
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.pins.leases import Leases, check_ttl, describe_owner
 from tests.support.clocks import ManualClock
+from tests.support.patience import PATIENCE
 from tests.unit.base.bases import PREFIX, new_base
-
-PATIENCE = 30.0
 
 
 @pytest.fixture

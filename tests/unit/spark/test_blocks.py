@@ -6,13 +6,10 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-pytest.importorskip("pyspark")
-
-import pyarrow as pa
 
 import lowtide
 from lowtide.spark import blocks

@@ -9,14 +9,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyspark")
-
 import pyarrow as pa
+import pytest
 
 from lowtide.identity import boot_id
 from lowtide.spark.cache import Block, Cache
+from tests.support.patience import PATIENCE
 
 SCHEMA = pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.list_(pa.struct([("c", pa.string())])))])
 HALF = (b"\x00" * 20).hex()
@@ -197,7 +195,7 @@ os._exit(9)
 
 
 def test_what_killed_processes_left_goes_and_what_living_ones_write_stays(cache: Cache) -> None:
-    subprocess.run([sys.executable, "-c", KILLED, str(cache.directory.parents[1])], check=False, timeout=60)
+    subprocess.run([sys.executable, "-c", KILLED, str(cache.directory.parents[1])], check=False, timeout=PATIENCE)
     left = files(cache)
     assert len(left) == 1
     filling = cache.fill(Block(OTHER, 1), iter([batch(1), batch(2)]))
