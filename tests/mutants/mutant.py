@@ -2,48 +2,33 @@
 
 A test that cannot fail proves nothing. Each mutant here is a fault that a store of this kind can really have; it is
 put into a copy of the sources by replacing exact texts, and the named tests, run against the copy in a process of their
-own, must fail. A text that no longer occurs exactly once is an error: the mutant must be brought up to date.
+own (see runner), must fail. A text that no longer occurs exactly once is an error: the mutant must be updated.
 """
 
 from __future__ import annotations
 
+import atexit
+import compileall
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 PROJECT = Path(__file__).parents[2]
 SOURCES = PROJECT / "src"
-TIMEOUT = 200.0
+TIMEOUT = 600.0
+IMPATIENCE = 15.0
+"""Seconds for which a test of a broken engine waits: some are convicted by what never comes."""
 
-_RUNNER = """
-import json, sys
-copy, nodes = sys.argv[1], sys.argv[2:]
-import lowtide
-if not lowtide.__file__.startswith(copy):
-    sys.exit("the tests would run against " + lowtide.__file__)
-import pytest
-
-class Verdicts:
-    def __init__(self):
-        self.passed, self.failed = [], {}
-
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            crash = getattr(report.longrepr, "reprcrash", None)
-            self.failed[report.nodeid] = str(crash.message if crash else report.longrepr).split("\\n")[0]
-        elif report.when == "call" and report.passed:
-            self.passed.append(report.nodeid)
-
-verdicts = Verdicts()
-code = pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *nodes], plugins=[verdicts])
-print("\\n" + json.dumps({"code": int(code), "passed": verdicts.passed, "failed": verdicts.failed}))
-"""
+_own = threading.local()
 
 _CARELESS = ("NameError", "SyntaxError", "ImportError", "UnboundLocalError")
 """How a patch fails that is itself wrong: that convicts nobody."""
@@ -106,39 +91,60 @@ def patched(text: str, mutant: Mutant) -> str:
 
 def try_mutant(mutant: Mutant, tests: tuple[str, ...] | None = None) -> Trial:
     """Put the fault into a copy of the sources and run the tests that must convict it, or other ones, against that."""
-    with tempfile.TemporaryDirectory(prefix="lowtide-mutant-") as directory:
-        copy = Path(directory) / "src"
-        shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-        source = copy / "lowtide" / mutant.file
-        source.write_text(patched(source.read_text(), mutant))
-        return _run(copy, tests if tests is not None else mutant.convicted_by)
-
-
-def _run(copy: Path, nodes: tuple[str, ...]) -> Trial:
     started = time.monotonic()
-    environment = {
-        **os.environ,
-        "PYTHONPATH": f"{copy}{os.pathsep}{PROJECT}",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    for name in [name for name in environment if name.startswith("PYTEST_")]:
-        del environment[name]
-    try:
-        process = subprocess.run(
-            [sys.executable, "-c", _RUNNER, str(copy), *nodes],
+    with tempfile.TemporaryDirectory(prefix="lowtide-mutant-", dir=_originals().parent) as directory:
+        copy = Path(directory) / "src"
+        shutil.copytree(_originals(), copy, copy_function=os.link)
+        source = copy / "lowtide" / mutant.file
+        text = patched(source.read_text(), mutant)
+        source.unlink()  # it is a link to the original
+        source.write_text(text)
+        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*"):
+            compiled.unlink()
+        verdicts = _ask(copy, tests if tests is not None else mutant.convicted_by)
+    seconds = time.monotonic() - started
+    if verdicts.get("hung"):
+        return Trial({}, [], seconds, hung=True)
+    if verdicts["code"] not in (0, 1):
+        raise RuntimeError(f"the tests could not be run, code {verdicts['code']}:\n{verdicts['output']}")
+    return Trial(verdicts["failed"], verdicts["passed"], seconds)
+
+
+@cache
+def _originals() -> Path:
+    """The sources without a fault, compiled once for all trials of this process, which link to them."""
+    directory = tempfile.mkdtemp(prefix="lowtide-originals-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    originals = Path(directory) / "originals"
+    shutil.copytree(SOURCES, originals, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    compileall.compile_dir(originals, quiet=2)
+    return originals
+
+
+def _ask(copy: Path, nodes: tuple[str, ...]) -> dict[str, Any]:
+    """Have the runner of this thread try the tests."""
+    runner = _runner()
+    assert runner.stdin is not None
+    assert runner.stdout is not None
+    asked = {"copy": str(copy), "project": str(PROJECT), "nodes": nodes, "timeout": TIMEOUT}
+    runner.stdin.write(json.dumps(asked) + "\n")
+    runner.stdin.flush()
+    answer: dict[str, Any] = json.loads(runner.stdout.readline())
+    return answer
+
+
+def _runner() -> subprocess.Popen[str]:
+    if not hasattr(_own, "runner"):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+        environment["LOWTIDE_PATIENCE"] = str(IMPATIENCE)
+        _own.runner = subprocess.Popen(
+            [sys.executable, "-m", "tests.mutants.runner"],
             cwd=PROJECT,
             env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
             text=True,
-            timeout=TIMEOUT,
         )
-    except subprocess.TimeoutExpired:
-        return Trial({}, [], time.monotonic() - started, hung=True)
-    lines = process.stdout.strip().splitlines()
-    if not lines or not lines[-1].startswith("{"):
-        raise RuntimeError(f"the tests could not be run:\n{process.stdout[-2000:]}\n{process.stderr[-2000:]}")
-    verdicts = json.loads(lines[-1])
-    if verdicts["code"] not in (0, 1):
-        raise RuntimeError(f"pytest ended with {verdicts['code']}:\n{process.stdout[-2000:]}\n{process.stderr[-2000:]}")
-    return Trial(verdicts["failed"], verdicts["passed"], time.monotonic() - started)
+        atexit.register(_own.runner.communicate)
+    runner: subprocess.Popen[str] = _own.runner
+    return runner
