@@ -17,7 +17,7 @@ import lowtide
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import is_slow, with_few_examples
-from tests.support.workers import OneSession
+from tests.support.workers import OneSession, in_order
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
@@ -55,6 +55,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
         with_few_examples(items)
+    in_order(items)
 
 
 @pytest.hookimpl(trylast=True)

@@ -30,8 +30,10 @@ SLOW = (
     "unit/cli/test_processes.py",
     "unit/cli/test_shell.py",
     "unit/cli/test_transfer.py",
-    "unit/spark/test_export.py",
+    "unit/spark",
     "unit/test_handover.py",
+    "unit/test_sql.py",
+    "unit/transaction/test_cuts.py",
 )
 """In those folders, but not quick; the checkers of test_style run beside the tests."""
 TESTS = Path(__file__).resolve().parents[1]
