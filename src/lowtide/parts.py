@@ -144,12 +144,14 @@ class Parts:
             self.collector.unpinned,
         )
         self._opened_at = opened.last_ts
+        self.loader = Loader(path, self)
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
         hooks = (
             snapshots.expire,
             lambda now: self.pinning.expire(),
             snapshots.report,
             self._clear_dead_readers,
+            lambda now: self.loader.tidy(),
         )
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
@@ -179,7 +181,6 @@ class Parts:
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         sweep(path)
-        self.loader = Loader(path, self)
         self._service = Service(path, handlers(self))
         undo.callback(self._service.close)
         self._service.start()

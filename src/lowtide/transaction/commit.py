@@ -35,6 +35,7 @@ from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.request import Request, open_gate
+from lowtide.transaction.turn import Turn
 from lowtide.transaction.validate import Clash, Validator
 from lowtide.versions.layers import VersionStore
 
@@ -146,6 +147,13 @@ class Committer:
                     self._leader = 0
         finally:
             self._pass_on()
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[Turn]:
+        """Hold the commit lock for a few milliseconds, and commit under it: what the holder reads in this time stays
+        true until its commit, so that meets no conflict. Everyone else's commits wait."""
+        with self.exclusive():
+            yield Turn(self.callbacks, self._commit_alone)
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
         """Do ``work`` under the commit lock if nobody holds it; None if somebody does."""
