@@ -251,7 +251,8 @@ def test_a_job_ends_beside_a_writer_that_is_always_quicker(
     """A small one has its turn; a large one goes on as a bulk load. Either is one commit, with its receipt."""
     monkeypatch.setattr(loader, "ATTEMPTS", 3)
     store["c"].insert_many([{"_id": each, "n": -1} for each in range(rows)])
-    claim, beaten = staged.claim, []
+    claim = staged.claim
+    beaten: list[object] = []
 
     def quicker(directory: Any) -> None:
         if not store._parts.committer._lock.locked():  # type: ignore[union-attr]
