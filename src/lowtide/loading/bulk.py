@@ -27,20 +27,16 @@ from typing import Final, Protocol
 from lowtide.base.codec import after_prefix
 from lowtide.base.environment import Base
 from lowtide.documents.catalog import Former, Row, encode_row
-from lowtide.documents.codec import decode_document
 from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
 from lowtide.documents.source import OfStore, PrefixOf
-from lowtide.documents.unit import Unit
 from lowtide.errors import ChangesLost, OperationFailure
-from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import commits_in
-from lowtide.loading.apply import duplicate, insert_new, twice
+from lowtide.loading.beside import Beside
 from lowtide.loading.job import Counts, Job, Receipt
 from lowtide.loading.receipts import receipt_rows
 from lowtide.loading.staged import check_wanted, claim, give_up_claim, staged_batches
-from lowtide.log.frame import Writes
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.statement import Writing
@@ -63,7 +59,6 @@ _ATTEMPTS: Final = 3
 
 Batch = tuple[list[bytes], list[bytes]]
 _Work = Callable[[Writing], tuple[Row, Counts]]
-_Step = Callable[[Transaction, Transaction, Writing, list[bytes]], Row]
 
 
 class Owned(Protocol):
@@ -97,10 +92,8 @@ class BulkLoad:
         self._name = name
         self._job = job
         self._directory = directory
-        self._row = Row(keyspace="")
-        """The new generation, as it will be."""
-        self._changes = ""
-        """The keyspace for the difference to the generation that is there."""
+        self._beside = Beside(job, Row(keyspace=""), self._prefix_of, self._engine.before_images)
+        """The new generation."""
         self._counts = Counts()
 
     def run(self) -> Receipt:
@@ -117,10 +110,10 @@ class BulkLoad:
 
     def _build(self) -> Receipt:
         self._counts = Counts()
-        self._row = self._source.change(self._announce)
+        self._beside = self._source.change(self._announce)
         try:
             for batch in self._staged():
-                self._small(lambda tx, batch=batch: self._enter(tx, *batch))  # type: ignore[misc]
+                self._small(lambda tx, batch=batch: self._beside.enter(tx, *batch))  # type: ignore[misc]
             return self._finish()
         except BaseException:
             give_up_claim(self._directory)
@@ -129,29 +122,31 @@ class BulkLoad:
 
     # The row
 
-    def _announce(self, writing: Writing, prefix_of: PrefixOf) -> Row:
+    def _announce(self, writing: Writing, prefix_of: PrefixOf) -> Beside:
         """Name the new keyspaces in the row; what an earlier load has left in its own is doomed."""
         look = Look(writing, prefix_of, self._job.collection)
         row = look.row
-        fresh = row.beside(look.name)
-        self._changes = f"{fresh.keyspace}~changes"
-        loading = (*fresh.keyspaces[1:], self._changes)
+        fresh = Beside(self._job, row.beside(look.name), prefix_of, self._engine.before_images)
         exists = row.exists and writing.read(look.row_key) is not None
         doomed = (*row.doomed, *row.loading)
-        put_row(look, writing, row.having(generation=fresh.generation, loading=loading, doomed=doomed, exists=exists))
+        put_row(
+            look,
+            writing,
+            row.having(generation=fresh.row.generation, loading=fresh.keyspaces, doomed=doomed, exists=exists),
+        )
         return fresh
 
     def _give_up(self, writing: Writing, prefix_of: PrefixOf) -> None:
         look = Look(writing, prefix_of, self._job.collection)
         row = look.row
-        if self._row.keyspace in row.loading:
+        if self._beside.row.keyspace in row.loading:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
 
     def _checked(self, look: Look) -> Row:
         """The row of now, if the load still fits it."""
-        row, mine = look.row, self._row
+        row, mine = look.row, self._beside.row
         same = (
-            self._row.keyspace in row.loading
+            mine.keyspace in row.loading
             and row.schema == mine.schema
             and len(row.indexes) == len(mine.indexes)
             and all((other := mine.index(each.name)) is not None and other.same_as(each) for each in row.indexes)
@@ -170,18 +165,10 @@ class BulkLoad:
             self._checked(Look(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        self._row, counts = self._source.change(change)
+        self._beside.row, counts = self._source.change(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
         self._counts.deleted += counts.deleted
-
-    def _unit(self, writing: Writing, *, checked: bool) -> Unit:
-        """A unit of the new generation. What the collection has already is not asked whether it fits the schema."""
-        row = self._row if checked else self._row.having(schema=None)
-        return Unit(writing, self._prefix_of, self._job.collection, row)
-
-    def _taken(self, unit: Unit) -> Row:
-        return unit.apply_beside().having(schema=self._row.schema)
 
     def _staged(self) -> Iterator[Batch]:
         """The staged documents, in parts for one step each."""
@@ -195,45 +182,6 @@ class BulkLoad:
                 yield keys[start:end], documents[start:end]
                 start = end
 
-    def _enter(self, writing: Writing, keys: list[bytes], documents: list[bytes]) -> tuple[Row, Counts]:
-        """Staged documents, or the keys of those to delete. Nothing is known yet of what was there."""
-        if self._job.how == "delete":
-            self._note(writing, dict.fromkeys(keys, Difference(None)))
-            return self._row, Counts()
-        unit = self._unit(writing, checked=True)
-        known = unit.known_ids(keys)
-        seen: set[bytes] = set()
-        for key in keys:
-            if key in known or key in seen:
-                raise twice(self._job.collection, key)
-            seen.add(key)
-        insert_new(unit, keys, documents)
-        self._note(writing, dict(zip(keys, map(Difference, documents), strict=True)), fresh=True)
-        return self._taken(unit), Counts(inserted=len(keys))
-
-    # The difference
-
-    def _note(self, writing: Writing, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
-        """Write down what the load does to documents; ``fresh`` if that was not done for any of them."""
-        prefix = self._prefix_of(self._changes)
-        rows: Writes = {prefix + key: encode_difference(each) for key, each in found.items()}
-        if rows:
-            writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
-
-    def _noted(self, writing: Writing, keys: list[bytes]) -> list[Difference | None]:
-        """What was written down of documents; None if the job is not about one. To replace all documents is about
-        each of them."""
-        prefix = self._prefix_of(self._changes)
-        rows = writing.read_many([prefix + key for key in keys])
-        without = Difference(None) if self._job.how == "overwrite" else None
-        return [without if row is None else decode_difference(row) for row in rows]
-
-    def _compared(self, noted: Difference, stored: bytes | None) -> Difference:
-        """The difference of a document that the job is about, to what is stored of it now."""
-        return difference(stored, noted.value, self._engine.before_images)
-
-    # The documents that are there
-
     def _finish(self) -> Receipt:
         """Copy what the collection has, catch up with what others do, and swap."""
         anchor = Transaction(self._engine, SNAPSHOT, False)
@@ -243,7 +191,7 @@ class BulkLoad:
             everything = Range(look.prefix, after_prefix(look.prefix))
             stored = anchor.scan(everything)
             while batch := _part(stored):
-                self._small(lambda tx, batch=batch: self._copy(tx, batch))  # type: ignore[misc]
+                self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
             for attempt in count():
                 check_wanted(self._directory)
                 later = Transaction(self._engine, SNAPSHOT, False)
@@ -261,27 +209,6 @@ class BulkLoad:
             _end(anchor)
         raise AssertionError("the last round returns")
 
-    def _copy(self, writing: Writing, batch: list[tuple[bytes, bytes]]) -> tuple[Row, Counts]:
-        """Documents of the collection, but for those that the job replaces or deletes."""
-        unit, counts, how = self._unit(writing, checked=False), Counts(), self._job.how
-        kept: list[tuple[bytes, bytes]] = []
-        found: dict[bytes, Difference] = {}
-        for (key, stored), noted in zip(batch, self._noted(writing, [key for key, _ in batch]), strict=True):
-            if noted is None:
-                kept.append((key, stored))
-            elif how == "append":
-                raise duplicate(self._job.collection, key)
-            else:
-                found[key] = self._compared(noted, stored)
-        if how == "upsert":
-            counts.replaced += len(found)
-            counts.inserted -= len(found)
-        else:
-            counts.deleted += len(found)
-        self._note(writing, found)
-        insert_new(unit, [key for key, _ in kept], [stored for _, stored in kept])
-        return self._taken(unit), counts
-
     def _catch_up(self, anchor: Transaction, later: Transaction, everything: Range, *, quickly: bool) -> None:
         """Bring the new generation from one instant to a later one, in small transactions. What was changed is told by
         the log, if that is little and it is still there, else by the versions."""
@@ -290,15 +217,10 @@ class BulkLoad:
             keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
             anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
         keys = [full_key[len(everything.low) :] for full_key in keys]
-        for step in self._steps:
+        for step in self._beside.steps:
             for start in range(0, len(keys), STEP):
                 part = keys[start : start + STEP]
                 self._small(lambda tx, step=step, part=part: (step(anchor, later, tx, part), Counts()))  # type: ignore[misc]
-
-    @property
-    def _steps(self) -> tuple[_Step, ...]:
-        is_unique = any(each.unique for each in self._row.indexes)
-        return (self._removed, self._caught_up) if is_unique else (self._caught_up,)
 
     def _logged(self, everything: Range, since: int, until: int) -> list[bytes] | None:
         """The full keys of a range that the commits after ``since`` up to ``until`` have written; None if the log no
@@ -334,8 +256,8 @@ class BulkLoad:
         if keys is None or len(keys) > few:
             return None
         keys = [full_key[len(everything.low) :] for full_key in keys]
-        for step in self._steps:
-            self._row = step(anchor, swap, swap, keys)
+        for step in self._beside.steps:
+            self._beside.row = step(anchor, swap, swap, keys)
         swap.apply({look.row_key: encode_row(self._named(row, swap.ts + 1))}, (look.row_key,))
         swap.apply(receipt_rows(self._prefix_of, self._name, self._job, self._counts), ())
         return Receipt(swap.commit(), self._counts)
@@ -344,61 +266,18 @@ class BulkLoad:
         """The collection's row, with the new keyspaces in the place of its own, as commit ``ts`` will have it."""
         indexes = []
         for each in row.indexes:
-            mine = self._row.index(each.name)
+            mine = self._beside.row.index(each.name)
             assert mine is not None
             indexes.append(mine.having(building=each.building, build=each.build))
         return row.having(
-            keyspace=self._row.keyspace,
+            keyspace=self._beside.row.keyspace,
             indexes=tuple(indexes),
             doomed=(*row.doomed, *row.keyspaces[1:]),
             loading=(),
             exists=True,
-            former=(*row.former, Former(ts, row.keyspace, self._changes)),
+            former=(*row.former, Former(ts, row.keyspace, self._beside.changes)),
             loaded=ts,
         )
-
-    def _removed(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
-        """Remove from the new generation the documents that are not the same at a later instant as they were at one;
-        all of them before any is entered again, so that what a unique index held is free."""
-        unit = self._unit(writing, checked=False)
-        copied = [key for key, _, noted in self._changed(before, after, writing, keys) if noted is None]
-        for key, here in zip(copied, unit.stored_of(copied), strict=True):
-            if here is not None:
-                unit.delete((key, here, decode_document(here)))
-        return self._taken(unit)
-
-    def _caught_up(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
-        """Bring documents of the new generation from what one instant had to what a later one has."""
-        unit = self._unit(writing, checked=False)
-        found: dict[bytes, Difference] = {}
-        copied: list[tuple[bytes, bytes | None]] = []
-        for key, now, noted in self._changed(before, after, writing, keys):
-            if noted is None:
-                copied.append((key, now))
-            elif now is not None and self._job.how == "append":
-                raise duplicate(self._job.collection, key)
-            else:
-                found[key] = self._compared(noted, now)
-        self._note(writing, found)
-        for (key, now), here in zip(copied, unit.stored_of([key for key, _ in copied]), strict=True):
-            if here is None and now is not None:
-                insert_new(unit, [key], [now])
-            elif here is not None and now is None:
-                unit.delete((key, here, decode_document(here)))
-            elif here is not None and now is not None:
-                unit.replace((key, here, decode_document(here)), decode_document(now), now)
-        return self._taken(unit)
-
-    def _changed(
-        self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]
-    ) -> list[tuple[bytes, bytes | None, Difference | None]]:
-        """The documents that differ between two instants, as the later one has them, and what was noted of them."""
-        prefix = Look(after, self._prefix_of, self._job.collection).prefix
-        full_keys = [prefix + key for key in keys]
-        old, new = before.read_many(full_keys), after.read_many(full_keys)
-        changed = [(key, now) for key, was, now in zip(keys, old, new, strict=True) if was != now]
-        noted = self._noted(writing, [key for key, _ in changed])
-        return [(key, now, each) for (key, now), each in zip(changed, noted, strict=True)]
 
 
 def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

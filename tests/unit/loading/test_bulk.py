@@ -12,6 +12,7 @@ import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired
 from lowtide.loading import bulk, staged
+from lowtide.loading.beside import Beside
 from lowtide.loading.bulk import BulkLoad
 from lowtide.loading.job import Counts, How
 from lowtide.loading.staged import JobCancelled, cancel, remove_staging, staging_of
@@ -120,14 +121,14 @@ def test_what_fails_leaves_the_collection_as_it_was(store: lowtide.Store, how: H
     check_nothing_left(store)
 
 
-@pytest.mark.parametrize("place", ["_enter", "_copy", "_swap"])
+@pytest.mark.parametrize(("where", "place"), [(Beside, "enter"), (Beside, "copy"), (BulkLoad, "_swap")])
 @pytest.mark.parametrize("how", ["append", "upsert"])
 def test_an_error_anywhere_leaves_the_collection_as_it_was(
-    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, place: str, how: How
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, where: Any, place: str, how: How
 ) -> None:
     store["c"].insert_many(numbered(*range(30)))
     before = documents(store)
-    original, left = getattr(BulkLoad, place), [0 if place == "_swap" else 2]
+    original, left = getattr(where, place), [0 if place == "_swap" else 2]
 
     def failing(*arguments: Any) -> Any:
         if not left[0]:
@@ -136,7 +137,7 @@ def test_an_error_anywhere_leaves_the_collection_as_it_was(
         return original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(BulkLoad, place, failing)
+        patched.setattr(where, place, failing)
         with pytest.raises(OSError, match="no room"):
             load(store, how, numbered(*range(50, 90)), bulk_bytes=0)
     finish(store)
@@ -185,13 +186,13 @@ def test_an_empty_collection_does_not_exist_until_it_is_loaded(
 def test_one_that_is_taken_back_changes_nothing(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store["c"].insert_one({"_id": 1})
     name = prepare(store.path, "append", numbered(*range(10, 40)), bulk_bytes=0)
-    original = BulkLoad._copy
+    original = Beside.copy
 
     def taken_back(*arguments: Any) -> Any:
         assert cancel(staging_of(store.path, name))
         return original(*arguments)
 
-    monkeypatch.setattr(BulkLoad, "_copy", taken_back)
+    monkeypatch.setattr(Beside, "copy", taken_back)
     with pytest.raises(JobCancelled):
         apply(store, name)
     finish(store)
