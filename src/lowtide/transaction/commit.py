@@ -35,7 +35,6 @@ from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.request import Request, open_gate
-from lowtide.transaction.turn import Turn
 from lowtide.transaction.validate import Clash, Validator
 from lowtide.versions.layers import VersionStore
 
@@ -83,7 +82,7 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if self._queue or not self._try(self._commit_alone, request):  # point: commit.enter
+            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
                 self._queue.append(request)  # point: commit.queue
                 self._wait(request)
         except BaseException:
@@ -148,13 +147,6 @@ class Committer:
         finally:
             self._pass_on()
 
-    @contextlib.contextmanager
-    def turn(self) -> Iterator[Turn]:
-        """Hold the commit lock for a few milliseconds, and commit under it: what the holder reads in this time stays
-        true until its commit, so that meets no conflict. Everyone else's commits wait."""
-        with self.exclusive():
-            yield Turn(self.callbacks, self._commit_alone)
-
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
         """Do ``work`` under the commit lock if nobody holds it; None if somebody does."""
         if self._lock.locked():
@@ -212,8 +204,9 @@ class Committer:
                     open_gate(request.gate)
         self._after_commit()
 
-    def _commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case, with nothing built for a group."""
+    def commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case, with nothing built for a group. The caller holds the lock,
+        and tells ``request.error``."""
         log, registry, versions = self._log, self._registry, self._versions
         logged_before = log.last_ts
         try:

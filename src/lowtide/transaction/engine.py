@@ -23,7 +23,11 @@ class Commits(Protocol):
 
     def submit(self, request: Request) -> int: ...
 
-    def turn(self) -> AbstractContextManager[Turn]: ...
+    def exclusive(self) -> AbstractContextManager[None]:
+        """The commit lock."""
+
+    def commit_alone(self, request: Request) -> None:
+        """Commit under it."""
 
 
 class NoCommits:
@@ -35,7 +39,10 @@ class NoCommits:
     def submit(self, request: Request) -> int:
         raise UsageError("the store was opened read-only")
 
-    def turn(self) -> AbstractContextManager[Turn]:
+    def exclusive(self) -> AbstractContextManager[None]:
+        raise UsageError("the store was opened read-only")
+
+    def commit_alone(self, request: Request) -> None:
         raise UsageError("the store was opened read-only")
 
 
@@ -74,5 +81,6 @@ class Engine:
     def in_turn(self) -> Iterator[Engine]:
         """An engine for one transaction of this thread that meets no conflict: the commit lock is held from here on,
         so everyone else's commits wait. For milliseconds only."""
-        with self.committer.turn() as turn:
-            yield replace(self, committer=turn)
+        committer = self.committer
+        with committer.exclusive():
+            yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))
