@@ -18,6 +18,7 @@ from lowtide.feed.waiters import Waiters
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.ledger import Kept
 from lowtide.loading.loader import Loader
 from lowtide.loading.staged import sweep
 from lowtide.log.syncer import Syncer
@@ -200,8 +201,9 @@ class Parts:
                 return self.committer.collect(budget)
         return self.committer.try_exclusive(lambda: self.committer.collect(budget, newest=True))
 
-    def _checkpoint_applied(self, live: tuple[int, ...]) -> None:
-        """Those for whom a checkpoint kept versions, and who ended while it did, are released now."""
+    def _checkpoint_applied(self, kept: Kept | None, live: tuple[int, ...]) -> None:
+        """Count what a checkpoint kept. Those for whom it did, and who ended meanwhile, are released now."""
+        self.collector.kept(kept)
         for ts in set(live) - set(self.registry.timestamps()):
             self._released(ts)
 
