@@ -176,6 +176,7 @@ class Parts:
         )
         self._autocommit = Autocommit(self.engine)
         self._page = Page(path, opened.store_id, owner=True)
+        undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
@@ -348,6 +349,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
+                self._page.close,
                 lambda: give_back(self.base, owner=self._loan),
                 self.log.close,
                 self.checkpointer.close,
@@ -385,6 +387,7 @@ class Parts:
         self.base.abandon()
         self.checkpointer.abandon()
         self._service.abandon()
+        self._page.close()
         self._ownership.abandon()
 
 
