@@ -286,15 +286,7 @@ class Parts:
                 for entry in entries
             ],
             pins=[
-                PinStats(
-                    name,
-                    row.ts,
-                    time - row.taken,
-                    row.expires - time,
-                    row.owner,
-                    row.keyspaces,
-                    *held.get(name, NOTHING),
-                )
+                PinStats(name, row.ts, time - row.taken, row.expires - time, row.owner, row.keyspaces, *held[name])
                 for name, row in sorted(pins, key=lambda pin: pin[1].ts)
             ],
             collected=self.committer.collected + self.collector.swept,
