@@ -32,7 +32,7 @@ one has changed any since.
 
 from __future__ import annotations
 
-import secrets
+import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from itertools import islice
@@ -139,7 +139,7 @@ def _announce(look: Look, writing: Writing, asked: Index) -> Index | None:
                     f"collection {look.name!r} has the index {each.name!r} already, {each.information()}; drop that"
                 )
             return each if each.building else None
-    index = asked.having(keyspace=look.row.index_keyspace(asked.name), build=secrets.randbits(63))
+    index = asked.having(keyspace=look.row.index_keyspace(asked.name), build=int.from_bytes(os.urandom(8)) >> 1)
     put_row(look, writing, look.row.with_index(index).having(exists=True))
     return index
 
