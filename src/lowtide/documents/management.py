@@ -88,22 +88,35 @@ def doom_outdated(look: Look, writing: Writing, kept: int) -> Row:
 
 
 def finish_drops(source: Source, collection: str) -> None:
-    """Empty the keyspaces of what was dropped, also of what an interrupted drop has left."""
-    while source.change(lambda writing, prefix_of: _empty_more(Look(writing, prefix_of, collection), writing)):
-        pass
+    """Empty the keyspaces of what was dropped, also of what an interrupted drop has left. Each step goes on behind the
+    last key that the step before it removed: a scan passes the keys that were removed since the last checkpoint, too,
+    so steps that all began with the first key would take quadratic time."""
+    reached: tuple[str, bytes] | None = ("", b"")
+    while reached is not None:
+
+        def step(
+            writing: Writing, prefix_of: PrefixOf, reached: tuple[str, bytes] = reached
+        ) -> tuple[str, bytes] | None:
+            return _empty_more(Look(writing, prefix_of, collection), writing, reached)
+
+        reached = source.change(step)
 
 
-def _empty_more(look: Look, writing: Writing) -> bool:
-    """One step; whether there may be more."""
+def _empty_more(look: Look, writing: Writing, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
+    """One step. ``reached`` is a keyspace, and a key before which it is empty: no writer adds to it any more. Returns
+    how far it is empty now; None if nothing is doomed."""
     if not look.row.doomed:
-        return False
-    prefix = look.prefix_of(look.row.doomed[0])
-    keys: Writes = {prefix + key: None for key, _ in islice(writing.scan(_all_of(prefix)), STEP)}
-    if keys:
-        writing.apply(dict(keys), ())
-    if len(keys) < STEP:
+        return None
+    keyspace = look.row.doomed[0]
+    prefix = look.prefix_of(keyspace)
+    start = reached[1] if reached[0] == keyspace else b""
+    found = [key for key, _ in islice(writing.scan(Range(prefix + start, after_prefix(prefix))), STEP)]
+    if found:
+        writing.apply({prefix + key: None for key in found}, ())
+    if len(found) < STEP:
         put_row(look, writing, look.row.having(doomed=look.row.doomed[1:]))
-    return True
+        return "", b""
+    return keyspace, found[-1] + b"\x00"
 
 
 def _empty(writing: Writing, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:

@@ -36,6 +36,7 @@ from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.request import Request, open_gate
 from lowtide.transaction.validate import Clash, Validator
+from lowtide.transaction.yielding import give_way
 from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
@@ -322,6 +323,8 @@ class Committer:
 
     def _unguarded(self, request: Request, guards: Guards, accepted: list[Request]) -> TransientError | None:
         """Why a request's guards do not hold."""
+        if guards.yielding is not None:
+            give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
         clash = self._validator.guard_clash(guards, accepted)
         if clash is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
