@@ -206,8 +206,7 @@ class Committer:
         self._after_commit()
 
     def commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case, with nothing built for a group. The caller holds the
-        lock, and raises ``request.error``."""
+        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
         log, registry, versions = self._log, self._registry, self._versions
         logged_before = log.last_ts
         try:
