@@ -16,7 +16,7 @@ Three rules make a pin readable by any process, without a word to the owner of t
 
 from __future__ import annotations
 
-import secrets
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +80,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def new_id() -> bytes:
-    return secrets.token_bytes(8)
+    return os.urandom(8)
 
 
 @dataclass(slots=True)

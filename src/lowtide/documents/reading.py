@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lowtide.documents.aggregation import Pipeline, compile_pipeline, needed_fields
 from lowtide.documents.catalog import Row, check_collection_name
 from lowtide.documents.codec import decode_document, decode_value
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
@@ -24,6 +23,9 @@ from lowtide.documents.watching import CollectionWatch
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.extras import require
 from lowtide.transaction.statement import Reading
+
+if TYPE_CHECKING:
+    from lowtide.documents.aggregation import Pipeline
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
@@ -158,6 +160,8 @@ class ReadCollection:
         >>> list(store.collection("users").aggregate([{"$group": ages}, {"$sort": {"_id": 1}}]))
         [{'_id': 'Bergen', 'age': 25.0}, {'_id': 'Oslo', 'age': 31.5}]
         """
+        from lowtide.documents.aggregation import compile_pipeline  # most programs need none of its many modules
+
         compiled = compile_pipeline(pipeline)
         held = self._source.hold()
         try:
@@ -167,6 +171,8 @@ class ReadCollection:
             raise
 
     def _run(self, pipeline: Pipeline, reading: Reading, prefix_of: PrefixOf) -> Iterator[Document]:
+        from lowtide.documents.aggregation import needed_fields
+
         leading, look = pipeline.leading, Look(reading, prefix_of, self.name)
         compiled, order = compile_filter(leading.filter), compiled_sort(leading.sort)
         limit = leading.limit + leading.skip if leading.limit is not None else 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +68,7 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
         leases = Leases(base, options.clock.time)
         closing: Renewer | Borrowed
         if pin is None:
-            name = f"snapshot {os.getpid()}-{secrets.token_hex(4)}"
+            name = f"snapshot {os.getpid()}-{os.urandom(4).hex()}"
             row = leases.take(name, generation.LEASE, where="open_snapshot")
             undo.callback(_remove, leases, name, row, directory)
             closing = Renewer(lambda: leases.renew(name, row.id))
