@@ -29,9 +29,7 @@ CLASSES = (
     DocumentChange,
 )
 
-SEAM = frozenset(
-    name for name in ("read", "read_many", "write", "write_many", "scan", "values", "apply", "rely_on", "note_replaced")
-)
+SEAM = frozenset("read read_many write write_many scan values apply rely_on note_replaced give_way".split())
 """What a keyspace asks of the transaction or snapshot behind it, by full key: not for users."""
 
 
