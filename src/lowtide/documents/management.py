@@ -72,6 +72,24 @@ def discard_index(source: Source, collection: str, chosen: Callable[[Row], Index
         finish_drops(source, collection)
 
 
+def outdated(reading: Reading, prefix_of: PrefixOf, kept: int) -> list[str]:
+    """The collections with a bulk load before commit ``kept`` whose difference is still there."""
+    rows = reading.scan(_all_of(prefix_of(CATALOG)))
+    names = ((key.decode(), encoded) for key, encoded in rows)
+    return [name for name, encoded in names if any(each.ts < kept for each in row_of(name, encoded).former)]
+
+
+def doom_outdated(look: Look, writing: Writing, kept: int) -> Row:
+    """Have the differences emptied of bulk loads before commit ``kept``; the row as it is then."""
+    gone = [each for each in look.row.former if each.ts < kept]
+    if not gone:
+        return look.row
+    doomed = (*look.row.doomed, *(each.changes for each in gone))
+    row = look.row.having(former=look.row.former[len(gone) :], doomed=doomed)
+    put_row(look, writing, row)
+    return row
+
+
 def finish_drops(source: Source, collection: str) -> None:
     """Empty the keyspaces of what was dropped, also of what an interrupted drop has left. Each step goes on behind the
     last key that the step before it removed: a scan passes the keys that were removed since the last checkpoint, too,
@@ -177,7 +195,9 @@ def _drop(look: Look, writing: Writing) -> None:
         if writing.read(look.row_key) is not None:
             writing.apply({look.row_key: None}, (look.row_key,))
     else:
-        put_row(look, writing, Row(keyspace=look.row.keyspace, exists=False, generation=look.row.generation))
+        row = look.row
+        fresh = Row(keyspace=row.keyspace, exists=False, generation=row.generation)
+        put_row(look, writing, fresh.having(former=row.former, loaded=row.loaded))
 
 
 def rename(source: Source, collection: str, new_name: str, drop_target: bool) -> None:
@@ -199,6 +219,7 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
             writing.rely_on(_all_of(target.prefix))
         doomed = (*look.row.doomed, *look.row.loading, *target.row.doomed, *target.row.loading)
         moved = look.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
+        moved = moved.having(former=target.row.former, loaded=0)  # the past of a name stays with the name
         rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 

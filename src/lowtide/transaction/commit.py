@@ -83,7 +83,7 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if self._queue or not self._try(self._commit_alone, request):  # point: commit.enter
+            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
                 self._queue.append(request)  # point: commit.queue
                 self._wait(request)
         except BaseException:
@@ -205,8 +205,8 @@ class Committer:
                     open_gate(request.gate)
         self._after_commit()
 
-    def _commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case, with nothing built for a group."""
+    def commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
         log, registry, versions = self._log, self._registry, self._versions
         logged_before = log.last_ts
         try:
