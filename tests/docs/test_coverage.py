@@ -29,7 +29,9 @@ CLASSES = (
     DocumentChange,
 )
 
-SEAM = frozenset("read read_many write write_many scan values apply rely_on note_replaced give_way".split())
+SEAM = frozenset(
+    ["read", "read_many", "write", "write_many", "scan", "values", "apply", "rely_on", "note_replaced", "give_way"]
+)
 """What a keyspace asks of the transaction or snapshot behind it, by full key: not for users."""
 
 

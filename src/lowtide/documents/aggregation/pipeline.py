@@ -62,7 +62,9 @@ class Pipeline:
             results = stage.step(results, run)
         return results
 
-    def counted(self, documents: Iterable[Document], foreign: Foreign | None = None) -> tuple[int, list[tuple[Stage, int]]]:
+    def counted(
+        self, documents: Iterable[Document], foreign: Foreign | None = None
+    ) -> tuple[int, list[tuple[Stage, int]]]:
         """Run it, and tell how many documents came to it, and how many each of its stages gave."""
         counts = [0] * (len(self.stages) + 1)
 
