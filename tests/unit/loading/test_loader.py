@@ -270,7 +270,7 @@ def test_a_job_ends_beside_a_writer_that_is_always_quicker(
 
 
 def test_a_job_beside_a_thread_that_writes_its_documents_without_a_pause(store: lowtide.Store) -> None:
-    store["c"].insert_many([{"_id": each, "n": 0} for each in range(3000)])
+    store["c"].insert_many([{"_id": each, "n": -1} for each in range(3000)])
     stop, seen = threading.Event(), []
 
     def write() -> None:
