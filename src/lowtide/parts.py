@@ -132,7 +132,6 @@ class Parts:
             durable,
             self.log.sync,
             self._released,
-            self.collector.dropped,
             options.read_only,
             options.before_images,
             options.snapshot_origins,
@@ -327,6 +326,7 @@ class Parts:
 
     def collect(self) -> int:
         self.check_open()
+        self.registry.reap()
         self.pinning.expire()
         return self.collector.collect(thorough=True)
 

@@ -187,6 +187,8 @@ class Follower:
                 if begun < self._round - 1:
                     self._claims.pop(thread, None)
             current = self._current
+            for each in [*self._old, *filter(None, [current])]:
+                each.registry.reap()
             if current is not None and not current.used and not current.registry.live:
                 self._retire()
             elif current is not None:
