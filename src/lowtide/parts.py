@@ -172,7 +172,6 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
-        self._autocommit = Autocommit(self.engine)
         self._page = Page(path, opened.store_id, owner=True)
         self._page.publish(opened.last_ts)
         if self.base.count_history():
@@ -317,8 +316,8 @@ class Parts:
         self.check_open()
         return self._running
 
-    def keyspace(self, name: str) -> Keyspace:
-        return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        return Keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()

@@ -165,9 +165,7 @@ def fill(store: lowtide.Store) -> None:
 def registered(store: lowtide.Store) -> dict[str, object]:
     """The tables of the registry that are not empty."""
     registry = parts_of(store).registry
-    tables = {
-        name: getattr(registry, name) for name in ("live", "details", "serializable", "partial", "expired")
-    }
+    tables = {name: getattr(registry, name) for name in ("live", "details", "serializable", "partial", "expired")}
     return {name: table for name, table in tables.items() if table}
 
 

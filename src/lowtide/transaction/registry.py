@@ -119,7 +119,11 @@ class Registration:
             self.token = 0
 
     def __del__(self) -> None:
-        if token := getattr(self, "token", 0):  # an interrupted construction may have set nothing
+        try:
+            token = self.token
+        except AttributeError:  # its construction was interrupted
+            return
+        if token:
             registry = self._registry
             ts = registry.live.get(token, self.ts)
             registry.release(token)

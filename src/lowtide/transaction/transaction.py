@@ -318,10 +318,12 @@ class Transaction:
         if self._guards is not None and self._guards.registration is not None:
             self._guards.registration.release(self._engine.released)
         registration = self._registration
-        if registration is not None and registration.token:
-            engine = self._engine
-            # It held something back only if another transaction has committed since.
-            registration.release(_tell_nothing if engine.registry.published == self.ts else engine.released)
+        if registration is not None and (token := registration.token):  # as its ``release`` does, without calls
+            registry = self._engine.registry
+            registry.release(token)
+            if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
+                self._engine.released(self.ts)
+            registration.token = 0
 
     def _finished(self) -> UsageError:
         return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
@@ -375,7 +377,3 @@ class Transaction:
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
-
-
-def _tell_nothing(ts: int) -> None:
-    """Where a snapshot has held nothing back."""
