@@ -62,7 +62,7 @@ def visible_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
         self._collect_safely(grown)
 
     monkeypatch.setattr(Committer, "_publish", publish)
-    monkeypatch.setattr(Committer, "_commit_alone", lambda self, request: self._commit([request]))
+    monkeypatch.setattr(Committer, "commit_alone", lambda self, request: self._commit([request]))
 
 
 def layer_dropped_before_the_base_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,27 +5,29 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lowtide
 
-USES: dict[str, Callable[[lowtide.Store], Callable[[], object]]] = {
-    "collection": lambda store: store["c"].find_one,
-    "keyspace": lambda store: lambda kept=store.keyspace("k"): kept.get(b"a"),  # type: ignore[misc]
-    "scan": lambda store: lambda kept=store.keyspace("k").scan(): next(kept),  # type: ignore[misc]
-    "transaction": lambda store: store.begin().commit,
-    "keyspace of a transaction": lambda store: lambda kept=store.begin().keyspace("k"): kept.get(b"a"),  # type: ignore[misc]
-    "collection of a transaction": lambda store: store.begin()["c"].find_one,
-    "snapshot": lambda store: lambda kept=store.snapshot(): kept.keyspace("k").get(b"a"),  # type: ignore[misc]
-    "collection of a snapshot": lambda store: store.snapshot()["c"].find_one,
-    "cursor": lambda store: store["c"].find().next,
-    "aggregation": lambda store: lambda kept=store["c"].aggregate([]): next(kept),  # type: ignore[misc]
-    "changes": lambda store: lambda kept=store.changes(): next(kept),  # type: ignore[misc]
-    "watch": lambda store: lambda kept=store.watch(since=0, timeout=1): next(kept),  # type: ignore[misc]
-    "watch of a collection": lambda store: lambda kept=store["c"].watch(since=0, timeout=1): next(kept),  # type: ignore[misc]
-    "consumer": lambda store: lambda kept=store.consumer("n", since=0): kept.position,  # type: ignore[misc]
+USES: dict[str, tuple[Callable[[lowtide.Store], Any], Callable[[Any], object]]] = {
+    "collection": (lambda store: store["c"], lambda made: made.find_one()),
+    "keyspace": (lambda store: store.keyspace("k"), lambda made: made.get(b"a")),
+    "scan": (lambda store: store.keyspace("k").scan(), next),
+    "transaction": (lambda store: store.begin(), lambda made: made.commit()),
+    "keyspace of a transaction": (lambda store: store.begin().keyspace("k"), lambda made: made.get(b"a")),
+    "collection of a transaction": (lambda store: store.begin()["c"], lambda made: made.find_one()),
+    "snapshot": (lambda store: store.snapshot(), lambda made: made.keyspace("k").get(b"a")),
+    "collection of a snapshot": (lambda store: store.snapshot()["c"], lambda made: made.find_one()),
+    "cursor": (lambda store: store["c"].find(), next),
+    "aggregation": (lambda store: store["c"].aggregate([]), next),
+    "changes": (lambda store: store.changes(), next),
+    "watch": (lambda store: store.watch(since=0, timeout=1), next),
+    "watch of a collection": (lambda store: store["c"].watch(since=0, timeout=1), next),
+    "consumer": (lambda store: store.consumer("n", since=0), lambda made: made.position),
 }
+"""How a thing is made, and how it is used."""
 
 
 @pytest.mark.parametrize("read_only", [False, True])
@@ -37,9 +39,10 @@ def test_what_was_made_by_a_store_keeps_it_open(name: str, read_only: bool, tmp_
         store["c"].insert_one({"_id": 1})
         if read_only and name == "consumer":
             store.consumer("n", since=0)
-    use = USES[name](lowtide.open(tmp_path / "s", durability="relaxed", read_only=read_only))
-    use()
-    del use
+    make, use = USES[name]
+    made = make(lowtide.open(tmp_path / "s", durability="relaxed", read_only=read_only))
+    use(made)
+    del made
     gc.collect()
     lowtide.open(tmp_path / "s").close()  # and no longer than that
 

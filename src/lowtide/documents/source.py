@@ -208,12 +208,16 @@ class OfStore:
             return work(snapshot, engine.catalog.prefix_of)
 
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        return self.transact(work, attempts)
+
+    def transact(self, work: Callable[[Transaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        """As ``change``, for work that needs the transaction itself."""
         engine = self._parts.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
         return _repeated(lambda: self._attempt(engine, work), attempts)
 
-    def _attempt(self, engine: Engine, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+    def _attempt(self, engine: Engine, work: Callable[[Transaction, PrefixOf], _Result]) -> _Result:
         with Transaction(engine, SNAPSHOT, False) as tx:
             return work(tx, engine.catalog.prefix_of)
 

@@ -8,7 +8,7 @@ one writer. ``sync`` runs in the sync thread beside it; ``_sync_lock`` keeps a s
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -189,7 +189,7 @@ class LogWriter:
         """
         self._retire()  # what an interrupt may have left
         self.sync()
-        header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, secrets.randbits(32))
+        header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, int.from_bytes(os.urandom(4)))
         path = segment_path(self._directory, header.sequence)
         closed = ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())
         taken: list[Path] = []

@@ -10,7 +10,6 @@ import gc
 import json
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -154,7 +153,7 @@ def _make(path: Path, options: Options) -> str:
     half_made = (path / "base").exists() or (path / "log").exists()
     if half_made:
         _discard_half_made(path)
-    store_id = secrets.token_bytes(16)
+    store_id = os.urandom(16)
     (path / "log").mkdir(mode=0o700)
     (path / "base").mkdir(mode=0o700)
     base = Base(path / "base", options.map_size, create=True)

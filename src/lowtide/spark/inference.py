@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -25,7 +26,6 @@ from lowtide.documents.values import Document
 from lowtide.entry import open_store
 from lowtide.errors import Error, UsageError
 from lowtide.messages import UNDECODABLE
-from lowtide.readers.pinned import open_snapshot
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
@@ -49,7 +49,7 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     columns = options.names("columns")
     if columns is not None and not columns:
         raise UsageError("option 'columns' names no column; without it all are read")
-    with open_snapshot(place.path, pin=instant.pin) as snapshot:
+    with instant.open(Path(place.path)) as snapshot:
         if options.collection not in snapshot.list_collection_names():
             raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)

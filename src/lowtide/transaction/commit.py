@@ -36,6 +36,7 @@ from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registry
 from lowtide.transaction.request import Request, open_gate
 from lowtide.transaction.validate import Clash, Validator
+from lowtide.transaction.yielding import give_way
 from lowtide.versions.layers import VersionStore
 
 logger = logging.getLogger("lowtide")
@@ -82,7 +83,7 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if self._queue or not self._try(self._commit_alone, request):  # point: commit.enter
+            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
                 self._queue.append(request)  # point: commit.queue
                 self._wait(request)
         except BaseException:
@@ -127,9 +128,8 @@ class Committer:
                 request.gate.acquire()  # point: commit.wait
 
     def _withdraw(self, request: Request) -> None:
-        """After an interrupt: a request that no leader has taken is taken back, and the next one that waits is woken to
-        lead. One that was taken is committed or not without its thread. Its snapshot is the transaction's to release: a
-        leader that validates without it refuses the commit, see ``Registry.settle``."""
+        """After an interrupt: take back a request that no leader has taken, and wake the next. One that was taken is
+        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
         with contextlib.suppress(ValueError):
             self._queue.remove(request)
         self._pass_on()
@@ -151,14 +151,13 @@ class Committer:
         """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
         results: list[int] = []
         try:
-            self._try(lambda: results.append(work()))
+            return results[0] if self._try(lambda: results.append(work())) else None
         finally:
             if self._queue:
                 self._pass_on()
-        return results[0] if results else None
 
     def _pass_on(self) -> None:
-        """Wake one of those who wait for the lock, after it was given up."""
+        """Wake one that waits for the lock, after it was given up."""
         with contextlib.suppress(IndexError):
             open_gate(self._queue[0].gate)
 
@@ -207,8 +206,8 @@ class Committer:
                     open_gate(request.gate)
         self._after_commit()
 
-    def _commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case, with nothing built for a group."""
+    def commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
         log, registry, versions = self._log, self._registry, self._versions
         logged_before = log.last_ts
         try:
@@ -324,6 +323,8 @@ class Committer:
 
     def _unguarded(self, request: Request, guards: Guards, accepted: list[Request]) -> TransientError | None:
         """Why a request's guards do not hold."""
+        if guards.yielding is not None:
+            give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
         clash = self._validator.guard_clash(guards, accepted)
         if clash is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))

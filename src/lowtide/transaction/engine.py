@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lowtide.errors import UsageError
@@ -11,6 +12,7 @@ from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Expired, Registry
 from lowtide.transaction.request import Request
+from lowtide.transaction.turn import Turn
 from lowtide.versions.visibility import Reader
 
 
@@ -21,6 +23,12 @@ class Commits(Protocol):
 
     def submit(self, request: Request) -> int: ...
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        """The commit lock."""
+
+    def commit_alone(self, request: Request) -> None:
+        """Commit under it."""
+
 
 class NoCommits:
     """Where nothing is committed: the store is another process's."""
@@ -29,6 +37,12 @@ class NoCommits:
         self.callbacks = Callbacks()
 
     def submit(self, request: Request) -> int:
+        raise UsageError("the store was opened read-only")
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        raise UsageError("the store was opened read-only")
+
+    def commit_alone(self, request: Request) -> None:
         raise UsageError("the store was opened read-only")
 
 
@@ -60,3 +74,11 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired
+
+    @contextmanager
+    def in_turn(self) -> Iterator[Engine]:
+        """An engine for one transaction of this thread that meets no conflict: the commit lock is held from here on,
+        so everyone else's commits wait. For milliseconds only."""
+        committer = self.committer
+        with committer.exclusive():
+            yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))

@@ -151,7 +151,7 @@ class Registry:
         self.syncing = False
         """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
         self.abandoned: Callable[[int], None] = _tell_nobody
-        """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the collector.
+        """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the store.
         Never waits, and takes no lock: it may run in a destructor."""
         self._next_token: Callable[[], int] = itertools.count(1).__next__
 

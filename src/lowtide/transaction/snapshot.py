@@ -162,8 +162,9 @@ class Snapshot:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_closing", None) is not None:
-            self._closing.drop()
+        closing: Closing | None = getattr(self, "_closing", None)  # an interrupted begin may have set nothing
+        if closing is not None:
+            closing.drop()
 
     def __repr__(self) -> str:
         return f"<snapshot at {self.ts}, {'closed' if self._closed else 'open'}>"

@@ -27,6 +27,7 @@ from lowtide.transaction.registry import Details, Registration
 from lowtide.transaction.request import Request
 from lowtide.transaction.savepoint import MISSING, Savepoint
 from lowtide.transaction.scans import scan_latest, tracked
+from lowtide.transaction.yielding import Yielding
 from lowtide.versions.visibility import Range
 
 _OPEN: Final = ""
@@ -183,6 +184,12 @@ class Transaction:
     def rely_on(self, wanted: Range) -> None:
         """Let the commit fail if somebody has changed anything in a range of full keys."""
         self._guarding().add_range(wanted, self.ts)
+
+    def give_way(self, full_keys: set[bytes], before: Writes) -> list[bytes]:
+        """Let the commit leave out those of these keys that others have changed since the snapshot, and not fail for
+        them. ``before`` is what was there of all that is written. Returns a list that has them after the commit."""
+        self._guarding().yielding = yielding = Yielding(full_keys, before)
+        return yielding.left_out
 
     def _guarding(self) -> Guards:
         if self._guards is None:
