@@ -63,11 +63,7 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        tx = Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
-        )
-        tx._keep = self
-        return tx
+        return self._begin(isolation, read_only)
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -75,9 +71,11 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        tx = Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
-        )
+        return self._begin(isolation, read_only)
+
+    def _begin(self, isolation: Isolation | str, read_only: bool) -> Transaction:
+        policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
+        tx = Transaction(self._parts.engine, policy, read_only, 3)
         tx._keep = self
         return tx
 
@@ -103,9 +101,7 @@ class Store:
         pause = _FIRST_PAUSE
         while True:
             attempts -= 1
-            tx = Transaction(
-                self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), False, 2
-            )
+            tx = self._begin(isolation, False)
             try:
                 with tx:
                     return fn(tx)
