@@ -325,8 +325,7 @@ class Committer:
         """Why a request's guards do not hold."""
         if guards.yielding is not None:
             give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
-        clash = self._validator.guard_clash(guards, accepted)
-        if clash is not None:
+        if (clash := self._validator.guard_clash(guards, accepted)) is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
         registration = guards.registration  # after validation, which leans on it
         return self._registry.gone(registration.token) if registration is not None else None
