@@ -117,13 +117,15 @@ def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
 
 
 class Borrowed:
-    """What goes with a snapshot at somebody else's pin: a borrowed base."""
+    """What goes with a snapshot at another process's pin: a borrowed base, given back once."""
 
     def __init__(self, base: Base) -> None:
-        self._base = base
+        self._base: Base | None = base
 
     def close(self) -> None:
-        give_back(self._base)
+        base, self._base = self._base, None
+        if base is not None:
+            give_back(base)
 
     drop = close
 
