@@ -40,6 +40,6 @@ def test_files_of_unequal_size_are_a_task_each(spark: SparkSession, tmp_path: Pa
             spark.conf.set(name, value)
         check_partitions(Sources(spark, files).lines(), CORES, SCAN, "JSON Lines")
     finally:
-        for name, value in before.items():
-            assert value is not None
-            spark.conf.set(name, value)
+        for name, former in before.items():
+            assert former is not None
+            spark.conf.set(name, former)
