@@ -244,7 +244,7 @@ class ReadCollection:
         source, compiled = self._source, compile_filter(filter)
         if not isinstance(source, OfStore):
             raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
-        return CollectionWatch(source.watch(self._row().keyspace, since, before, timeout), self.name, compiled)
+        return CollectionWatch(source.watch(self.name, since, before, timeout), self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.
