@@ -134,7 +134,6 @@ class Parts:
             durable,
             self.log.sync,
             self._released,
-            self.collector.dropped,
             options.read_only,
             options.before_images,
             options.snapshot_origins,
@@ -179,7 +178,6 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
-        self._autocommit = Autocommit(self.engine)
         self._page = Page(path, opened.store_id, owner=True)
         undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
@@ -317,8 +315,8 @@ class Parts:
         self.check_open()
         return self._running
 
-    def keyspace(self, name: str) -> Keyspace:
-        return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        return Keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
@@ -326,6 +324,7 @@ class Parts:
 
     def collect(self) -> int:
         self.check_open()
+        self.registry.reap()
         self.pinning.expire()
         return self.collector.collect(thorough=True)
 

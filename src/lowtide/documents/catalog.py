@@ -57,6 +57,9 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     loaded: int = 0
     """The commit with which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it began with it."""
 
+    types: bytes | None = None
+    """Types of columns that the documents do not tell, see ``documents/kept.py``."""
+
     @cached_property
     def entries(self) -> tuple[Entries, ...]:
         """The compiled indexes."""

@@ -10,7 +10,7 @@ from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
 from lowtide.documents.codec import clean, decode_document, encode_value
 from lowtide.documents.gathering import whole
-from lowtide.documents.indexes.spec import Index, Keys, parse_keys
+from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.schema import Violation, compile_schema
 from lowtide.documents.source import OfStore, PrefixOf, Source
@@ -38,6 +38,9 @@ def _documents(look: Look) -> Iterator[tuple[bytes, bytes]]:
 def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> None:
     """Remove an index and its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
+
+    if wanted in (PRIMARY, (("_id", 1),)):
+        raise OperationFailure(f"cannot drop the index {PRIMARY!r}: it is the order of the documents themselves")
 
     def chosen(row: Row) -> Index:
         for each in row.indexes:

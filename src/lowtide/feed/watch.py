@@ -24,11 +24,14 @@ class Watch:
         keyspaces: Iterable[str] | None,
         before: bool,
         timeout: float | None,
+        keep: object = None,
         *,
         exactly: bool = False,
     ) -> None:
         _check_timeout(timeout)
         self._feed = feed
+        self._keep = keep
+        """The store, which must not be closed under this because it was dropped."""
         self._reader = feed.reader(since, keyspaces, before, exactly)
         self._timeout = timeout
         self._upto = since

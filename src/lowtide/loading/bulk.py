@@ -33,6 +33,7 @@ from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.errors import ChangesLost, OperationFailure
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import commits_in
+from lowtide.loading.apply import types_kept
 from lowtide.loading.beside import Beside
 from lowtide.loading.job import Counts, Job, Receipt
 from lowtide.loading.receipts import receipt_rows
@@ -269,7 +270,7 @@ class BulkLoad:
             mine = self._beside.row.index(each.name)
             assert mine is not None
             indexes.append(mine.having(building=each.building, build=each.build))
-        return row.having(
+        return types_kept(row, self._job).having(
             keyspace=self._beside.row.keyspace,
             indexes=tuple(indexes),
             doomed=(*row.doomed, *row.keyspaces[1:]),

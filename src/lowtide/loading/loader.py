@@ -23,7 +23,7 @@ from lowtide.documents.management import doom_outdated, finish_drops, outdated
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.errors import TransientError
-from lowtide.loading.apply import TooLarge, apply_batches
+from lowtide.loading.apply import TooLarge, apply_batches, keep_types
 from lowtide.loading.bulk import BulkLoad, Owned
 from lowtide.loading.job import Job, Receipt
 from lowtide.loading.receipts import prune_receipts, receipt_of, receipt_rows
@@ -182,6 +182,7 @@ class Loader:
             unit = Unit(tx, prefix_of, job.collection)
             counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
             unit.apply()
+            keep_types(tx, prefix_of, job)
             rows = receipt_rows(prefix_of, name, job, counts)
             # What was there is known of all keys, so that the commit need not look again.
             tx.apply(rows, (), {full_key: tx.read(full_key) for full_key in rows})

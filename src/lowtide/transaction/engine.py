@@ -52,9 +52,8 @@ class Engine:
 
     ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
     commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
-    have held something back, ``dropped`` when that happens in a destructor. ``expired`` has the notes of the registry:
-    whoever read at a snapshot looks there before it hands out what it read. ``origins`` is whether a begin remembers
-    who called it.
+    have held something back. ``expired`` has the notes of the registry: a read at a snapshot looks there before it
+    hands out what it found. ``origins`` is whether a begin remembers the line that called it.
     """
 
     now: Callable[[], float]
@@ -66,7 +65,6 @@ class Engine:
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
-    dropped: Callable[[int], None]
     read_only: bool
     before_images: bool
     origins: bool = True
