@@ -253,7 +253,7 @@ def test_the_owner_is_named_and_what_it_does_is_seen(tmp_path: Path) -> None:
         assert found["commits"] == 4
         (snapshot,) = document(invoke("snapshots", path, "--json"))["snapshots"]
         assert snapshot["ts"] == 3
-        assert ":10" in snapshot["where"]
+        assert ":11" in snapshot["where"]
         (pin,) = document(invoke("pins", path, "--json"))["pins"]
         assert (pin["ts"], pin["versions_held"]) == (3, 0)
         tell(process, "snapshot.close()")
