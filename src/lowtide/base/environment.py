@@ -177,6 +177,10 @@ class Base:
         """How many superseded versions are kept."""
         return self.read(self.history.count)
 
+    def count_tombstones(self) -> int:
+        """How many deletions are kept for writers to conflict with."""
+        return self.read(lambda txn: int(txn.stat(self.tombstones)["entries"]))
+
     def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
         """A stretch of the superseded versions without their values, see ``History.sizes``."""
         try:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowtide.documents.catalog import Row, check_collection_name
 from lowtide.documents.codec import decode_document, decode_value
-from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
+from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.look import Look, decoder_for, fields_of
+from lowtide.documents.look import Look, Touched, decoder_for, fields_of
 from lowtide.documents.paths import MISSING, steps_of, values_of
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
@@ -25,7 +25,7 @@ from lowtide.extras import require
 from lowtide.transaction.statement import Reading
 
 if TYPE_CHECKING:
-    from lowtide.documents.aggregation import Pipeline
+    from lowtide.documents.aggregation.pipeline import Leading, Pipeline
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
@@ -97,7 +97,7 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = compile_filter(filter)
-        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled))
+        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled), filter)
         if sort is not None:
             cursor.sort(sort)
         return cursor.skip(skip).limit(limit).hint(hint)
@@ -166,7 +166,8 @@ class ReadCollection:
         compiled = compile_pipeline(pipeline)
         held = self._source.hold()
         try:
-            return Results(self._run(compiled, held.reading, held.prefix_of), held)
+            results = self._run(compiled, held.reading, held.prefix_of)
+            return Results(results, held, self.name, lambda: self._explain(compiled))
         except BaseException:
             held.close()
             raise
@@ -175,17 +176,25 @@ class ReadCollection:
         from lowtide.documents.aggregation import needed_fields
 
         leading, look = pipeline.leading, Look(reading, prefix_of, self.name)
-        compiled, order = compile_filter(leading.filter), compiled_sort(leading.sort)
-        limit = leading.limit + leading.skip if leading.limit is not None else 0
+        compiled, order, limit = _led(leading)
         by = look.plan(compiled, order, limited=bool(limit))
         decode = decoder_for(needed_fields(pipeline))
         documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
+        return pipeline.rest.run(documents, _foreign(reading, prefix_of))
 
-        def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
-            other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
-            return other.documents(wanted, other.plan(wanted, None))
+    def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Run a pipeline at an instant of its own, and count."""
 
-        return pipeline.rest.run(documents, foreign)
+        def work(reading: Reading, prefix_of: PrefixOf) -> dict[str, Any]:
+            leading, look, touched = pipeline.leading, Look(reading, prefix_of, self.name), Touched()
+            compiled, order, limit = _led(leading)
+            by = look.plan(compiled, order, limited=bool(limit))
+            found = islice(look.matching(compiled, by, order, limit, touched), leading.skip, None)
+            came, others = pipeline.rest.counted((each[2] for each in found), _foreign(reading, prefix_of))
+            first = {"$cursor": explained(self.name, by, order, came, touched), "nReturned": came}
+            return {"stages": [first, *({stage.name: stage.operand, "nReturned": n} for stage, n in others)]}
+
+        return self._source.look(work)
 
     def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
@@ -300,6 +309,22 @@ def _first(
         return decode_document(stored[1]) if stored is not None else None
     by = look.plan(filter, sort, hint, limited=True)
     return next(islice(look.documents(filter, by, sort, skip + 1), skip, None), None)
+
+
+def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:
+    """What a pipeline begins with, compiled: the filter, the order, and how many documents it takes; 0 for all."""
+    limit = leading.limit + leading.skip if leading.limit is not None else 0
+    return compile_filter(leading.filter), compiled_sort(leading.sort), limit
+
+
+def _foreign(reading: Reading, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
+    """Finds the documents of other collections, for ``$lookup``."""
+
+    def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
+        other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
+        return other.documents(wanted, other.plan(wanted, None))
+
+    return foreign
 
 
 def compiled_sort(sort: SortSpec | None) -> Sort | None:

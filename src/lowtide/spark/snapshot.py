@@ -24,7 +24,7 @@ from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.readers.pinned import renew_pin
 from lowtide.spark.blocks import content_of, plan_blocks, stable_cuts
 from lowtide.spark.cache import LIMIT, Cache
 from lowtide.spark.inference import look_at, undecodable
@@ -133,7 +133,7 @@ class SnapshotReader(DataSourceReader):
         return compiled, look.plan(compiled, None)
 
     def _open(self, path: Path) -> Snapshot:
-        return open_snapshot(path, pin=self._instant.pin)
+        return self._instant.open(path)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -144,7 +144,8 @@ class SnapshotReader(DataSourceReader):
         except SnapshotExpired as error:
             raise SnapshotExpired(
                 f"{where}: the snapshot of this DataFrame is no longer kept. It was not read for {self._instant.ttl:g} "
-                f"seconds (option pinTtl), or the application that loaded it has ended: load() it again ({error})"
+                "seconds (option pinTtl), it was released, or the application that loaded it has ended: load() it "
+                f"again ({error})"
             ) from error
         except Error as error:
             raise Error(f"{where}: {error}") from error
@@ -257,7 +258,10 @@ class _Renewal:
     def __call__(self) -> None:
         now = time.monotonic()
         if now - self._renewed > self._instant.ttl / 3 or not self._renewed:
-            renew_pin(self._path, self._instant.pin)
+            try:
+                renew_pin(self._path, self._instant.pin)
+            except SnapshotExpired:
+                renew_pin(self._path, self._instant.name(self._path) or self._instant.pin)
             self._renewed = now
 
 
