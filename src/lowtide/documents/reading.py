@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
+_MOST_FETCHED = 50_000
 """Documents that go to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
@@ -214,6 +215,17 @@ class ReadCollection:
             return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
         return self._look(work)
+
+    def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
+        """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
+        match, without looking at documents that no index leads to."""
+        compiled = compile_filter(filter)
+        held = self._source.hold()
+        try:
+            look = Look(held.reading, held.prefix_of, self.name)
+            yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
+        finally:
+            held.close()
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.

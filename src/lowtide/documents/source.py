@@ -206,7 +206,7 @@ class OfStore:
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
-        with Snapshot(engine, None, 1) as snapshot:
+        with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -220,11 +220,12 @@ class OfStore:
         return _repeated(lambda: self._attempt(engine, work), attempts)
 
     def _attempt(self, engine: Engine, work: Callable[[Transaction, PrefixOf], _Result]) -> _Result:
-        with Transaction(engine, SNAPSHOT, False) as tx:
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(tx, engine.catalog.prefix_of)
 
     def _attempt_all(self, work: Callable[[Source], _Result]) -> _Result:
-        with Transaction(self._parts.engine, SNAPSHOT, False) as tx:
+        engine = self._parts.engine
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(OfTransaction(tx))
 
     def hold(self) -> Held:
