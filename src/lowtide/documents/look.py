@@ -167,6 +167,16 @@ class Look:
             found = self._fetched_whole(self.document_keys(by), size)
         return builtins.filter(None, found if filter is None else picked(found, filter, by))
 
+    def batches_narrowed(self, by: Plan, size: int, most: int) -> Iterator[list[bytes]]:
+        """At least the documents that a plan leads to, in the order of their keys, in lists of about ``size``. All of
+        them, if the plan leads to more than ``most`` by an index: to fetch them one by one would take longer."""
+        if by.index is None and by.keys is None and not by.branches:
+            return self.batches(by, size)
+        keys = () if by.branches else sorted(islice(self.document_keys(by), most + 1))
+        if by.branches or len(keys) > most:
+            return self.batches_between(b"", None, size)
+        return builtins.filter(None, self._fetched_whole(iter(keys), size))
+
     def batches_between(self, low: bytes, high: bytes | None, size: int) -> Iterator[list[bytes]]:
         """The stored forms of the documents with ``low <= key < high``, None being the end of the collection, in their
         order, in lists of about ``size``, none of them empty."""
