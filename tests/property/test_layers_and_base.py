@@ -68,6 +68,9 @@ class Shelving(RuleBasedStateMachine):
 
     # The parts at work
 
+    def timestamps(self) -> list[int]:
+        return [ts for ts, _ in self.live]
+
     def horizon(self, bound: int) -> Exact:
         return make_horizon(self.collector, (ts for ts, _ in self.live), bound)
 
