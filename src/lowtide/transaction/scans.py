@@ -42,8 +42,11 @@ def scan_latest(
         nonlocal token, ts
         check()
         if not (one_snapshot and token):
+            before, held = ts, token
             registry.release(token)
             token, ts = registry.register((False, engine.now(), code, instruction))
+            if held and before != ts:  # something may have been kept for the chunk before
+                engine.released(before)
         return ts
 
     try:

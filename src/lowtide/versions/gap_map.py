@@ -14,12 +14,14 @@ its keys and cuts them out of the gaps before its timestamp is visible; a scan a
 later, and does not find one that has the key.
 
 Nobody waits. ``_lock`` is only ever tried: by a scan that notes, which gives up if it is taken, and by the publisher,
-which forgets all gaps then. What the scan that has the lock still notes goes into the table that was forgotten: it takes
-the table first, and looks at what publishers told it after that. So if it took the new table, it was told before.
+which forgets all gaps then. What the scan that has the lock still notes goes into the table that was forgotten: it took
+that before it looked at what publishers told it. If it took the new table instead, it was told before, and leaves out
+the keys itself.
 Forgetting is one assignment, right at any time and by any thread.
 
-Who writes: an entry of ``of``, under ``_lock``, a scan that notes or the one publisher; ``of`` itself, the publisher, the
-checkpoint that drops a layer, and who closes the store. Readers take ``of`` and the tuple of a keyspace without a lock.
+Who writes: an entry of ``of``, under ``_lock``, a scan that notes or the one publisher; ``of`` itself, the publisher,
+the checkpoint that drops a layer, and who closes the store. Readers take ``of`` and the tuple of a keyspace without a
+lock.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from itertools import pairwise
 
 from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix
 from lowtide.log.frame import Writes
-from lowtide.versions.gaps import Gap, Gaps, bounded, noted, past, without
+from lowtide.versions.gaps import MOST_KEYS, Gap, Gaps, bounded, covers, noted, past, without
 from lowtide.versions.range import Range
 
 MOST_GAPS = 256
@@ -105,12 +107,13 @@ class GapMap:
         """Cut the keys that a commit puts out of the gaps, and tell those who watch. By the publisher, when the chains
         have the writes and before anybody may see them. May be repeated."""
         # Watches first: one that ended in between has noted its gap before, and that is found then.
-        if not self._watches and not self.of:
+        watches, of = self._watches[:], self.of
+        if not watches and not of:
             return
         keys = [key for key, value in writes.items() if value is not None]
-        if not keys:
+        if not keys or (not watches and not _any_inside(of, keys)):
             return
-        for watch in self._watches[:]:
+        for watch in watches:
             if len(watch.puts) + len(keys) > MOST_PUTS:
                 watch.lost = True
                 self.unwatch(watch)
@@ -160,3 +163,10 @@ class GapMap:
             assert 0 < len(gaps) <= MOST_GAPS, gaps
             assert all(each.low < each.high and each.low[:KEYSPACE_PREFIX] == prefix for each in gaps), gaps
             assert all(one.high <= other.low for one, other in pairwise(gaps)), gaps
+
+
+def _any_inside(of: dict[bytes, Gaps], keys: list[bytes]) -> bool:
+    """Whether a gap may have one of the keys."""
+    if len(keys) > MOST_KEYS:
+        return True
+    return any((gaps := of.get(key[:KEYSPACE_PREFIX])) is not None and covers(gaps, key) for key in keys)

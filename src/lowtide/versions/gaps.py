@@ -57,6 +57,12 @@ def past(gaps: Gaps, wanted: Range, ts: int) -> Range | None:
     return Range(low, high, reverse) if low < high else None
 
 
+def covers(gaps: Gaps, key: bytes) -> bool:
+    """Whether one of the gaps has the key."""
+    at = bisect_right(gaps, key, key=_low) - 1
+    return at >= 0 and key < gaps[at].high
+
+
 def noted(gaps: Gaps, gap: Gap, apart: Callable[[int, int], bool]) -> Gaps:
     """The gaps with another one among them. ``apart`` says whether a snapshot lives at or after the one timestamp and
     before the other."""

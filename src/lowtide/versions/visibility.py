@@ -72,7 +72,7 @@ class Rows(Protocol):
 class Reader:
     """Reads of the committed state at a timestamp. Lock-free; any number of threads."""
 
-    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "least_run")
+    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "first_chunk", "least_run")
 
     def __init__(self, versions: VersionStore, base: Rows, registry: Published, cache_rows: int) -> None:
         self._versions = versions
@@ -80,6 +80,8 @@ class Reader:
         self._registry = registry
         self._cache_rows = cache_rows
         self._reads = 0
+        self.first_chunk = _FIRST_CHUNK
+        """So many entries a scan reads at first, unless it was told."""
         self.least_run = _LEAST_RUN
         """So many keys in a row that are not visible are worth a gap."""
 
@@ -190,7 +192,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes, as
         they were when the scan began."""
-        size = wanted.first or _FIRST_CHUNK
+        size = wanted.first or self.first_chunk
         if own is not None and not own.touches(wanted):
             own = None
         rest = wanted if own is None else own.past(wanted)

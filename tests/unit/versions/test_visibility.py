@@ -9,6 +9,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lowtide.base.codec import after_prefix
 from lowtide.log.frame import Writes
 from lowtide.versions import changed, visibility
 from lowtide.versions.changed import changed_since
@@ -28,7 +29,7 @@ def _range(low: bytes, high: bytes | None, reverse: bool) -> Range:
     return Range(low, high if high is None else max(low, high), reverse)
 
 
-ranges = st.builds(_range, keys, st.none() | keys, st.booleans())
+ranges = st.builds(_range, keys, st.none() | st.just(after_prefix(PREFIX)) | keys, st.booleans())
 moves = st.sampled_from(["freeze", "apply", "drop"])
 steps = st.lists(st.tuples(st.just("commit"), writes) | st.tuples(moves, st.booleans()), max_size=12)
 
