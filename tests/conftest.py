@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
+import sys
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import hypothesis
 import pytest
-from xdist.scheduler.loadscope import LoadScopeScheduling
 
 import lowtide
 from tests.support.java import NO_JAVA
+from tests.support.memory import keep_files_in_memory
+from tests.support.quick import is_slow, with_few_examples
+from tests.support.workers import OneSession, in_order
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Tests start hundreds of processes: compiled code is kept, for them and for the next run.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+keep_files_in_memory()
 
 hypothesis.settings.register_profile("lowtide", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("lowtide")
@@ -33,12 +44,25 @@ SPARK = {
 """What makes a session start, and a small query run, quickly."""
 
 
-class OneSession(LoadScopeScheduling):  # type: ignore[misc]
-    """What needs Spark goes to one process of the test run, which begins with it, since it takes the longest: so there
-    is one session. Every other test goes to whoever is free."""
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what takes a minute, for the inner loop")
 
-    def _split_scope(self, nodeid: str) -> str:
-        return "spark" if nodeid.startswith("tests/spark/") or "[docs/spark.md]" in nodeid else nodeid
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("--quick") and is_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        with_few_examples(items)
+    in_order(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay: the cyclic collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # some tests run others in one process

@@ -3,56 +3,62 @@
 The few nouns: a :class:`Store` is an open directory; a :class:`Transaction` a snapshot to read from, a buffer to
 write to and a commit; a :class:`Snapshot` an instant that is kept; a :class:`Collection` a set of
 documents with indexes; a :class:`Keyspace`, underneath, an ordered map of bytes to bytes.
+
+Names are imported when they are first used, so that ``import lowtide`` is quick.
 """
 
-from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
-from lowtide.documents.collection import Collection
-from lowtide.documents.cursor import Cursor
-from lowtide.documents.reading import ReadCollection
-from lowtide.documents.results import (
-    BulkWriteResult,
-    DeleteResult,
-    InsertManyResult,
-    InsertOneResult,
-    ReturnDocument,
-    UpdateResult,
-)
-from lowtide.documents.schema import Violation
-from lowtide.documents.sorting import ASCENDING, DESCENDING
-from lowtide.documents.watching import CollectionWatch, DocumentChange
-from lowtide.entry import open_store as open
-from lowtide.errors import (
-    BulkWriteError,
-    ChangesLost,
-    ConflictError,
-    CorruptionError,
-    DiskFull,
-    DocumentRefused,
-    DuplicateKeyConflict,
-    DuplicateKeyError,
-    Error,
-    InvalidDocument,
-    OperationFailure,
-    SnapshotExpired,
-    StoreFailed,
-    StoreLocked,
-    TransientError,
-    UsageError,
-    ValueMisfit,
-    WriteError,
-)
-from lowtide.feed.change import Change
-from lowtide.feed.consumers import Consumer, ConsumerState
-from lowtide.feed.watch import Watch
-from lowtide.options import Options
-from lowtide.pins.pin import Pin
-from lowtide.readers.pinned import open_snapshot
-from lowtide.stats import PinStats, SnapshotStats, Stats
-from lowtide.store import Store
-from lowtide.transaction.isolation import Isolation
-from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
-from lowtide.transaction.savepoint import Savepoint
-from lowtide.views import Snapshot, Transaction
+import importlib
+import typing
+
+if typing.TYPE_CHECKING:
+    from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
+    from lowtide.documents.collection import Collection
+    from lowtide.documents.cursor import Cursor
+    from lowtide.documents.reading import ReadCollection
+    from lowtide.documents.results import (
+        BulkWriteResult,
+        DeleteResult,
+        InsertManyResult,
+        InsertOneResult,
+        ReturnDocument,
+        UpdateResult,
+    )
+    from lowtide.documents.schema import Violation
+    from lowtide.documents.sorting import ASCENDING, DESCENDING
+    from lowtide.documents.watching import CollectionWatch, DocumentChange
+    from lowtide.entry import open_store as open
+    from lowtide.errors import (
+        BulkWriteError,
+        ChangesLost,
+        ConflictError,
+        CorruptionError,
+        DiskFull,
+        DocumentRefused,
+        DuplicateKeyConflict,
+        DuplicateKeyError,
+        Error,
+        InvalidDocument,
+        OperationFailure,
+        SnapshotExpired,
+        StoreFailed,
+        StoreLocked,
+        TransientError,
+        UsageError,
+        ValueMisfit,
+        WriteError,
+    )
+    from lowtide.feed.change import Change
+    from lowtide.feed.consumers import Consumer, ConsumerState
+    from lowtide.feed.watch import Watch
+    from lowtide.options import Options
+    from lowtide.pins.pin import Pin
+    from lowtide.readers.pinned import open_snapshot
+    from lowtide.stats import PinStats, SnapshotStats, Stats
+    from lowtide.store import Store
+    from lowtide.transaction.isolation import Isolation
+    from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
+    from lowtide.transaction.savepoint import Savepoint
+    from lowtide.views import Snapshot, Transaction
 
 __version__ = "0.2.0"
 
@@ -114,3 +120,53 @@ __all__ = [
     "open",
     "open_snapshot",
 ]
+
+_HOMES = {
+    "lowtide.documents.bulk": "DeleteMany DeleteOne InsertOne ReplaceOne UpdateMany UpdateOne",
+    "lowtide.documents.collection": "Collection",
+    "lowtide.documents.cursor": "Cursor",
+    "lowtide.documents.reading": "ReadCollection",
+    "lowtide.documents.results": (
+        "BulkWriteResult DeleteResult InsertManyResult InsertOneResult ReturnDocument UpdateResult"
+    ),
+    "lowtide.documents.schema": "Violation",
+    "lowtide.documents.sorting": "ASCENDING DESCENDING",
+    "lowtide.documents.watching": "CollectionWatch DocumentChange",
+    "lowtide.errors": (
+        "BulkWriteError ChangesLost ConflictError CorruptionError DiskFull DocumentRefused "
+        "DuplicateKeyConflict DuplicateKeyError Error InvalidDocument OperationFailure SnapshotExpired "
+        "StoreFailed StoreLocked TransientError UsageError ValueMisfit WriteError"
+    ),
+    "lowtide.feed.change": "Change",
+    "lowtide.feed.consumers": "Consumer ConsumerState",
+    "lowtide.feed.watch": "Watch",
+    "lowtide.options": "Options",
+    "lowtide.pins.pin": "Pin",
+    "lowtide.readers.pinned": "open_snapshot",
+    "lowtide.stats": "PinStats SnapshotStats Stats",
+    "lowtide.store": "Store",
+    "lowtide.transaction.isolation": "Isolation",
+    "lowtide.transaction.keyspace": "Keyspace ReadKeyspace",
+    "lowtide.transaction.savepoint": "Savepoint",
+    "lowtide.views": "Snapshot Transaction",
+}
+"""Where the public names are defined; the same as the imports for the type checker above, but for ``open``."""
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> typing.Any:
+    """Import a public name when it is first used; afterwards it is found without this."""
+    if name == "open":
+        value = importlib.import_module("lowtide.entry").open_store
+    elif name in _HOME_OF:
+        value = getattr(importlib.import_module(_HOME_OF[name]), name)
+    elif name == "errors":
+        return importlib.import_module("lowtide.errors")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -11,6 +11,7 @@ from pathlib import Path
 from lowtide.base.borrowing import give_back
 from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.documents.generations import CollectionGenerations
 from lowtide.errors import Error, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -18,6 +19,7 @@ from lowtide.feed.waiters import Waiters
 from lowtide.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.ledger import Kept
 from lowtide.loading.loader import Loader
 from lowtide.loading.staged import sweep
 from lowtide.log.syncer import Syncer
@@ -132,7 +134,6 @@ class Parts:
             durable,
             self.log.sync,
             self._released,
-            self.collector.dropped,
             options.read_only,
             options.before_images,
             options.snapshot_origins,
@@ -144,19 +145,23 @@ class Parts:
             self.collector.unpinned,
         )
         self._opened_at = opened.last_ts
+        self.loader = Loader(path, self)
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
         hooks = (
             snapshots.expire,
             lambda now: self.pinning.expire(),
             snapshots.report,
             self._clear_dead_readers,
+            lambda now: self.loader.tidy(),
         )
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
         self.waiters = Waiters(self.registry.last_published)
-        self.feed = Feed(
-            path / "log", opened.store_id, catalog, self.registry.last_published, self.waiters, self.check_open
+        generations = CollectionGenerations(lambda: self.engine, lambda: self.feed)
+        published, check = self.registry.last_published, self.check_open
+        self.feed: Feed = Feed(
+            path / "log", opened.store_id, catalog, published, self.waiters, check, None, generations
         )
         self.consumers = Consumers(self.base, self.feed, options.clock.time)
         self._running = Running(
@@ -173,13 +178,12 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
-        self._autocommit = Autocommit(self.engine)
         self._page = Page(path, opened.store_id, owner=True)
+        undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         sweep(path)
-        self.loader = Loader(path, self)
         self._service = Service(path, handlers(self))
         undo.callback(self._service.close)
         self._service.start()
@@ -200,8 +204,9 @@ class Parts:
                 return self.committer.collect(budget)
         return self.committer.try_exclusive(lambda: self.committer.collect(budget, newest=True))
 
-    def _checkpoint_applied(self, live: tuple[int, ...]) -> None:
-        """Those for whom a checkpoint kept versions, and who ended while it did, are released now."""
+    def _checkpoint_applied(self, kept: Kept | None, live: tuple[int, ...]) -> None:
+        """Count what a checkpoint kept. Those for whom it did, and who ended meanwhile, are released now."""
+        self.collector.kept(kept)
         for ts in set(live) - set(self.registry.timestamps()):
             self._released(ts)
 
@@ -283,15 +288,7 @@ class Parts:
                 for entry in entries
             ],
             pins=[
-                PinStats(
-                    name,
-                    row.ts,
-                    time - row.taken,
-                    row.expires - time,
-                    row.owner,
-                    row.keyspaces,
-                    *held.get(name, NOTHING),
-                )
+                PinStats(name, row.ts, time - row.taken, row.expires - time, row.owner, row.keyspaces, *held[name])
                 for name, row in sorted(pins, key=lambda pin: pin[1].ts)
             ],
             collected=self.committer.collected + self.collector.swept,
@@ -318,8 +315,8 @@ class Parts:
         self.check_open()
         return self._running
 
-    def keyspace(self, name: str) -> Keyspace:
-        return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        return Keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
@@ -327,6 +324,7 @@ class Parts:
 
     def collect(self) -> int:
         self.check_open()
+        self.registry.reap()
         self.pinning.expire()
         return self.collector.collect(thorough=True)
 
@@ -346,6 +344,7 @@ class Parts:
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
+                self._page.close,
                 lambda: give_back(self.base, owner=self._loan),
                 self.log.close,
                 self.checkpointer.close,
@@ -383,6 +382,7 @@ class Parts:
         self.base.abandon()
         self.checkpointer.abandon()
         self._service.abandon()
+        self._page.close()
         self._ownership.abandon()
 
 

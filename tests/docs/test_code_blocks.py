@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import re
+import subprocess
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
@@ -42,6 +44,16 @@ def test_the_readme_shows_a_result_in_its_first_minute() -> None:
     lines = [line for line in first.code.splitlines() if line.strip()]
     assert len(lines) <= 15
     assert len(_SHOWN.findall(first.code)) == 2
+
+
+def test_the_first_example_runs_twice(tmp_path: Path) -> None:
+    """As a file of its own, twice in the same directory: the second time the store is there already."""
+    first = code_blocks(ROOT / "README.md", "python")[0]
+    (tmp_path / "first.py").write_text(first.code)
+    for _ in range(2):
+        run = subprocess.run([sys.executable, "first.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert run.returncode == 0, run.stderr
+        assert run.stdout.splitlines() == _SHOWN.findall(first.code)
 
 
 def test_the_copy_of_a_snapshot_holds_what_the_store_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

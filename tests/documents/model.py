@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -43,8 +42,7 @@ class Model(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        parent = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.directory = Path(tempfile.mkdtemp(prefix="lowtide-model-", dir=parent))
+        self.directory = Path(tempfile.mkdtemp(prefix="lowtide-model-"))
         self.states: list[State] = [{}]
         self.changed: list[set[Key]] = [set()]
         self.known_rows: dict[str, bytes | None] = {}

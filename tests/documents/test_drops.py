@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
+from sortedcontainers import SortedSet
 
 import lowtide
-from lowtide.documents import management
+from lowtide.documents import building, management
+from lowtide.documents.collection import Collection
+from lowtide.transaction.transaction import Transaction
+from lowtide.versions.visibility import Range
 from tests.support.collections import check_store
 
 DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]
@@ -44,6 +50,66 @@ def test_a_collection_is_dropped_beside_a_writer_that_never_rests(busy: lowtide.
     assert list(busy["a"].find()) == [{"_id": 1, "v": 1}]
     assert list(busy["a"].index_information()) == ["_id_"]
     check_store(busy)
+
+
+class Passed:
+    """Counts the keys of index entries and documents that the scans of transactions pass: those that they give, and
+    those that an earlier scan gave, and that were removed since. These stay in memory until the next checkpoint."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.rows = 0
+        self._given: SortedSet[bytes] = SortedSet()
+        original = Transaction.scan
+
+        def scan(tx: Transaction, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+            return self._counting(original(tx, wanted), wanted.low)
+
+        monkeypatch.setattr(Transaction, "scan", scan)
+
+    def _counting(self, entries: Iterator[tuple[bytes, bytes]], low: bytes) -> Iterator[tuple[bytes, bytes]]:
+        prefix = low[:4]
+        for key, value in entries:
+            self._given.add(prefix + key)
+            self.rows += sum(1 for _ in self._given.irange(low, prefix + key))
+            low = prefix + key + b"\x00"
+            yield key, value
+
+
+def drop_the_index(collection: Collection) -> None:
+    collection.drop_index("v_1")
+
+
+def drop_the_collection(collection: Collection) -> None:
+    """In steps, as beside writers that never rest."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(management, "_drop", conflict)
+        collection.drop()
+
+
+def conflict(*_: object) -> None:
+    raise lowtide.ConflictError("documents/a", b"", 1, 2)
+
+
+def fail_to_build(collection: Collection) -> None:
+    """The last document cannot be entered."""
+    collection.insert_one({"_id": "last", "w": "last", "v": 0})
+    with pytest.raises(lowtide.DuplicateKeyError):
+        collection.create_index([("v", 1), ("u", 1)], unique=True)
+
+
+@pytest.mark.parametrize("remove", [drop_the_index, drop_the_collection, fail_to_build])
+def test_a_drop_passes_each_key_once(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, remove: Callable[[Collection], None]
+) -> None:
+    monkeypatch.setattr(building, "STEP", 5)
+    monkeypatch.setattr(management, "STEP", 5)
+    monkeypatch.setattr(management, "ATTEMPTS", 1)
+    store["a"].insert_many([{"_id": n, "v": n, "w": n} for n in range(200)])
+    store["a"].create_index("v")
+    passed = Passed(monkeypatch)
+    remove(store["a"])
+    assert 200 <= passed.rows <= 1000
+    check_store(store)
 
 
 def test_an_interrupted_drop_is_finished_by_the_next_one(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:

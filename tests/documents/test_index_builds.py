@@ -166,6 +166,31 @@ def test_a_document_that_gives_up_a_value_that_another_has_too_leaves_that_its_e
         check_store(store)
 
 
+@pytest.mark.usefixtures("collection")
+@pytest.mark.parametrize("level", BUFFERED)
+def test_a_writer_that_left_another_ones_entry_alone_relies_on_it(store: lowtide.Store, level: Isolation) -> None:
+    """It saw that the value was entered for another document, and left the entry. If that document gives it up before
+    the writer commits, a step enters the writer's document, as it still is: then the writer must not commit."""
+    for change in ("update", "unset", "replace", "delete"):
+        collection = filled(store)
+        collection.update_one({"_id": 3}, {"$set": {"v": 0}})  # as document 0 has
+        tx = store.begin(level)
+
+        def give_up(change: str = change, tx: Any = tx, collection: Collection = collection) -> None:
+            CHANGES[change](tx["c"], 3)
+            collection.update_one({"_id": 0}, {"$set": {"v": 1}})
+
+        def commit(tx: Any = tx) -> None:
+            with pytest.raises(lowtide.ConflictError):
+                tx.commit()
+
+        works = {2: give_up, 4: commit}
+        collection.create_index("v", unique=True, progress=lambda done, works=works: works.pop(done, int)())  # type: ignore[misc]
+        assert works == {}
+        assert collection.find_one({"v": 0}) == {"_id": 3, "v": 0}
+        check_store(store)
+
+
 def test_a_duplicate_that_is_written_before_the_build_comes_to_it_ends_the_build(
     store: lowtide.Store, collection: Collection
 ) -> None:

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from tests.conftest import OpenStore
 from tests.isolation.world import PLACES, World, open_world
-
-_IN_MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture
-def tmp_path() -> Iterator[Path]:
-    """A directory in memory where there is one: what a transaction sees does not depend on the disk, and thousands of
-    small stores would mostly wait for it."""
-    parent = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory:
-        yield Path(directory)
 
 
 @pytest.fixture(params=PLACES)

@@ -12,12 +12,12 @@ MUTANTS = [
         (
             (
                 (
-                    "        self._apply(layer, target)  # point: checkpoint.apply\n"
+                    "        applied = self._apply(layer, target)  # point: checkpoint.apply\n"
                     "        self._versions.drop_frozen()  # point: checkpoint.applied\n"
                 ),
                 (
                     "        self._versions.drop_frozen()\n"
-                    "        self._apply(layer, target)  # point: checkpoint.apply\n"
+                    "        applied = self._apply(layer, target)  # point: checkpoint.apply\n"
                     "        self._published()  # point: checkpoint.applied\n"
                 ),
             ),
@@ -123,5 +123,27 @@ MUTANTS = [
             ),
         ),
         ("tests/unit/checkpoint/test_apply.py::test_a_boundary_that_moved_is_no_ground_to_build_on[0]",),
+    ),
+    Mutant(
+        "the helper goes by its early sample",
+        "The helper process keeps versions for those who lived when it was asked, not when it writes.",
+        "checkpoint/helper.py",
+        (
+            (
+                "        return make_horizon(request.collector, sampled.live, request.upto), sampled.oldest_writer\n",
+                "        return make_horizon(request.collector, request.live, request.upto), sampled.oldest_writer\n",
+            ),
+        ),
+        (
+            ("tests/unit/checkpoint/test_helper.py::test_who_lives_is_what_the_owner_says_inside_the_transaction"),
+            "tests/unit/checkpoint/test_helper.py::test_who_ended_since_the_request_was_made_keeps_nothing",
+        ),
+    ),
+    Mutant(
+        "a lost answer is forgotten",
+        "What a helper process kept, whose answer was lost, is never counted: it stays when those who saw it end.",
+        "garbage/collector.py",
+        (("        if kept is None:\n            self.look_everywhere()\n        elif", "        if"),),
+        ("tests/unit/garbage/test_collector.py::test_what_nobody_has_counted_is_counted_by_a_sweep_of_everything",),
     ),
 ]

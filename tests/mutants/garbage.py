@@ -125,4 +125,45 @@ MUTANTS = [
             "tests/garbage/test_nothing_stays.py::test_a_dropped_snapshot_and_one_of_a_dead_thread_hold_nothing",
         ),
     ),
+    Mutant(
+        "a sweep forgets the other stretches",
+        "A sweep whose budget ends goes on with its stretch later, but never comes to those that were to follow.",
+        "garbage/sweep.py",
+        (("[(interval.row_key, upto), *wanted[index + 1 :]]", "[(interval.row_key, upto)]"),),
+        (
+            (
+                "tests/unit/garbage/test_sweep.py::"
+                "test_a_sweep_whose_budget_ends_leaves_the_rest_of_its_stretch_and_all_the_others"
+            ),
+        ),
+    ),
+    Mutant(
+        "the history waits for the oldest",
+        "What a short snapshot kept beside an old one stays until the old one ends, or very many have.",
+        "garbage/collector.py",
+        (("            elif ts in self._last_seers:\n", "            elif False:\n"),),
+        (
+            "tests/unit/garbage/test_collector.py::test_reports_beside_an_old_reader_leave_at_most_twice_what_is_seen",
+            "tests/garbage/test_reports_beside_an_old_reader.py::test_the_history_stays_within_twice_what_is_seen",
+        ),
+    ),
+    Mutant(
+        "garbage is not counted",
+        "Versions that have lost their last seer are neither seen nor garbage.",
+        "garbage/ledger.py",
+        (("                self.unseen += count\n", ""),),
+        ("tests/unit/garbage/test_ledger.py::test_it_counts_what_is_seen_and_what_is_garbage_exactly",),
+    ),
+    Mutant(
+        "a sweep drops what nobody has counted",
+        "A sweep takes versions of a checkpoint that the ledger will count afterwards, as if they were there.",
+        "garbage/sweep.py",
+        (
+            (
+                "        counted = ledger.upto if ledger is not None and not ledger.counting else _FOREVER\n",
+                "        counted = _FOREVER\n",
+            ),
+        ),
+        ("tests/unit/garbage/test_sweep.py::test_a_sweep_with_a_ledger_drops_only_what_that_has_counted",),
+    ),
 ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import re
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -82,6 +84,46 @@ def test_each_dependency_is_pinned_for_the_project_itself() -> None:
     extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
     wanted = {re.split(r"[><=~!\[]", each)[0].lower() for each in [*PROJECT["dependencies"], *extras]}
     assert wanted <= pinned
+
+
+def modules_after(statements: str) -> set[str]:
+    """What is imported after these statements ran in a new interpreter."""
+    program = f"{statements}\nimport sys\nprint(*sys.modules)"
+    run = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=True)
+    return set(run.stdout.split())
+
+
+def test_importing_the_package_loads_next_to_nothing() -> None:
+    """Importing is not timed here: what makes it slow is what it loads."""
+    loaded = modules_after("import lowtide") - modules_after("")
+    assert {each for each in loaded if each.startswith("lowtide")} == {"lowtide"}
+    heavy = {"lmdb", "msgspec", "dataclasses", "inspect", "logging", "json", "socket", "pathlib", "sortedcontainers"}
+    assert not loaded & heavy
+    assert len(loaded) < 40
+
+
+def test_opening_a_store_loads_no_extra_and_no_aggregation() -> None:
+    opened = modules_after("import lowtide, tempfile\nlowtide.open(tempfile.mkdtemp()).close()")
+    assert "lowtide.store" in opened
+    assert not opened & {"pyarrow", "numpy", "duckdb", "pyspark", "jsonschema", "typer", "rich", "secrets"}
+    assert not {each for each in opened if each.startswith(("lowtide.documents.aggregation", "lowtide.audit"))}
+
+
+def test_every_public_name_is_where_the_type_checker_looks_for_it() -> None:
+    tree = ast.parse((ROOT / "src" / "lowtide" / "__init__.py").read_text())
+    [for_types] = [node for node in tree.body if isinstance(node, ast.If)]
+    shown: dict[str, object] = {}
+    for node in for_types.body:
+        assert isinstance(node, ast.ImportFrom)
+        module = importlib.import_module(node.module or "")
+        shown |= {each.asname or each.name: getattr(module, each.name) for each in node.names}
+    assert shown.keys() == set(lowtide.__all__)
+    for name, value in shown.items():
+        assert getattr(lowtide, name) is value
+    assert set(lowtide.__all__) <= set(dir(lowtide))
+    with pytest.raises(AttributeError, match="module 'lowtide' has no attribute 'nothing'"):
+        _ = lowtide.nothing
+    assert lowtide.errors.Error is lowtide.Error
 
 
 def test_the_package_is_typed_and_has_its_licence() -> None:

@@ -127,8 +127,7 @@ class Laboratory:
     def _fresh(self) -> World:
         if self._world is None or self._world.uses >= self._uses:
             self.discard()
-            memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
-            self._world = World(Path(tempfile.mkdtemp(prefix="schedules-", dir=memory)))
+            self._world = World(Path(tempfile.mkdtemp(prefix="schedules-")))
         self._world.uses += 1
         self._world.parts.versions.gaps.forget()
         if self._short_scans:

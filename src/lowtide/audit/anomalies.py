@@ -15,6 +15,7 @@ from lowtide.audit.orders import Read, Write
 MEANINGS = {
     "garbage": "a read shows what nobody wrote",
     "duplicate": "what was written once is there twice, or two writes claim one version",
+    "future-read": "a transaction saw what it wrote only later",
     "internal": "a transaction does not see its own writes",
     "incompatible-order": "two reads of a list contradict each other about its order",
     "G0": "dirty write: transactions overwrite each other in a circle",

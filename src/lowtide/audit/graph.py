@@ -7,15 +7,17 @@ reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
 from lowtide.audit.anomalies import Edge, Kind
 from lowtide.audit.history import Name, Transaction
 from lowtide.audit.observations import Observations
-from lowtide.audit.orders import UNKNOWN, Order, Read, Write
+from lowtide.audit.orders import UNKNOWN, AppendList, Order, Read, Write
 
 _Reason = tuple[str, Write | Read | None, Write | Read | None]
+_UNREAD_EDGES = 1_000_000
+"""Of a key with more edges from reads to appends that no read shows, these appends are left out."""
 KINDS: tuple[Kind, ...] = ("ww", "wr", "rw", "session", "time")
 
 
@@ -65,8 +67,9 @@ class Graph:
         raise KeyError((source, target))
 
 
-def dependencies(observed: Observations) -> Graph:
-    """The graph of a history."""
+def dependencies(observed: Observations, doubtful: Collection[str] = ()) -> Graph:
+    """The graph of a history. Of the keys that are ``doubtful`` some appends may be lost, so that one that no read
+    shows says nothing."""
     graph = Graph(len(observed.transactions))
     following = {key: _following(order) for key, order in observed.orders.items()}
     for key, order in observed.orders.items():
@@ -80,9 +83,40 @@ def dependencies(observed: Observations) -> Graph:
             overwriting = following[key][read.position + 1]
             if overwriting is not None:
                 graph.add("rw", read.tx, overwriting.tx, key, read, overwriting)
+    _add_unread(graph, observed, doubtful)
     for kind, earlier, later in in_order(observed.transactions, observed.counted):
         graph.add(kind, earlier, later)
     return graph
+
+
+def _add_unread(graph: Graph, observed: Observations, doubtful: Collection[str]) -> None:
+    """The edges to appends that no read shows. A list only grows, so they come after each read, and after what was
+    read; of what a transaction read after its own appends only the part before these counts, since those were not yet
+    committed."""
+    unread = {
+        key: order.unread
+        for key, order in observed.orders.items()
+        if isinstance(order, AppendList) and order.unread and key not in doubtful
+    }
+    last_reads: dict[str, list[Read]] = {}
+    for read in observed.reads:
+        if read.key not in unread or read.position == UNKNOWN:
+            continue
+        reads = last_reads.setdefault(read.key, [])
+        if reads and reads[0].position < read.position:
+            reads.clear()
+        if not reads or reads[0].position == read.position:
+            reads.append(read)
+    for key, reads in last_reads.items():
+        writes, position = unread[key], reads[0].position
+        if len(reads) * len(writes) > _UNREAD_EDGES:
+            continue
+        for write in writes:
+            if position >= 0:
+                before = observed.orders[key].order[position]
+                graph.add("ww", before.tx, write.tx, key, before, write)
+            for read in reads:
+                graph.add("rw", read.tx, write.tx, key, read, write)
 
 
 def _following(order: Order) -> list[Write | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from lowtide.audit.anomalies import MEANINGS
 from lowtide.transaction.isolation import Isolation, policy_of
 
-_NONE = frozenset({"garbage", "duplicate"})
+_NONE = frozenset({"garbage", "duplicate", "future-read"})
 _READ_COMMITTED = _NONE | {"internal", "G0", "G1a", "G1b", "G1c", "observed-vanishes", "stale-read"}
 _SNAPSHOT_READ = _READ_COMMITTED | {"fractured-scan"}
 _SNAPSHOT = _SNAPSHOT_READ | {"incompatible-order", "lost-update", "G-single", "long-fork", "G-nonadjacent"}

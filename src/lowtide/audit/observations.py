@@ -1,7 +1,7 @@
 """What the committed transactions saw, made out from their rows: of each read its place in the order of the key.
 
 On the way everything is found that is wrong with a read by itself: that nobody wrote it, that its writer was rolled
-back or had not finished, or that the reader's own writes are not in it.
+back or had not finished, or that the reader's own writes are not in it, or are in it too early.
 """
 
 from __future__ import annotations
@@ -71,8 +71,9 @@ class Observations:
                 order.writes.append(write)
                 if isinstance(order, AppendList):
                     order.note(write)
-                if (earlier := finals.get(key)) is not None:
-                    earlier.final = False
+                write.earlier = finals.get(key)
+                if write.earlier is not None:
+                    write.earlier.final = False
                 finals[key] = write
                 self._writes[tx, place] = write
             for write in finals.values():
@@ -159,6 +160,7 @@ class Observations:
         phantom: bool = False,
     ) -> None:
         shown = value
+        self._look_ahead(tx, place, key, value, version)
         if (mine := own.get(key)) is not None:
             if mine[-1].appended:
                 elements, appended = _elements(value), [write.value for write in mine]
@@ -196,6 +198,30 @@ class Observations:
                 return
         if position != UNKNOWN or writer is not None:
             self.reads.append(Read(tx, place, key, position, writer, shown if given else None, phantom))
+
+    def _look_ahead(self, tx: int, place: int, key: str, value: Value, version: int | None) -> None:
+        """Find what a read shows of the writes that its own transaction made after it. At each level a write comes
+        after what its transaction did before."""
+        write, early = self.finals[tx].get(key), None
+        while write is not None and write.place > place:
+            if version is not None:
+                there = version == write.version
+            elif isinstance(value, list):
+                there = write.value in value
+            else:
+                there = value is not None and value == write.value
+            if there:
+                early = write
+            write = write.earlier
+        while early is not None and write is not None:
+            if write.value == early.value:  # it was written before, too
+                return
+            write = write.earlier
+        if early is not None:
+            what = f"version {version}" if version is not None else shortened(value)
+            did = "appended" if early.appended else "wrote"
+            words = f"{self.transactions[tx]} read {key} = {what}, and {did} {early.value!r} only afterwards"
+            self._find("future-read", words, (tx,), key)
 
     def _not_its_own(self, tx: int, key: str, shown: object, instead: str) -> None:
         self._find("internal", f"{self.transactions[tx]} read {key} = {shown!r}, though {instead}", (tx,), key)

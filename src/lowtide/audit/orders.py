@@ -23,9 +23,10 @@ Problem = tuple[str, str, tuple[int, ...]]
 
 
 class Write:
-    """One write of one transaction; ``final`` if it is the transaction's last one of its key."""
+    """One write of one transaction; ``final`` if it is the transaction's last one of its key, ``earlier`` the one
+    before it."""
 
-    __slots__ = ("appended", "final", "key", "place", "position", "tx", "value", "version")
+    __slots__ = ("appended", "earlier", "final", "key", "place", "position", "tx", "value", "version")
 
     def __init__(self, tx: int, place: int, key: str, value: Element | None, version: int | None, appended: bool):
         self.tx = tx
@@ -35,6 +36,7 @@ class Write:
         self.version = version
         self.appended = appended
         self.final = True
+        self.earlier: Write | None = None
         self.position = UNKNOWN
 
 
@@ -137,6 +139,9 @@ class AppendList:
         self._sound = 0
         """How many of the elements of the longest read have nothing wrong with them."""
         self._counts: Counts = bool
+        self.unread: list[Write] = []
+        """Of each committed transaction whose appends no read shows, the first one. Where nothing was lost they come
+        after all that was read."""
 
     def settle(self, counts: Counts) -> Iterator[Problem]:
         """Put the writes in order; called once, when the longest read is known."""
@@ -152,6 +157,11 @@ class AppendList:
             if sound:
                 self._sound = length + 1
             self._positions.append(len(self.order) - 1)
+        seen = {write.tx for write in self.order}
+        for write in self.writes:
+            if write.tx not in seen and counts(write.tx):
+                seen.add(write.tx)
+                self.unread.append(write)
         return iter(())
 
     def note(self, write: Write) -> None:

@@ -128,12 +128,9 @@ def audit(history: History, level: Isolation | str = Isolation.SERIALIZABLE) -> 
     """
     wanted = level_of(level)
     observed = Observations(history)
-    findings = [
-        *observed.findings,
-        *lost_updates(observed),
-        *broken_instants(observed),
-        *cycles_in(dependencies(observed)),
-    ]
+    findings = [*observed.findings, *lost_updates(observed)]
+    doubtful = {key for finding in findings for key in finding.keys}
+    findings += [*broken_instants(observed), *cycles_in(dependencies(observed, doubtful))]
     gravity = {name: rank for rank, name in enumerate(MEANINGS)}
     distinct = {(finding.name, frozenset(finding.transactions), finding.keys): finding for finding in findings[::-1]}
     ordered = sorted(

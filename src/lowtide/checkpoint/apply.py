@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import lmdb
 
@@ -19,6 +19,7 @@ from lowtide.base.marks import put_marks
 from lowtide.checkpoint.plan import plan_key
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
+from lowtide.garbage.ledger import Cell
 from lowtide.garbage.living import Living, with_pins
 from lowtide.log.frame import Commit, Names
 from lowtide.versions.chain import Chain
@@ -42,10 +43,12 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a checkpoint wrote."""
+    """What a checkpoint wrote: rows, and versions that it moved to the history, in all and by who sees them. ``cells``
+    is None if another process had made it before: then what that kept is not known."""
 
     rows: int
     kept: int
+    cells: dict[Cell, int] | None = field(default_factory=dict, compare=False)
 
 
 class BoundaryMoved(Error):
@@ -88,21 +91,21 @@ def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
     def change(txn: lmdb.Transaction[bytes]) -> Applied:
         found = base.boundary_in(txn)
         if found is not None and found >= target.upto:
-            return Applied(0, 0)
+            return Applied(0, 0, None)
         if found != target.boundary:
             raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
         horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
         living = with_pins(horizon, (row for _, row in base.pins.all(txn)))
-        kept = 0
+        cells: dict[Cell, int] = {}
         newest: dict[bytes, int] = {}
         for batch in _batches(keys):
-            kept += _apply_batch(base, txn, batch, chains, living, oldest_writer)
+            _apply_batch(base, txn, batch, chains, living, oldest_writer, cells)
             prefix = batch[0][:KEYSPACE_PREFIX]
             newest[prefix] = max(newest.get(prefix, 0), max(chains[key][0] for key in batch))
         base.put_keyspaces(txn, changes.names)
         put_marks(base, txn, target.boundary, target.upto, newest)
         base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
-        return Applied(len(keys), kept)
+        return Applied(len(keys), sum(cells.values()), cells)
 
     return base.write(change)
 
@@ -124,7 +127,9 @@ def _apply_batch(
     chains: Chains,
     living: Living,
     oldest_writer: int | None,
-) -> int:
+    cells: dict[Cell, int],
+) -> None:
+    """Apply keys of one keyspace, and count in ``cells`` what goes to the history."""
     horizon = living.of(keys[0])
     old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
     seen_by_nobody = encode_ts(horizon.unseen_after + 1)
@@ -152,4 +157,8 @@ def _apply_batch(
         txn.delete(key, db=base.rows)
     if keep:
         base.history.add(txn, keep)
-    return len(keep)
+    prefix = keys[0][:KEYSPACE_PREFIX]
+    for interval, _ in keep:
+        seers = horizon.seers(interval.begin, interval.end)
+        assert seers is not None, "kept, so someone sees it: all of it ended at or before the horizon's bound"
+        cells[prefix, *seers] = cells.get((prefix, *seers), 0) + 1

@@ -28,6 +28,7 @@ from lowtide.base.environment import Base
 from lowtide.checkpoint.apply import Applied, Changes, Target, apply_checkpoint
 from lowtide.checkpoint.helper import Helper, HelperLost, Request
 from lowtide.garbage.horizon import Exact
+from lowtide.garbage.ledger import Kept
 from lowtide.log.writer import LogWriter
 from lowtide.options import Options
 from lowtide.versions.layers import Layer, VersionStore
@@ -46,8 +47,8 @@ for the GIL."""
 
 class Checkpointer:
     """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer;
-    ``applied`` is told for whom versions may have been kept; ``retained_from`` says up to which commit the log may
-    go."""
+    ``applied`` is told what went to the history, None if that is not known, and for whom it may have been kept;
+    ``retained_from`` says up to which commit the log may go."""
 
     def __init__(
         self,
@@ -60,7 +61,7 @@ class Checkpointer:
         exclusive: Callable[[], AbstractContextManager[None]],
         published: Callable[[], int],
         sample: Callable[[int], tuple[Exact, int | None]],
-        applied: Callable[[tuple[int, ...]], None],
+        applied: Callable[[Kept | None, tuple[int, ...]], None],
         retained_from: Callable[[int], int],
     ) -> None:
         self._options = options
@@ -145,10 +146,11 @@ class Checkpointer:
 
         target = Target(self._versions.boundary, upto, sample)
         self._base.history_below = max(self._base.history_below, upto)
-        self._apply(layer, target)  # point: checkpoint.apply
+        applied = self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
         self._starts_at = self._ends_at
-        self._applied(live)  # point: checkpoint.released
+        kept = Kept(upto, applied.cells) if applied.cells is not None else None
+        self._applied(kept, live)  # point: checkpoint.released
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
 

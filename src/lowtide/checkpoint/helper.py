@@ -26,6 +26,7 @@ from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.ledger import Cell
 from lowtide.log.cursor import Place
 from lowtide.log.reader import read_commits
 from lowtide.messages import receive, send
@@ -64,6 +65,7 @@ class Response(msgspec.Struct, frozen=True):
 
     rows: int = 0
     kept: int = 0
+    cells: list[tuple[Cell, int]] | None = None
     map_full: bool = False
     error: str | None = None
     asks: bool = False
@@ -104,7 +106,7 @@ class Helper:
             raise lmdb.MapFullError(response.error or "map full")
         if response.error is not None:
             raise Error(f"the checkpoint helper failed: {response.error}")
-        return Applied(response.rows, response.kept)
+        return Applied(response.rows, response.kept, dict(response.cells) if response.cells is not None else None)
 
     def _started(self) -> subprocess.Popen[bytes]:
         with self._lock:
@@ -208,4 +210,5 @@ def perform(request: Request, ask: Callable[[], Sample]) -> Response:
             applied = apply_checkpoint(base, changes, Target(request.boundary, request.upto, sample))
         finally:
             base.close()
-    return Response(applied.rows, applied.kept)
+    cells = list(applied.cells.items()) if applied.cells is not None else None
+    return Response(applied.rows, applied.kept, cells)

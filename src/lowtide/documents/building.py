@@ -1,24 +1,42 @@
 """Building an index, while others read and write.
 
-First the collection's row says that the index is being built: whoever writes a document from then on keeps it up, and
-whoever began before fails, since its commit relies on the row. Then the documents are entered in steps, each a
-transaction: one that meets a document that was changed under it conflicts on the entry that the change removed, and is
-repeated. At last the row says that it is ready, and queries begin to use it.
+First the collection's row says that the index is being built: from then on every writer keeps it up, and a writer that
+began before fails, since its commit relies on the row. Then the documents are entered in steps, each a transaction.
+At last the row says that the index is ready, and queries begin to use it.
+
+A step never fails for a document that is changed under it, so a build ends beside any load: it writes the entries that
+are missing at its snapshot, and its commit leaves out those that another commit has changed since
+(``transaction/yielding.py``). That is right, because every writer writes each entry that its document gains or loses:
+
+* An entry that no commit has written since the snapshot is missing still, and its document still has the value. So it
+  is entered.
+* An entry that another commit has written is what its last writer made of it. In an index that is not unique this is
+  right: an entry is of one document.
+* An entry of a unique index may have been taken, and given up again, by another document. So the documents whose
+  entries were left out are looked at once more, at a later snapshot: an entry that another document holds is a
+  duplicate, one that is missing is entered, one that is there was made by a writer.
+* A writer whose document gives up a value leaves the entry alone if it is another document's, and its commit relies on
+  that (``Unit._remove``). Else the other could give it up as well, and a step enter a value that is gone.
+
+Documents that come after the announcement have their entries from their writers. So a build looks at the documents of
+one instant only, by their keys, and reads each of them anew in its step.
 
 A build has a number, drawn when it is announced. A step that finds another one, because the index was dropped and made
-anew meanwhile, begins from the first document again; two who build the same index both enter all documents, and the
-first to end says so. Nothing is undone when a build is interrupted: the index stays one that is being built, and
-``create_index`` begins it again.
+again meanwhile, starts over from the first document; two threads that build the same index both enter all documents,
+and the first to end says so. Nothing is undone when a build is interrupted: the index stays one that is being built,
+and ``create_index`` starts it over.
 
-In a transaction an index is made at once, of the documents that the transaction sees, and its commit fails if anybody
-has changed one since.
+In a transaction an index is made at once, of the documents that the transaction sees, and its commit fails if another
+one has changed any since.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Generator, Mapping
+from contextlib import closing
 from itertools import islice
+from sys import maxsize
 from typing import Any, Final
 
 from lowtide.base.codec import after_prefix
@@ -32,13 +50,17 @@ from lowtide.documents.look import Look
 from lowtide.documents.management import discard_index, put_row
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.unit import key_value
-from lowtide.errors import DuplicateKeyError, OperationFailure, UsageError
+from lowtide.documents.values import Document
+from lowtide.errors import DuplicateKeyError, OperationFailure, SnapshotExpired, UsageError
 from lowtide.log.frame import Writes
 from lowtide.transaction.statement import Writing
+from lowtide.transaction.transaction import Transaction
 from lowtide.versions.visibility import Range
 
-STEP: Final = 1000
-"""Documents that one step enters."""
+STEP: Final = 250
+"""Documents that one step enters. Other commits wait while it is committed: about a millisecond."""
+MOST_ENTRIES: Final = 1000
+"""Entries after which a step takes no further document."""
 
 Progress = Callable[[int], object]
 Batch = list[tuple[bytes, bytes]]
@@ -117,39 +139,64 @@ def _announce(look: Look, writing: Writing, asked: Index) -> Index | None:
                     f"collection {look.name!r} has the index {each.name!r} already, {each.information()}; drop that"
                 )
             return each if each.building else None
-    index = asked.having(keyspace=look.row.index_keyspace(asked.name), build=secrets.randbits(63))
+    index = asked.having(keyspace=look.row.index_keyspace(asked.name), build=int.from_bytes(os.urandom(8)) >> 1)
     put_row(look, writing, look.row.with_index(index).having(exists=True))
     return index
 
 
-def _build(source: Source, collection: str, index: Index, progress: Progress | None) -> Index | None:
-    """Enter all documents and say that the index is ready; or the index as somebody else has announced it anew."""
+def _build(source: OfStore, collection: str, index: Index, progress: Progress | None) -> Index | None:
+    """Enter all documents and say that the index is ready; or the index as another build has announced it."""
     done = 0
-    after: bytes | None = b""
-    while after is not None:
-        start = after
-
-        def step(
-            writing: Writing, prefix_of: PrefixOf, start: bytes = start
-        ) -> tuple[Index, list[tuple[bytes, bytes]]]:
-            look = Look(writing, prefix_of, collection)
-            current = _of_row(look, index.name)
-            if current.build != index.build or not current.building:
-                return current, []
-            batch = list(islice(writing.scan(Range(look.prefix + start, after_prefix(look.prefix))), STEP))
-            _enter(look, writing, current, batch)
-            return current, batch
-
-        current, batch = source.change(step)
-        if not current.building:
-            return None
-        if current.build != index.build:
-            return current
-        after = batch[-1][0] + b"\x00" if len(batch) == STEP else None
-        done += len(batch)
-        if progress is not None:
-            progress(done)
+    again: list[bytes] = []
+    with closing(_keys_in_steps(source, collection)) as batches:
+        while (keys := next(batches, [])) or again:
+            done += len(keys)
+            current, again = _step(source, collection, index, again + keys)
+            if not current.building:
+                return None
+            if current.build != index.build:
+                return current
+            if progress is not None:
+                progress(done - len(again))
     return source.change(lambda writing, prefix_of: _finish(Look(writing, prefix_of, collection), writing, index))
+
+
+def _keys_in_steps(source: OfStore, collection: str) -> Generator[list[bytes], None, None]:
+    """The keys of the documents that are there now, so many as a step takes at once. Of one instant: else a build could
+    run after those that others insert, for ever. One whose snapshot is expired goes on with another."""
+    after = b""
+    while True:
+        held = source.hold()
+        try:
+            prefix = Look(held.reading, held.prefix_of, collection).prefix
+            scan = held.reading.scan(Range(prefix + after, after_prefix(prefix)))
+            while keys := [key for key, _ in islice(scan, STEP)]:
+                yield keys
+                after = keys[-1] + b"\x00"
+            return
+        except SnapshotExpired:
+            continue
+        finally:
+            held.close()
+
+
+def _step(source: OfStore, collection: str, index: Index, keys: list[bytes]) -> tuple[Index, list[bytes]]:
+    """Enter the documents with these keys, in one transaction. The index as it is now, and the keys that are left."""
+
+    def work(tx: Transaction, prefix_of: PrefixOf) -> tuple[Index, list[bytes], dict[bytes, bytes], list[bytes]]:
+        look = Look(tx, prefix_of, collection)
+        current = _of_row(look, index.name)
+        if current.build != index.build or not current.building:
+            return current, [], {}, []
+        found = zip(keys, tx.read_many([look.prefix + key for key in keys]), strict=True)
+        batch = [(key, stored) for key, stored in found if stored is not None]
+        owners, taken = _enter(look, tx, current, batch, MOST_ENTRIES)
+        before: Writes = {**dict.fromkeys(owners), look.row_key: tx.read(look.row_key)}
+        left_out = tx.give_way(set(owners), before) if owners else []
+        return current, [key for key, _ in batch[taken:]], owners, left_out
+
+    current, rest, owners, left_out = source.transact(work)
+    return current, [*rest, *dict.fromkeys(owners[entry] for entry in left_out)]
 
 
 def _of_row(look: Look, name: str) -> Index:
@@ -159,28 +206,42 @@ def _of_row(look: Look, name: str) -> Index:
     return index
 
 
-def _enter(look: Look, writing: Writing, index: Index, batch: Batch) -> None:
-    """Write the entries of documents."""
+def _enter(
+    look: Look, writing: Writing, index: Index, batch: Batch, most: int = maxsize
+) -> tuple[dict[bytes, bytes], int]:
+    """Write those entries of documents that are not there yet, until there are ``most``: for the full key of each the
+    key of its document; and of how many documents they are."""
     entries, prefix, special = Entries(index), look.prefix_of(index.keyspace), 0
-    writes: Writes = {}
+    wanted: list[tuple[bytes, bytes, bytes]] = []
+    taken = 0
     for key, stored in batch:
-        document = decode_document(stored)
-        found, more = entries.of(document)
+        if len(wanted) >= most:
+            break
+        found, more = entries.of(decode_document(stored))
+        wanted += [(prefix + entry_key(index, values, key), key, stored) for values in found]
         special |= more
-        for values in found:
-            full_key = prefix + entry_key(index, values, key)
-            if index.unique:
-                holder = writes[full_key] if full_key in writes else writing.read(full_key)
-                if holder is not None and holder != key:
-                    other = look.reading.read(look.prefix + holder)
-                    holder_id = decode_document(other)["_id"] if other is not None else None
-                    raise DuplicateKeyError(look.name, index.name, key_value(index, document), holder_id)
-            writes[full_key] = entry_value(index, key)
+        taken += 1
+    owners: dict[bytes, bytes] = {}
+    there = writing.read_many([full_key for full_key, _, _ in wanted])
+    for (full_key, key, stored), holder in zip(wanted, there, strict=True):
+        if index.unique and (other := owners.get(full_key, holder)) is not None and other != key:
+            raise _duplicate(look, index, decode_document(stored), other)
+        if holder is None:
+            owners[full_key] = key
+    writes: Writes = {full_key: entry_value(index, key) for full_key, key in owners.items()}
+    before: Writes | None = dict.fromkeys(writes)
     noted = index.noting(multikey=bool(special & MULTIKEY), long=bool(special & LONG))
     if noted is not index:
-        writes[look.row_key] = encode_row(look.row.with_index(noted))
+        writes[look.row_key], before = encode_row(look.row.with_index(noted)), None
     if writes:
-        writing.apply(writes, (look.row_key,))
+        writing.apply(writes, (look.row_key,), before)
+    return owners, taken
+
+
+def _duplicate(look: Look, index: Index, document: Document, holder: bytes) -> DuplicateKeyError:
+    other = look.reading.read(look.prefix + holder)
+    holder_id = decode_document(other)["_id"] if other is not None else None
+    return DuplicateKeyError(look.name, index.name, key_value(index, document), holder_id)
 
 
 def _finish(look: Look, writing: Writing, index: Index) -> Index | None:

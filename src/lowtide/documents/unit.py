@@ -24,7 +24,7 @@ from lowtide.transaction.statement import Writing
 class Unit:
     """The writes of one statement to one collection."""
 
-    __slots__ = ("_before", "_indexes", "_replaced", "_writing", "look", "row", "writes")
+    __slots__ = ("_before", "_indexes", "_left_alone", "_replaced", "_writing", "look", "row", "writes")
 
     def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str, beside: Row | None = None) -> None:
         """``beside`` is in place of the collection's row: the documents are others, which nobody reads yet."""
@@ -38,6 +38,8 @@ class Unit:
         self._before: Writes | None = {}
         """What is known to have been there before; None if that is not known of all."""
         self._replaced: set[bytes] = set()
+        self._left_alone: list[bytes] = []
+        """Entries that other documents have of a value that one of these gave up; see ``_remove``."""
         self._indexes = [(each, prefix_of(each.index.keyspace)) for each in self.row.entries]
         if any(each.index.building for each, _ in self._indexes):
             self._before = None
@@ -156,8 +158,10 @@ class Unit:
 
     def _remove(self, changes: Writes, before: Writes, index: Index, entry: bytes, key: bytes) -> None:
         """Remove an entry of the document with this key. One that is not there yet, of an index that is being built, is
-        removed as well, so that a step which is about to enter it conflicts; but another document's is left alone."""
+        removed as well, so that a step which is about to enter it finds it changed. Another document's is left alone,
+        and the commit relies on it: once that document gives it up, a step may enter it for this one."""
         if index.building and index.unique and (holder := self._read(entry)) is not None and holder != key:
+            self._left_alone.append(entry)
             return
         changes[entry] = None
         before[entry] = entry_value(index, key)
@@ -193,7 +197,7 @@ class Unit:
         if self.writes:
             if self._replaced:
                 self._writing.note_replaced(self._replaced)
-            self._writing.apply(self.writes, (self.look.row_key,), self._before)
+            self._writing.apply(self.writes, (self.look.row_key, *self._left_alone), self._before)
 
 
 def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:

@@ -8,8 +8,15 @@ A pass over all held chains that finds little is not repeated before as many sna
 chains, unless the oldest one ends: so its cost stays in proportion, however many short transactions run beside a long
 one.
 
-Who writes: ``_released`` is appended to by anyone and drained by the one sweep that runs, under ``_busy``;
-``_everywhere`` is set by anyone and taken by it; ``_patience`` is a hint that may lose an update.
+The history is swept by rows. The ledger knows how many of its versions are seen and how many are garbage; as soon as
+the garbage outnumbers what is seen by more than ``threshold``, it goes. So the history is at most twice what live
+snapshots and pins see, plus ``threshold``, and the versions that a sweep walks are in proportion to those it drops.
+Less than that goes when the oldest snapshot ends, or a pin, or ``threshold`` snapshots have.
+
+Who writes: ``_released`` and ``_kept`` are appended to by anyone and drained by the one pass that runs, under
+``_busy``, which alone uses the ledger; ``_everywhere``, ``_chains_wanted``, ``_history_wanted`` and ``_eager`` are set
+by anyone and taken by it; ``_last_seers`` is replaced by it and added to by checkpoints; ``_patience`` is a hint that
+may lose an update.
 """
 
 from __future__ import annotations
@@ -20,10 +27,13 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
+import lmdb
+
 from lowtide.base.environment import Base
 from lowtide.errors import Error
 from lowtide.garbage.horizon import Exact
-from lowtide.garbage.living import with_pins
+from lowtide.garbage.ledger import Kept, Ledger
+from lowtide.garbage.living import Living, with_pins
 from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
 from lowtide.versions.layers import VersionStore
 
@@ -32,6 +42,9 @@ logger = logging.getLogger("lowtide")
 _AT_ONCE = 32
 _SLICE = 512
 _HISTORY_BUDGET = 20_000
+
+_MOST_KEPT = 64
+"""Checkpoints whose counts wait for the background before it is woken for them alone."""
 
 
 class Collector:
@@ -59,8 +72,15 @@ class Collector:
         self._oldest_writer = oldest_writer
         self._wake = wake
         self._released: deque[int] = deque()
+        self._kept: deque[Kept] = deque()
+        self._ledger = Ledger()
+        self._last_seers: dict[int, int] = {}
+        """The ledger's, for those who end: one that is not here left no garbage in the history."""
         self._rest: list[Stretch] = []
         self._everywhere = False
+        self._eager = False
+        self._chains_wanted = False
+        self._history_wanted = False
         self._busy = threading.Lock()
         self._patience = 0
         self.wanted = False
@@ -71,7 +91,11 @@ class Collector:
     def released(self, ts: int, published: int, oldest: bool) -> None:
         """A snapshot at ``ts`` has ended; ``oldest`` if no older one lives. Cheap, never waits, never fails."""
         if self._note(ts):
-            self._want(len(self._released) >= self._threshold or oldest)
+            if len(self._released) >= self._threshold or oldest:
+                self._eager = True
+                self._want_history()
+            elif ts in self._last_seers:
+                self._want_history()
         held = len(self._versions.active.held)
         if held == 0 or ts >= published:
             return
@@ -85,12 +109,24 @@ class Collector:
 
     def unpinned(self, ts: int) -> None:
         """A pin at ``ts`` has ended: pins are few, so the history is looked at without waiting for more."""
-        self._want(self._note(ts))
+        if self._note(ts):
+            self._eager = True
+            self._want_history()
+
+    def kept(self, kept: Kept | None) -> None:
+        """A checkpoint has added versions to the history; None if it is not known which. Never waits."""
+        if kept is None:
+            self.look_everywhere()
+        elif kept.cells:
+            self._kept.append(kept)
+            self._hint(kept)
+            if len(self._kept) >= _MOST_KEPT:
+                self._want_history()
 
     def look_everywhere(self) -> None:
         """Have the background look at the whole history: somebody ended of whom nothing is known."""
         self._everywhere = True
-        self._want(True)
+        self._want_history()
 
     def look_at_chains(self) -> None:
         """Have the background look at the chains: one for which they keep something has ended."""
@@ -98,7 +134,10 @@ class Collector:
 
     def dropped(self, ts: int) -> None:
         """As ``released``, in a destructor or a begin: it takes no lock and leaves everything to the background."""
-        self._want(self._note(ts) or bool(self._versions.active.held))
+        if self._note(ts):
+            self._eager = True
+            self._want_history()
+        self._want(bool(self._versions.active.held))
 
     def _note(self, ts: int) -> bool:
         """Note for the next sweep that a snapshot at ``ts`` has ended; true if the history may hold something for
@@ -108,8 +147,23 @@ class Collector:
         self._released.append(ts)
         return True
 
+    def _hint(self, kept: Kept) -> None:
+        for _, _, last in kept.cells:
+            self._last_seers[last] = 1
+
     def _want(self, wanted: bool) -> None:
-        if wanted and not self.wanted:
+        """Have the background look at chains and history."""
+        if wanted:
+            self._chains_wanted = True
+            self._call()
+
+    def _want_history(self) -> None:
+        """Have the background look at the history, and at the chains only if someone else wants that."""
+        self._history_wanted = True
+        self._call()
+
+    def _call(self) -> None:
+        if not self.wanted:
             self.wanted = True
             self._wake()
 
@@ -121,8 +175,11 @@ class Collector:
         dropped = 0
         with self._busy:
             self.wanted = False  # point: collect.begun
+            chains, history = self._chains_wanted, self._history_wanted
+            self._chains_wanted = self._history_wanted = False
             try:
-                dropped = self._collect_chains() + self._collect_history(thorough)
+                dropped = 0 if history and not (chains or thorough) else self._collect_chains()
+                dropped += self._collect_history(thorough, history)
             except Error as error:
                 self.failures += 1
                 logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
@@ -146,21 +203,65 @@ class Collector:
         self._patience = looked_at if dropped * 4 < looked_at else 0
         return dropped
 
-    def _live_everywhere(self) -> tuple[int, ...]:
-        """The timestamps that are live in all keyspaces: between two of them lies what the end of one leaves."""
-        rows = self._base.read(self._base.pins.all)
-        return with_pins(self._sample(), (row for _, row in rows)).everywhere.live
-
-    def _collect_history(self, thorough: bool) -> int:
-        released = [self._released.popleft() for _ in range(len(self._released))]  # point: collect.history
+    def _collect_history(self, thorough: bool, wanted: bool) -> int:
+        ended = [self._released.popleft() for _ in range(len(self._released))]  # point: collect.history
         everywhere, self._everywhere = self._everywhere or thorough, False
-        self._rest = [EVERYTHING] if everywhere else self._rest + stretches(released, self._live_everywhere())
-        swept = sweep_history(self._base, self._sample, self._rest, 1 << 62 if thorough else _HISTORY_BUDGET)
-        self._rest = swept.rest
-        if swept.rest:
-            self._want(True)
+        while self._kept:
+            self._ledger.add(self._kept.popleft())
+        if everywhere:
+            self._count_again()
+        elif not self._rest and (wanted or ended):
+            self._decide()
+        dropped = self._sweep(1 << 62 if thorough else _HISTORY_BUDGET)
+        self._last_seers = self._ledger.last_seers
+        for kept in self._kept.copy():  # those that came since would find their hints replaced
+            self._hint(kept)
         bound = self._sample().bound  # before the question: a writer that the answer misses draws no less
         oldest = self._oldest_writer()  # point: sweep.writers
         sweep_tombstones(self._base, oldest if oldest is not None else bound, _HISTORY_BUDGET)
+        return dropped
+
+    def _count_again(self) -> None:
+        self._ledger.count_again()
+        self._rest = [EVERYTHING]
+
+    def _decide(self) -> None:
+        """Have the garbage swept if there is enough of it; have all versions counted if the ledger missed some."""
+        ledger = self._ledger
+        eager, self._eager = self._eager, False
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[Living, int]:
+            return with_pins(self._sample(), (row for _, row in self._base.pins.all(txn))), self._base.history.count(
+                txn
+            )
+
+        living, count = self._base.read(look)
+        ledger.settle(living)
+        if ledger.total != count:
+            self._count_again()
+        elif ledger.unseen > 0 and (eager or living.nobody or ledger.unseen > ledger.seen + self._threshold):
+            self._rest = stretches(ledger.take_left_by(), living.everywhere.live)
+
+    def _sweep(self, budget: int) -> int:
+        """Sweep what is left of the stretches, as far as the budget goes, and account for it."""
+        ledger = self._ledger
+        if not self._rest:
+            return 0
+        swept = sweep_history(self._base, self._sample, self._rest, budget, ledger)
+        self._rest = swept.rest
         self.swept += swept.dropped
+        if swept.emptied:
+            ledger.count_again()
+        elif ledger.counting:
+            ledger.counted(swept.left)
+        else:
+            ledger.swept(swept.dropped)
+        if self._rest:
+            self._want_history()
+        elif ledger.counting:
+            ledger.all_counted(swept.boundary)
+        if not self._rest and ledger.unseen > 0:
+            # Of what ended meanwhile the last seers are known. If they are not, the counts were wrong.
+            self._everywhere = self._everywhere or not ledger.left_by
+            self._want_history()
         return swept.dropped

@@ -29,6 +29,12 @@ class Exact:
         index = bisect_left(self.live, begin)
         return index < len(self.live) and self.live[index] < end
 
+    def seers(self, begin: int, end: int) -> tuple[int, int] | None:
+        """The first and the last live snapshot for which the version visible on ``[begin, end)`` is kept; None if there
+        is none. O(log live)."""
+        low, high = bisect_left(self.live, begin), bisect_left(self.live, end) - 1
+        return (self.live[low], self.live[high]) if low <= high else None
+
     def plus(self, timestamps: Iterable[int]) -> Exact:
         """The same with more live timestamps."""
         more = tuple(sorted({*self.live, *timestamps}))
@@ -59,6 +65,9 @@ class Watermark(Exact):
 
     def needs(self, begin: int, end: int) -> bool:
         return end > self.mark
+
+    def seers(self, begin: int, end: int) -> tuple[int, int] | None:
+        return Exact.seers(self, 0, end)
 
 
 def make_horizon(collector: str, live: Iterable[int], bound: int) -> Exact:

@@ -53,5 +53,5 @@ class Page:
         self._words[_TS] = ts
 
     def close(self) -> None:
-        """Let go of the memory; whoever looks once more finds what was there last."""
-        self._words = memoryview(bytes(self._words)).cast("Q")
+        """Let go of the memory and its descriptor; a later look finds what was there last. Harmless when repeated."""
+        self._words = memoryview(bytearray(self._words)).cast("Q")

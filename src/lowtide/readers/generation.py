@@ -10,7 +10,6 @@ lock; what they may see is argued in ``versions.layers``. The base below stands 
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -41,7 +40,7 @@ class Generation:
         self._leases = leases
         self._catalog = catalog
         self._time = options.clock.time
-        self.name = f"reader {os.getpid()}-{secrets.token_hex(4)}"
+        self.name = f"reader {os.getpid()}-{os.urandom(4).hex()}"
         self._row = leases.take(self.name, LEASE, where="opened read-only")
         self.ts = self._row.ts
         self.versions = VersionStore(self.ts)
@@ -103,7 +102,6 @@ def read_only_engine(options: Options, catalog: Catalog, registry: Registry, rea
         reader,
         NoCommits(),
         False,
-        _nothing,
         _nothing,
         _nothing,
         True,

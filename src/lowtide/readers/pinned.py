@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -69,7 +68,7 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
         leases = Leases(base, options.clock.time)
         closing: Renewer | Borrowed
         if pin is None:
-            name = f"snapshot {os.getpid()}-{secrets.token_hex(4)}"
+            name = f"snapshot {os.getpid()}-{os.urandom(4).hex()}"
             row = leases.take(name, generation.LEASE, where="open_snapshot")
             undo.callback(_remove, leases, name, row, directory)
             closing = Renewer(lambda: leases.renew(name, row.id))
@@ -106,14 +105,27 @@ def renew_pin(path: str | os.PathLike[str], name: str) -> None:
         give_back(base)
 
 
+def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
+    """The living pin that the user of a token has a part in; None if there is none."""
+    base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
+    try:
+        time = Options().clock.time
+        found = ((name, row) for name, row in Leases(base, time).all() if row.has_user(token))
+        return next((name for name, row in found if row.expires > time()), None)
+    finally:
+        give_back(base)
+
+
 class Borrowed:
-    """What goes with a snapshot at somebody else's pin: a borrowed base."""
+    """What goes with a snapshot at another process's pin: a borrowed base, given back once."""
 
     def __init__(self, base: Base) -> None:
-        self._base = base
+        self._base: Base | None = base
 
     def close(self) -> None:
-        give_back(self._base)
+        base, self._base = self._base, None
+        if base is not None:
+            give_back(base)
 
     drop = close
 

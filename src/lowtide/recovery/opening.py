@@ -10,7 +10,6 @@ import gc
 import json
 import logging
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -81,6 +80,8 @@ def path_of(path: object) -> Path:
     """The absolute path that is meant."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+    if not os.fspath(path):
+        raise UsageError('an empty path names no store; for the current directory write "."')
     try:
         whole = Path(path).absolute()
         os.stat(whole)
@@ -152,7 +153,7 @@ def _make(path: Path, options: Options) -> str:
     half_made = (path / "base").exists() or (path / "log").exists()
     if half_made:
         _discard_half_made(path)
-    store_id = secrets.token_bytes(16)
+    store_id = os.urandom(16)
     (path / "log").mkdir(mode=0o700)
     (path / "base").mkdir(mode=0o700)
     base = Base(path / "base", options.map_size, create=True)

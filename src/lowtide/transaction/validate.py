@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 from lowtide.base.environment import Base
-from lowtide.log.frame import Writes
 from lowtide.transaction.guards import Guards
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.request import Request
@@ -77,7 +76,7 @@ class Validator:
         self._base = base
         self.recent = RecentCommits(published)
 
-    def write_clash(self, writes: Writes, since: int) -> Clash | None:
+    def write_clash(self, writes: Iterable[bytes], since: int) -> Clash | None:
         """The first of the written keys that was committed after ``since``."""
         active, frozen, _ = self._versions.view
         chains = active.chains

@@ -60,6 +60,7 @@ SETUP = tx(100, w("x", 0), w("y", 0), version=1)
 SMALLEST: dict[str, list[Rows]] = {
     "garbage": [tx(1, r("x", 7)), tx(2, w("x", 8), version=1)],
     "duplicate": [tx(1, a("x", 1)), tx(2, r("x", [1, 1]))],
+    "future-read": [tx(1, r("x", [1]), a("x", 1))],
     "internal": [tx(1, w("x", 1), r("x", None), version=1)],
     "incompatible-order": [tx(1, a("x", 1)), tx(2, a("x", 2)), tx(3, r("x", [1, 2])), tx(4, r("x", [2]))],
     "G0": [

@@ -30,11 +30,14 @@ class Running:
 
 class Simulator:
     """``snapshot``: reads are of the instant of begin. ``writers``, ``readers``: a commit is refused if a key that it
-    wrote, or read, was committed since. ``lists``: keys are lists that are appended to."""
+    wrote, or read, was committed since. ``lists``: keys are lists that are appended to; ``blind``: what an append reads
+    is not written down."""
 
-    def __init__(self, seed: int, *, snapshot: bool, writers: bool, readers: bool, lists: bool) -> None:
+    def __init__(
+        self, seed: int, *, snapshot: bool, writers: bool, readers: bool, lists: bool, blind: bool = False
+    ) -> None:
         self.random = random.Random(seed)
-        self.snapshot, self.writers, self.readers, self.lists = snapshot, writers, readers, lists
+        self.snapshot, self.writers, self.readers, self.lists, self.blind = snapshot, writers, readers, lists, blind
         self.versions: dict[str, list[tuple[int, Any]]] = {}
         self.last = 0
         self.moment = 0
@@ -76,7 +79,8 @@ class Simulator:
             return
         if what == "read" or self.lists:
             tx.read.add(key)
-            tx.note(op="read", key=key, value=self.see(tx, key))
+            if what == "read" or not self.blind:
+                tx.note(op="read", key=key, value=self.see(tx, key))
         if what == "write":
             element = tx.name * 100 + len(tx.rows)
             tx.note(op="append" if self.lists else "write", key=key, value=element)

@@ -15,6 +15,7 @@ from tests.unit.audit.histories import IMPLIED, SETUP, SMALLEST, Rows, a, found,
 NEAR_MISSES: dict[str, list[Rows]] = {
     "garbage": [tx(1, r("x", 8)), tx(2, w("x", 8), version=1)],
     "duplicate": [tx(1, a("x", 1)), tx(2, r("x", [1]))],
+    "future-read": [tx(1, a("x", 1), r("x", [1]))],
     "internal": [tx(1, w("x", 1), r("x", 1), version=1)],
     "incompatible-order": [tx(1, a("x", 1)), tx(2, a("x", 2)), tx(3, r("x", [1, 2])), tx(4, r("x", [1]))],
     "G0": [tx(1, w("x", 1, version=1), w("y", 1, version=2)), tx(2, w("x", 2, version=3), w("y", 2, version=4))],
@@ -217,6 +218,65 @@ def test_own_appends_are_seen_at_the_end_of_the_list() -> None:
     others = tx(1, a("x", 1))
     assert found(others, tx(2, a("x", 2), a("x", 3), r("x", [1, 2, 3]))) == []
     assert found(others, tx(2, a("x", 2), r("x", [2, 1])), tx(3, r("x", [1, 2]))) == ["internal", "incompatible-order"]
+
+
+def test_a_transaction_cannot_see_what_it_writes_later() -> None:
+    assert found(tx(1, r("x", 7), w("x", 7), version=1)) == ["future-read"]
+    assert found(tx(1, v("x", 1), w("x", 7), version=1)) == ["future-read"]
+    assert found(tx(1, s("a", None, x=7), w("x", 7), version=1)) == ["future-read"]
+    assert found(tx(1, w("x", 7, version=1), v("x", 2), w("x", 8, version=2))) == [
+        "future-read",
+        "internal",
+    ]
+    others = tx(2, a("x", 1)), tx(3, r("x", [1, 2, 3]))
+    assert found(*others, tx(1, r("x", [1, 2]), a("x", 2), a("x", 3))) == ["future-read"]
+    assert found(*others, tx(1, a("x", 2), r("x", [1, 2, 3]), a("x", 3))) == ["future-read", "internal"]
+    result = report(*others, tx(1, r("x", [1, 2]), a("x", 2), a("x", 3)), level="none")
+    assert result.violations == ["future-read"]
+    assert "T1 read x = [1, 2], and appended 2 only afterwards" in str(result)
+
+
+def test_a_value_that_was_written_before_and_after_a_read_was_seen_in_time() -> None:
+    again = [w("x", 7), w("x", 8), r("x", 7), w("x", 7)]
+    assert found(tx(1, *again, version=1)) == ["internal"]
+    assert found(tx(1, w("x", 7), r("x", 7), w("x", 7), version=1)) == []
+
+
+def test_appends_that_no_read_shows_come_after_what_was_read() -> None:
+    """Neither times nor versions are needed for it."""
+    skew = tx(1, r("x", []), a("y", 1)), tx(2, r("y", []), a("x", 2))
+    result = report(*skew)
+    assert result.names == ["write-skew"]
+    assert result.unplaced == 2
+    assert "T1 found no x, which T2 overwrote by appending 2" in str(result)
+    missed = tx(1, a("x", 1), a("y", 1)), tx(2, r("x", [1]), r("y", []))
+    assert found(*missed) == ["G-single"]
+    first = tx(1, a("x", 1), r("y", [2]))
+    assert found(first, tx(2, r("x", [1]), a("y", 2))) == ["G1c"]
+    overwritten = tx(1, a("x", 1)), tx(2, a("x", 2), a("y", 2)), tx(3, r("x", [1]), r("y", [2]))
+    assert found(*overwritten) == ["G-single"]
+
+
+def test_appends_that_no_read_shows_have_no_order_among_themselves() -> None:
+    unread = tx(1, a("x", 1), a("y", 1)), tx(2, a("x", 2), a("y", 2))
+    assert found(*unread) == []
+    assert found(*unread, tx(3, r("x", []), r("y", []))) == []
+    assert found(*unread, tx(3, r("x", [1]), r("y", [1]))) == []
+    assert found(tx(1, a("x", 1), end="abort"), tx(2, a("x", 2), end=""), tx(3, r("x", []), a("y", 1))) == []
+
+
+def test_what_a_transaction_saw_of_its_own_append_does_not_order_it_before_others() -> None:
+    """T1 saw 2 before it committed, and T3 may have committed 3 in between: read skew, but no circle of writes."""
+    own = tx(0, a("x", 1)), tx(1, a("x", 2), r("x", [1, 2]), r("y", [3]))
+    assert found(*own, tx(3, a("x", 3), a("y", 3))) == ["G-single"]
+    assert found(*own, tx(3, a("x", 3), a("y", 3)), tx(4, r("x", [1, 2]))) == ["G1c", "G-single"]
+
+
+def test_an_append_that_was_lost_is_not_taken_for_a_later_one() -> None:
+    """T1 appended first, and T2, which had read the list before, wrote it back without what T1 appended."""
+    lost = [tx(1, r("x", []), a("x", 1), a("y", 1)), tx(2, r("x", []), r("y", [1]), a("x", 2)), tx(3, r("x", [2]))]
+    assert found(*lost) == ["lost-update"]
+    assert report(*lost, level="read_committed").ok
 
 
 def test_values_that_do_not_tell_who_wrote_them_are_refused() -> None:

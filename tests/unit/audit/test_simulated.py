@@ -74,6 +74,18 @@ def test_a_store_with_a_fault_is_convicted(fault: dict[str, bool], expected: str
     assert expected in found
 
 
+@pytest.mark.parametrize("level", ["snapshot", "serializable"])
+@settings(max_examples=100)
+@given(SEEDS)
+def test_appends_that_no_read_shows_convict_no_correct_store(level: str, seed: int) -> None:
+    rows = Simulator(seed, lists=True, blind=True, **LEVELS[level]).run(40, 4)
+    for row in rows:
+        row.pop("version", None)
+        row.pop("time", None)
+    report = audit(History.of(rows), level)
+    assert report.ok, str(report)
+
+
 @settings(max_examples=30)
 @given(SEEDS, LISTS, st.sampled_from(sorted(LEVELS)))
 def test_the_order_of_the_rows_does_not_matter(seed: int, lists: bool, level: str) -> None:
@@ -83,11 +95,11 @@ def test_the_order_of_the_rows_does_not_matter(seed: int, lists: bool, level: st
     assert audit(History.of(shuffled)).as_data() == audit(History.of(rows)).as_data()
 
 
-@settings(max_examples=30)
-@given(SEEDS)
-def test_lists_and_versions_agree(seed: int) -> None:
+@settings(max_examples=60)
+@given(SEEDS, st.booleans())
+def test_lists_and_versions_agree(seed: int, blind: bool) -> None:
     """Of a history of lists the same is known twice: by the longest read, and by the versions of the commits."""
-    rows = Simulator(seed, lists=True, **LEVELS["snapshot"]).run(25, 4)
+    rows = Simulator(seed, lists=True, blind=blind, **LEVELS["snapshot"]).run(25, 4)
     as_registers = []
     for row in rows:
         changed = dict(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,13 +22,10 @@ Rows = dict[bytes, tuple[int, bytes | None]]
 
 Kept = list[tuple[Interval, bytes]]
 
-_IN_MEMORY = Path("/dev/shm")
-
 
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    parent = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory:
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as directory:
         yield Path(directory)
 
 

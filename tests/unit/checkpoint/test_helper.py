@@ -104,13 +104,38 @@ def check_applied(files: Files) -> None:
 
 
 def test_a_checkpoint_is_made_from_the_log_alone(files: Files) -> None:
-    assert files.perform(3, live=(1,), oldest_writer=1) == Response(rows=2, kept=2)
+    assert files.perform(3, live=(1,), oldest_writer=1) == Response(rows=2, kept=2, cells=[((PREFIX, 1, 1), 2)])
     check_applied(files)
 
 
 def test_the_helper_makes_the_same_checkpoint(files: Files, helper: Helper) -> None:
-    assert files.have(helper, 3, live=(1,), oldest_writer=1) == Applied(rows=2, kept=2)
+    applied = files.have(helper, 3, live=(1,), oldest_writer=1)
+    assert applied == Applied(rows=2, kept=2)
+    assert applied.cells == {(PREFIX, 1, 1): 2}
     check_applied(files)
+
+
+def test_who_lives_is_what_the_owner_says_inside_the_transaction(files: Files, helper: Helper) -> None:
+    """A snapshot that was opened at a pin after the request was made, and whose pin is gone, is in the answer only."""
+    files.perform(1)
+    request = files.request(3, boundary=1, live=())
+    horizon = make_horizon("exact", (1,), 3)
+    assert helper.checkpoint(request, lambda: (horizon, 1)).cells == {(PREFIX, 1, 1): 2}
+    check_applied(files)
+
+
+def test_who_ended_since_the_request_was_made_keeps_nothing(files: Files) -> None:
+    files.perform(1)
+    response = perform(files.request(3, boundary=1, live=(1,)), lambda: Sample((), None))
+    assert response == Response(rows=2, kept=0, cells=[])
+    base = files.base()
+    assert kept_by(base) == {}
+    base.close()
+
+
+def test_a_checkpoint_that_another_process_had_made_does_not_know_what_was_kept(files: Files, helper: Helper) -> None:
+    files.perform(3, live=(1,), oldest_writer=1)
+    assert files.have(helper, 3, live=(1,)).cells is None
 
 
 def test_one_helper_serves_one_request_after_the_other(files: Files, helper: Helper) -> None:

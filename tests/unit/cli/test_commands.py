@@ -11,7 +11,7 @@ import pytest
 
 import lowtide
 from lowtide.stats import Stats
-from tests.unit.cli.commands import document, invoke, make, owner, tell
+from tests.unit.cli.commands import OWNER, document, invoke, make, owner, tell
 
 EVERY = {
     "stats": ["stats", "STORE"],
@@ -253,7 +253,8 @@ def test_the_owner_is_named_and_what_it_does_is_seen(tmp_path: Path) -> None:
         assert found["commits"] == 4
         (snapshot,) = document(invoke("snapshots", path, "--json"))["snapshots"]
         assert snapshot["ts"] == 3
-        assert ":10" in snapshot["where"]
+        line = next(number for number, text in enumerate(OWNER.splitlines(), 1) if "store.snapshot()" in text)
+        assert snapshot["where"].endswith(f":{line}")
         (pin,) = document(invoke("pins", path, "--json"))["pins"]
         assert (pin["ts"], pin["versions_held"]) == (3, 0)
         tell(process, "snapshot.close()")

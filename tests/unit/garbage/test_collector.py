@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -13,6 +14,7 @@ from lowtide.errors import Error
 from lowtide.garbage import collector as module
 from lowtide.garbage.collector import Collector
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.ledger import Cell, Kept
 from lowtide.garbage.prune import prune
 from lowtide.versions.layers import VersionStore
 from tests.unit.base.bases import PREFIX, fill, kept_by, new_base, tombstones_of
@@ -244,6 +246,109 @@ def test_tombstones_go_up_to_the_oldest_writer(around: Around) -> None:
     around.published = 5
     around.collector.collect()
     assert [ts for ts, _ in tombstones_of(around.base)] == [6]
+
+
+# The history, by rows
+
+
+def checkpointed(around: Around, *intervals: tuple[int, int]) -> None:
+    """Put versions into the history as a checkpoint does, and tell of them."""
+    before = around.base.count_history()
+    kept = [
+        (Interval(begin, end, PREFIX + b"%d %d" % (begin, number)), b"x")
+        for number, (begin, end) in enumerate(intervals)
+    ]
+    fill(around.base, {}, kept)
+    around.published = max(around.published, around.base.history_below)
+    cells: Counter[Cell] = Counter()
+    for begin, end in intervals:
+        seers = around._sample().seers(begin, end)
+        assert seers is not None
+        cells[PREFIX, *seers] += 1
+    around.collector.kept(Kept(around.published, cells))
+    assert around.base.count_history() == before + len(intervals)
+
+
+def settle(around: Around) -> list[int]:
+    """What each pass of the background drops, until it wants no more."""
+    dropped = []
+    while around.collector.wanted:
+        dropped.append(around.collector.collect())
+    return dropped
+
+
+def test_reports_beside_an_old_reader_leave_at_most_twice_what_is_seen(around: Around) -> None:
+    """The oldest lives on, and few have ended: it is by rows that the background knows what to do."""
+    around.live = {1}
+    checkpointed(around, *[(1, 2)] * 4)
+    highest = 0
+    for ts in range(2, 40):
+        around.live = {1, ts}
+        checkpointed(around, *[(ts, ts + 1)] * 4)
+        around.release(ts)
+        settle(around)
+        highest = max(highest, around.base.count_history())
+    assert highest <= 2 * 4 + 3
+    assert around.base.count_history() >= 4
+
+
+def test_what_another_one_sees_too_is_no_reason_to_walk(around: Around, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The newest of many end one after the other, and each was the last that saw all of it: nothing is looked at."""
+    around.live = set(range(1, 9))
+    checkpointed(around, *[(1, 10)] * 20)
+    monkeypatch.setattr(module, "sweep_history", lambda *_: pytest.fail("there is nothing to sweep"))
+    for ts in range(8, 1, -1):
+        around.release(ts)
+        settle(around)
+    assert around.collector._ledger.seen == 20
+
+
+def test_a_look_at_the_history_leaves_the_chains_alone(around: Around) -> None:
+    around.live = {1, 2}
+    checkpointed(around, (1, 3), *[(2, 3)] * 9)
+    around.commit(b"a")
+    around.live = {1, 2, around.published}
+    around.commit(b"a")
+    around.pruned.clear()
+    around.live.discard(2)
+    around.collector._versions = VersionStore(0)  # nothing is held for the one that ends
+    around.release(2)
+    around.collector._versions = around.versions
+    assert settle(around) == [9]
+    assert around.pruned == []
+
+
+def test_what_nobody_has_counted_is_counted_by_a_sweep_of_everything(
+    around: Around, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer of a helper process was lost: what it kept is found out, a budget at a time."""
+    monkeypatch.setattr(module, "_HISTORY_BUDGET", 2)
+    around.keep((1, 2), (3, 4), (5, 6), (5, 7))
+    around.live = {1, 5}
+    around.collector.kept(None)
+    assert sum(settle(around)) == 1
+    assert (around.collector._ledger.seen, around.collector._ledger.unseen) == (3, 0)
+    assert around.collector._last_seers == {1: 1, 5: 2}
+
+
+def test_counts_that_are_wrong_are_made_again(around: Around) -> None:
+    around.live = {1, 2}
+    checkpointed(around, (1, 3))
+    around.collector.kept(Kept(around.published + 1, {(PREFIX, 2, 2): 100}))
+    around.release(2)
+    assert sum(settle(around)) == 0
+    assert around.collector._ledger.total == 1
+
+
+def test_the_counts_of_many_checkpoints_do_not_pile_up(around: Around) -> None:
+    around.live = {1}
+    for ts in range(2, 2 + module._MOST_KEPT):
+        assert not around.collector.wanted
+        checkpointed(around, (1, ts))
+    assert around.collector.wanted
+    settle(around)
+    assert around.collector._ledger.seen == module._MOST_KEPT
+    assert not around.collector._kept
 
 
 # Never in the way

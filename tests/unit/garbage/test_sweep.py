@@ -13,6 +13,8 @@ from lowtide.base.environment import Base
 from lowtide.base.history import Interval, decode_interval
 from lowtide.base.pins import PinRow, new_id
 from lowtide.garbage.horizon import Exact, make_horizon
+from lowtide.garbage.ledger import Kept as Added
+from lowtide.garbage.ledger import Ledger
 from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
 from tests.crash.stores import wait_until
 from tests.unit.base.bases import PREFIX, Kept, fill, kept_by, new_base, rows_of, tombstones_of
@@ -95,6 +97,32 @@ def test_budgeted_sweeps_of_the_stretches_drop_as_much_as_one_of_everything(
             passes += 1
             assert passes <= len(kept) + 1
         assert kept_by(base) == needed(kept, live)
+
+
+def test_a_sweep_whose_budget_ends_leaves_the_rest_of_its_stretch_and_all_the_others() -> None:
+    """Three stretches, and a budget that ends in the first: what lies in the second and the third is still to go."""
+    kept = [(Interval(ts, ts + 1, PREFIX), b"x") for ts in (1, 2, 3, 11, 12, 21, 22)]
+    with new_base() as base:
+        fill(base, {}, kept)
+        wanted = stretches([1, 11, 21], (0, 10, 20, 30))
+        assert len(wanted) == 3
+        swept = sweep_history(base, lambda: Exact((0, 10, 20, 30), 40), wanted, 2)
+        assert swept.dropped == 2
+        assert swept.rest == [(Interval(3, 4, PREFIX).row_key, 10), *wanted[1:]]
+        assert sweep_history(base, lambda: Exact((0, 10, 20, 30), 40), swept.rest, 9).dropped == 5
+        assert base.count_history() == 0
+
+
+def test_a_sweep_with_a_ledger_drops_only_what_that_has_counted() -> None:
+    """What a checkpoint has added, and the ledger does not know yet, goes later: else it would count it as there."""
+    ledger = Ledger()
+    ledger.add(Added(5, {(PREFIX, 1, 1): 1, (PREFIX, 3, 3): 1}))
+    with new_base() as base:
+        fill(base, {}, [(Interval(ts, ts + 1, PREFIX), b"x") for ts in (1, 3, 6)])
+        swept = sweep_history(base, lambda: make_horizon("exact", {3}, 20), [EVERYTHING], 9, ledger)
+        assert (swept.dropped, swept.left) == (1, {(PREFIX, 3, 3): 1})
+        assert (ledger.seen, ledger.unseen) == (1, 1)
+        assert list(kept_by(base)) == [Interval(3, 4, PREFIX), Interval(6, 7, PREFIX)]
 
 
 def test_with_nobody_alive_the_history_is_dropped_whole_whatever_the_budget() -> None:

@@ -253,7 +253,7 @@ def test_the_next_owner_is_reached_however_soon_it_comes(tmp_path: Path) -> None
 def test_an_address_that_stays_taken_leaves_the_owner_without_ears_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PATIENCE", 0.0)
+    monkeypatch.setattr(module, "_PATIENCE", 0.0)
     first, second = Service(tmp_path, {}), Service(tmp_path, {})
     first.start()
     second.start()

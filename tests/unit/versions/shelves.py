@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,8 +19,6 @@ PREFIX = b"\x00\x00\x00\x01"
 """Before every key: the reader takes the keyspace's number off."""
 
 State = dict[bytes, bytes]
-
-_IN_MEMORY = Path("/dev/shm")
 
 
 class Shelves:
@@ -90,8 +87,7 @@ class Shelves:
 
 @contextmanager
 def open_shelves() -> Iterator[Shelves]:
-    parent = _IN_MEMORY if os.access(_IN_MEMORY, os.W_OK) else None
-    with tempfile.TemporaryDirectory(prefix="lowtide-", dir=parent) as directory:
+    with tempfile.TemporaryDirectory(prefix="lowtide-") as directory:
         shelves = Shelves(Path(directory))
         try:
             yield shelves
