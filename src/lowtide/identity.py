@@ -65,6 +65,12 @@ def ancestor(program: str) -> Identity | None:
     return None
 
 
+def parent_of(pid: int) -> int | None:
+    """The number of the process that started it; None if it is gone."""
+    fields = _status(pid)
+    return None if fields is None else int(fields[_PARENT])
+
+
 def _status(pid: int) -> list[str] | None:
     """The fields behind the program's name, which may have anything in it."""
     try:

@@ -84,7 +84,9 @@ class SnapshotMonitor:
         self._watch = AgeWatch(limits)
 
     def expire(self, now: float) -> None:
-        """End the snapshots that are too old. What they held is collected like that of any that ends."""
+        """End the snapshots that have no owner any more, and those that are too old. What they held is collected like
+        that of any that ends."""
+        self._registry.reap()
         if (limit := self._limit) is None:
             return
         for entry in self._registry.entries():

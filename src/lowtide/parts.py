@@ -11,6 +11,7 @@ from pathlib import Path
 from lowtide.base.borrowing import give_back
 from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.documents.generations import CollectionGenerations
 from lowtide.errors import CorruptionError, Error, StoreFailed, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -133,7 +134,6 @@ class Parts:
             durable,
             self.log.sync,
             self._released,
-            self.collector.dropped,
             options.read_only,
             options.before_images,
             options.snapshot_origins,
@@ -145,14 +145,18 @@ class Parts:
             self.collector.unpinned,
         )
         self._opened_at = opened.last_ts
+        self.loader = Loader(path, self)
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
-        hooks = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report, self._clear_dead_readers)
+        holders = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
+        hooks = (*holders, lambda now: self.base.clear_dead_readers(), lambda now: self.loader.tidy())
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
         self.waiters = Waiters(self.registry.last_published)
-        self.feed = Feed(
-            path / "log", opened.store_id, catalog, self.registry.last_published, self.waiters, self.check_open
+        generations = CollectionGenerations(lambda: self.engine, lambda: self.feed)
+        published, check = self.registry.last_published, self.check_open
+        self.feed: Feed = Feed(
+            path / "log", opened.store_id, catalog, published, self.waiters, check, None, generations
         )
         self.consumers = Consumers(self.base, self.feed, options.clock.time)
         self._running = Running(
@@ -169,7 +173,6 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
-        self._autocommit = Autocommit(self.engine)
         self.base.soundness.on_damage = self._distrust
         self._page = Page(path, opened.store_id, owner=True)
         undo.callback(self._page.close)
@@ -177,7 +180,6 @@ class Parts:
         if self.base.count_history():
             self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
         sweep(path)
-        self.loader = Loader(path, self)
         self._service = Service(path, handlers(self))
         undo.callback(self._service.close)
         self._service.start()
@@ -255,9 +257,6 @@ class Parts:
         if self.collector.wanted:
             self.collector.collect()
 
-    def _clear_dead_readers(self, now: float) -> None:
-        self.base.clear_dead_readers()
-
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
@@ -317,8 +316,8 @@ class Parts:
         self.check_open()
         return self._running
 
-    def keyspace(self, name: str) -> Keyspace:
-        return Keyspace(self._autocommit, name, self.engine.catalog.prefix_of(name))
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        return Keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
@@ -326,6 +325,7 @@ class Parts:
 
     def collect(self) -> int:
         self.check_open()
+        self.registry.reap()
         self.pinning.expire()
         return self.collector.collect(thorough=True)
 

@@ -38,7 +38,10 @@ _LONGEST_PAUSE = 0.1
 
 
 class Store:
-    """An open store; made by :func:`open`. Any number of threads may use it."""
+    """An open store; made by :func:`open`. Any number of threads may use it.
+
+    One that is dropped is closed, once nothing is left that was made by it: no collection, transaction or cursor.
+    """
 
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
@@ -60,9 +63,7 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
-        )
+        return self._begin(isolation, read_only)
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -70,9 +71,13 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(
-            self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), read_only, 2
-        )
+        return self._begin(isolation, read_only)
+
+    def _begin(self, isolation: Isolation | str, read_only: bool) -> Transaction:
+        policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
+        tx = Transaction(self._parts.engine, policy, read_only, 3)
+        tx._keep = self
+        return tx
 
     def _policy(self, isolation: Isolation | str) -> Policy:
         """The policy of a level. Of a store that is only read, each transaction is one snapshot at least."""
@@ -96,9 +101,7 @@ class Store:
         pause = _FIRST_PAUSE
         while True:
             attempts -= 1
-            tx = Transaction(
-                self._parts.engine, SNAPSHOT if isolation == "snapshot" else self._policy(isolation), False, 2
-            )
+            tx = self._begin(isolation, False)
             try:
                 with tx:
                     return fn(tx)
@@ -116,7 +119,9 @@ class Store:
         ...     len(list(snapshot.keyspace("fruit").scan()))
         3
         """
-        return self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._parts.engine, None, 2)
+        snapshot = self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._parts.engine, None, 2)
+        snapshot._keep = self
+        return snapshot
 
     # Pins
 
@@ -174,7 +179,7 @@ class Store:
         >>> store.keyspace("fruit").get(b"apple")
         b'red'
         """
-        return self._parts.keyspace(name)
+        return self._parts.keyspace(name, self)
 
     def collection(self, name: str) -> Collection:
         """The collection ``name``, where each call is a transaction of its own; also ``store[name]``.
@@ -182,10 +187,10 @@ class Store:
         >>> store.collection("trees").insert_one({"_id": "plum", "height": 6}).inserted_id
         'plum'
         """
-        return Collection(OfStore(self._parts), name)
+        return Collection(OfStore(self._parts, self), name)
 
     def __getitem__(self, name: str) -> Collection:
-        return Collection(OfStore(self._parts), name)
+        return Collection(OfStore(self._parts, self), name)
 
     def list_collection_names(self) -> list[str]:
         """The collections that exist: that have a document, an index or a schema.
@@ -203,7 +208,7 @@ class Store:
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
         [('fir',)]
         """
-        with self.snapshot() as snapshot:
+        with Snapshot(self._parts.engine, None, 2) as snapshot:
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:
@@ -233,7 +238,7 @@ class Store:
         >>> [change.key for change in store.changes(keyspaces=["fruit"]) if change.kind == "insert"]
         [b'apple', b'banana', b'blueberry']
         """
-        return self._parts.feed.changes(since, until, keyspaces, before)
+        return _keeping(self, self._parts.feed.changes(since, until, keyspaces, before))
 
     def commit_at(self, time: float) -> int | None:
         """The last commit at or before a time of day, in seconds since the epoch; 0 if there was none by then, None if
@@ -263,7 +268,8 @@ class Store:
         """
         feed = self._parts.feed
         self._parts.check_open()
-        return Watch(feed, feed.published() if since is None else feed.check_since(since), keyspaces, before, timeout)
+        start = feed.published() if since is None else feed.check_since(since)
+        return Watch(feed, start, keyspaces, before, timeout, self)
 
     def consumer(self, name: str, since: int | None = None) -> Consumer:
         """The named consumer of the change feed, made at commit ``since``, or at the last one, if it does not exist.
@@ -272,7 +278,9 @@ class Store:
         >>> store.consumer("mirror", since=0).position
         0
         """
-        return self._parts.consumers.get(name, since)
+        consumer = self._parts.consumers.get(name, since)
+        consumer._keep = self
+        return consumer
 
     def consumers(self) -> list[ConsumerState]:
         """The named consumers, how far they have come, and whether they lost their place.
@@ -379,6 +387,11 @@ class Store:
 
     def __repr__(self) -> str:
         return f"<lowtide store {str(self.path)!r}{', closed' if self._parts.closed else ''}>"
+
+
+def _keeping(store: Store, changes: Iterator[Change]) -> Iterator[Change]:
+    """The changes, and the store with them: it must not be closed under them because it was dropped."""
+    yield from changes
 
 
 def _close(parts: Parts | Follower) -> None:

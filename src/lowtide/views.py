@@ -27,7 +27,10 @@ class Transaction(transaction.Transaction):
     True
     """
 
-    __slots__ = ()
+    __slots__ = ("_keep",)
+
+    _keep: object
+    """The store, which must not be closed under this because it was dropped."""
 
     def collection(self, name: str) -> Collection:
         """The collection ``name``, as this transaction sees it; also ``tx[name]``. It exists once it has a document,
@@ -74,7 +77,10 @@ class Snapshot(snapshot.Snapshot):
     b'red'
     """
 
-    __slots__ = ()
+    __slots__ = ("_keep",)
+
+    _keep: object
+    """The store, which must not be closed under this because it was dropped."""
 
     def collection(self, name: str) -> ReadCollection:
         """The collection ``name``, as it was at ``ts``; also ``snapshot[name]``.
@@ -117,6 +123,11 @@ class _Tables:
 
     def table(self, name: str, columns: list[str] | None) -> Any:
         return self._snapshot.collection(name).to_arrow(columns)
+
+    def stream(self, name: str) -> Any:
+        from lowtide.documents.arrow.streaming import Stream
+
+        return Stream(self._snapshot.collection(name)._stored)
 
 
 def names_in(source: Source, engine: Engine, held: tuple[str, ...] | None = None) -> list[str]:

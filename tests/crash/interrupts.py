@@ -152,7 +152,19 @@ def interrupted(
             yield reached
     finally:
         # The error, the frames it came through and the watcher refer to each other: let go of what they hold.
-        error.__traceback__ = None
+        error.__traceback__ = error.__context__ = None
+
+
+@contextlib.contextmanager
+def looking(look: Callable[[str], None]) -> Iterator[None]:
+    """Call ``look`` at every place inside the package where a signal could be delivered, with words for the place."""
+
+    def visit(frame: FrameType) -> None:
+        if frame.f_lasti in _interruptible(frame.f_code):
+            look(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} in {frame.f_code.co_qualname}")
+
+    with _watching(visit):
+        yield
 
 
 def _in_destructor(frame: FrameType | None) -> bool:

@@ -30,7 +30,7 @@ CLASSES = (
 )
 
 SEAM = frozenset(
-    name for name in ("read", "read_many", "write", "write_many", "scan", "values", "apply", "rely_on", "note_replaced")
+    ["read", "read_many", "write", "write_many", "scan", "values", "apply", "rely_on", "note_replaced", "give_way"]
 )
 """What a keyspace asks of the transaction or snapshot behind it, by full key: not for users."""
 

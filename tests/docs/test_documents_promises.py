@@ -195,3 +195,49 @@ def test_a_bulk_write_commits_what_was_not_refused(store: lowtide.Store) -> None
     with pytest.raises(lowtide.BulkWriteError), store.transaction() as tx:
         tx["users"].insert_many([{"_id": 30}, {"_id": 1}])
     assert store["users"].count_documents({"_id": 30}) == 0
+
+
+@pytest.mark.parametrize("level", ["read_committed", "snapshot_read", "snapshot", "serializable"])
+@pytest.mark.parametrize("unique", [False, True])
+def test_upserts_that_race_insert_twice_below_serializable_unless_an_index_is_unique(
+    store: lowtide.Store, level: str, unique: bool
+) -> None:
+    if unique:
+        store["counters"].create_index("name", unique=True)
+
+    def upsert(tx: Any) -> None:
+        tx["counters"].update_one({"name": "hits"}, {"$inc": {"n": 1}}, upsert=True)
+
+    first, second = store.begin(level), store.begin(level)
+    upsert(first)
+    upsert(second)
+    first.commit()
+    if unique or level == "serializable":
+        with pytest.raises(lowtide.ConflictError):
+            second.commit()
+        store.run(upsert, isolation=level)
+        assert [each["n"] for each in store["counters"].find()] == [2]
+    else:
+        second.commit()
+        assert [each["n"] for each in store["counters"].find()] == [1, 1]
+
+
+def test_a_position_without_a_consumer_can_be_lost_with_the_next_checkpoint(open_store: OpenStore) -> None:
+    store = open_store(segment_bytes=1 << 16)
+    events = store["events"]
+    with events.watch(since=0, timeout=0) as changes:
+        events.insert_one({"_id": 0})
+        assert [change.id for change in changes] == [0]
+        place = changes.position
+    consumer = store.consumer("kept", since=place)
+    for number in range(1, 200):
+        events.insert_one({"_id": number, "filling": "x" * 1000})
+    store.checkpoint()
+    with events.watch(since=place, timeout=0) as changes:
+        assert len(list(changes)) == 199
+    consumer.remove()
+    for number in range(200, 400):
+        events.insert_one({"_id": number, "filling": "x" * 1000})
+    store.checkpoint()
+    with pytest.raises(lowtide.ChangesLost), events.watch(since=place, timeout=0) as changes:
+        list(changes)

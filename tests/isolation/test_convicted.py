@@ -11,7 +11,7 @@ from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
 from lowtide.transaction import scans, transaction
 from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.registry import Registry
+from lowtide.transaction.registry import Registration, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.versions.visibility import Reader
 from tests.conftest import OpenStore
@@ -52,9 +52,10 @@ def scans_of_many_instants(patch: pytest.MonkeyPatch) -> None:
 def snapshots_from_before_the_last_commit(patch: pytest.MonkeyPatch) -> None:
     register = Registry.register
 
-    def late(self: Registry, *arguments: Any) -> tuple[int, int]:
-        token, ts = register(self, *arguments)
-        return token, max(ts - 1, 0)
+    def late(self: Registry, *arguments: Any) -> Registration:
+        registration = register(self, *arguments)
+        registration.ts = max(registration.ts - 1, 0)
+        return registration
 
     patch.setattr(Registry, "register", late)
 

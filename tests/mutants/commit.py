@@ -228,4 +228,90 @@ MUTANTS = [
             ),
         ),
     ),
+    Mutant(
+        "guards ignore the group",
+        "What a commit relies on is not compared with earlier members of its group: increments below SNAPSHOT are "
+        "acknowledged and lost.",
+        "transaction/validate.py",
+        (
+            (
+                (
+                    "        for request in earlier:\n"
+                    "            for key in request.writes:\n"
+                    "                if guards.meet(key):\n"
+                    "                    return key, request.ts\n"
+                ),
+                "",
+            ),
+        ),
+        (
+            (
+                "tests/isolation/test_groups.py::"
+                "test_increments_in_one_group_are_acknowledged_once_for_each_that_is_stored[Isolation.READ_COMMITTED]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a commit forgets its snapshot too early",
+        "The transaction gives up its registration before the commit has it: an interrupt in between leaves it behind.",
+        "transaction/transaction.py",
+        (
+            (
+                "        ts = engine.committer.submit(request)\n",
+                (
+                    "        if registration is not None:\n"
+                    "            registration.token = 0\n"
+                    "        ts = engine.committer.submit(request)\n"
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/crash/test_interrupted_snapshots.py::"
+                "test_an_interrupt_anywhere_leaves_nothing_registered[committed, snapshot]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a commit is validated without its snapshot",
+        "The leader commits a request whose thread was interrupted and has released its snapshot: what it needs "
+        "may have been collected.",
+        "transaction/registry.py",
+        (
+            (
+                "        return expired.error() if expired is not None else gone\n",
+                "        return expired.error() if expired is not None else None\n",
+            ),
+        ),
+        (
+            (
+                "tests/crash/test_interrupted_snapshots.py::"
+                "test_an_interrupted_follower_leaves_nothing_registered_and_is_not_committed"
+            ),
+        ),
+    ),
+    Mutant(
+        "live before it is named",
+        "A registration is counted by the collector before stats() can name it.",
+        "transaction/registry.py",
+        (
+            (
+                (
+                    "        self.details[token] = (details, ref(registration))\n"
+                    "        ts = self.published\n"
+                    "        if tracks_reads:\n"
+                    "            self.serializable[token] = ts\n"
+                    "        self.live[token] = ts  # point: begin.drawn\n"
+                ),
+                (
+                    "        ts = self.published\n"
+                    "        if tracks_reads:\n"
+                    "            self.serializable[token] = ts\n"
+                    "        self.live[token] = ts  # point: begin.drawn\n"
+                    "        self.details[token] = (details, ref(registration))\n"
+                ),
+            ),
+        ),
+        ("tests/crash/test_interrupted_snapshots.py::test_whatever_is_live_is_named_at_every_instruction[snapshot]",),
+    ),
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 
@@ -17,7 +18,7 @@ from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.pinning import Pinning
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.registry import Registry
+from lowtide.transaction.registry import Registration, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.versions.chain import visible
 from lowtide.versions.layers import VersionStore
@@ -34,13 +35,15 @@ Break = Callable[[pytest.MonkeyPatch], None]
 def draw_without_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """A begin that does not look whether somebody committed between draw and registration."""
 
-    def register(self: Any, details: Any, tracks_reads: bool = False) -> tuple[int, int]:
-        token, ts = self._next_token(), self.published
+    def register(self: Any, details: Any, tracks_reads: bool = False) -> Registration:
+        registration, ts = Registration(self), self.published
+        token = registration.token
+        self.details[token] = (details, ref(registration))
         if tracks_reads:
             self.serializable[token] = ts
         self.live[token] = ts  # point: begin.drawn
-        self.details[token] = details
-        return token, ts
+        registration.ts = ts
+        return registration
 
     monkeypatch.setattr(Registry, "register", register)
 
@@ -59,7 +62,7 @@ def visible_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
         self._collect_safely(grown)
 
     monkeypatch.setattr(Committer, "_publish", publish)
-    monkeypatch.setattr(Committer, "_commit_alone", lambda self, request: self._commit([request]))
+    monkeypatch.setattr(Committer, "commit_alone", lambda self, request: self._commit([request]))
 
 
 def layer_dropped_before_the_base_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

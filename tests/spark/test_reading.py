@@ -37,6 +37,7 @@ def test_one_load_is_one_instant_for_all_its_actions(spark: SparkSession, shop: 
     declared = spark.read.format("lowtide").options(**options).schema("_id int, name string").load()
     assert inferred.schema.simpleString() == "struct<_id:bigint,name:string,age:bigint>"
     before = {pin.name for pin in shop.pins()}
+    shop["orders"].insert_one({"_id": "another instant"})
     assert declared.union(declared).count() == 200
     assert len({pin.name for pin in shop.pins()} - before) == 1, "both sides are of one instant"
     shop["users"].delete_many({"_id": {"$lt": 50}})

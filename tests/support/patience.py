@@ -7,5 +7,15 @@ load beside it. LOWTIDE_PATIENCE is for runs in which something is known to be b
 from __future__ import annotations
 
 import os
+import time
+from collections.abc import Callable
 
 PATIENCE = float(os.environ.get("LOWTIDE_PATIENCE", "300"))
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """Wait for what must come."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come"
+        time.sleep(0.001)

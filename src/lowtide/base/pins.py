@@ -1,7 +1,7 @@
 """The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
 
-    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process
-           (MessagePack)
+    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process, users,
+           shared (MessagePack)
     meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
 
 Three rules make a pin readable by any process, without a word to the owner of the store:
@@ -46,6 +46,10 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     owner: str
     process: Identity | None = None
     """Whom the pin is for: when this process is gone, so is it."""
+    users: tuple[tuple[str, str], ...] = ()
+    """Those that have a part in it besides the owner: a token, and who that is."""
+    shared: bool = False
+    """Whether it is theirs alone, and goes with the last of them; else it ends as its owner wants."""
 
     @property
     def expires(self) -> float:
@@ -54,6 +58,17 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     def is_over(self, now: float) -> bool:
         """Whether nobody can want it any more."""
         return self.expires <= now or (self.process is not None and self.process.is_gone)
+
+    def has_user(self, token: str) -> bool:
+        """Whether the holder of ``token`` has a part in it."""
+        return any(each == token for each, _ in self.users)
+
+    def used_by(self, users: tuple[tuple[str, str], ...]) -> PinRow:
+        """The pin with these users. One that is theirs names the first, and how many there are besides."""
+        if not self.shared:
+            return msgspec.structs.replace(self, users=users)
+        owner = users[0][1] if len(users) == 1 else f"{users[0][1]} and {len(users) - 1} more"
+        return msgspec.structs.replace(self, users=users, owner=owner)
 
     def covers(self, prefix: bytes) -> bool:
         """Whether the pin holds the keyspace with this prefix."""

@@ -28,6 +28,15 @@ INDEXES: Final = "index/"
 MAX_NAME: Final = 100
 
 
+class Former(msgspec.Struct, frozen=True):
+    """A keyspace that a bulk load replaced, with commit ``ts``; ``changes`` is the keyspace that has the difference, as
+    long as the log has that commit. See ``feed/differences.py``."""
+
+    ts: int
+    keyspace: str
+    changes: str
+
+
 class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """What is known of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
     to a collection that has another name now."""
@@ -43,6 +52,13 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """How many keyspaces the name has had before."""
     loading: tuple[str, ...] = ()
     """Keyspaces that a bulk load is filling, in place of those that the collection has. Nobody reads there."""
+    former: tuple[Former, ...] = ()
+    """The last bulk loads of this name, oldest first."""
+    loaded: int = 0
+    """The commit with which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it began with it."""
+
+    types: bytes | None = None
+    """Types of columns that the documents do not tell, see ``documents/kept.py``."""
 
     @cached_property
     def entries(self) -> tuple[Entries, ...]:
@@ -91,7 +107,8 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def freed(self, name: str) -> Row:
         """The row that is left to a name whose collection has gone elsewhere: it begins with a keyspace of its own."""
         generation = self.generation + 1
-        return Row(keyspace=f"{DOCUMENTS}{name}~{generation}", exists=False, generation=generation)
+        keyspace = f"{DOCUMENTS}{name}~{generation}"
+        return Row(keyspace=keyspace, exists=False, generation=generation, former=self.former)
 
     def beside(self, name: str) -> Row:
         """The row of a collection with keyspaces of its own, to be filled with documents that shall replace these."""
@@ -101,6 +118,10 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
             keyspace = fresh.index_keyspace(each.name)
             fresh = fresh.with_index(each.having(keyspace=keyspace, multikey=False, long=False, building=False))
         return fresh
+
+    def swap_at(self, ts: int) -> Former | None:
+        """What the bulk load replaced that committed this row as commit ``ts``; None if another commit wrote it."""
+        return self.former[-1] if self.former and self.former[-1].ts == ts else None
 
     def index_keyspace(self, name: str) -> str:
         """A keyspace for a new index of this name: one that no other has, and none that is still to be emptied."""

@@ -10,6 +10,7 @@ from typing import Any
 from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.spec import Keys, parse_keys
 from lowtide.documents.look import Look, Touched
+from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.projection import Projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
@@ -31,7 +32,11 @@ class Cursor:
     ['Ann', 'Bob']
     """
 
-    def __init__(self, source: Source, name: str, filter: Filter, projection: Projection | None) -> None:
+    def __init__(
+        self, source: Source, name: str, filter: Filter, projection: Projection | None, spec: object = None
+    ) -> None:
+        """``spec`` is the filter as it was given, for ``repr``."""
+        self._spec = spec
         self._source = source
         self._name = name
         self._filter = filter
@@ -39,6 +44,8 @@ class Cursor:
         self._sort: Sort | None = None
         self._skip = 0
         self._limit = 0
+        self._empty = False
+        """Whether an empty slice was asked for: a limit of 0 means all."""
         self._hint: str | SortKeys | None = None
         self._held: Held | None = None
         self._results: Iterator[Document] | None = None
@@ -73,6 +80,7 @@ class Cursor:
         """
         self._check_not_begun()
         self._limit = abs(check_count("limit", limit, least=-(1 << 62)))
+        self._empty = False
         return self
 
     def hint(self, index: Hint | None) -> Cursor:
@@ -92,6 +100,8 @@ class Cursor:
             )
 
     def _run(self, look: Look, touched: Touched | None = None) -> Iterator[Document]:
+        if self._empty:
+            return iter(())
         filter, sort = self._filter, self._sort
         limit = self._limit + self._skip if self._limit else 0
         by = look.plan(filter, sort, self._hint, limited=bool(limit))
@@ -143,9 +153,13 @@ class Cursor:
         self._check_not_begun()
         if isinstance(index, slice):
             start, stop = index.start or 0, index.stop
-            if index.step is not None or start < 0 or (stop is not None and stop <= start):
-                raise OperationFailure(f"a cursor has slices from 0 on that are not empty, without a step; not {index}")
-            return self.skip(start).limit(stop - start if stop is not None else 0)
+            if index.step is not None or start < 0 or (stop is not None and stop < start):
+                raise IndexError(f"a cursor has slices from 0 on that do not go back, without a step; not {index}")
+            self.skip(start).limit(stop - start if stop is not None else 0)
+            self._empty = stop == start
+            return self
+        if isinstance(index, int) and index < 0:
+            raise IndexError(f"a cursor has results from 0 on, not {index}")
         for document in self.clone().skip(self._skip + check_count("an index", index)).limit(1):
             return document
         raise IndexError(f"the cursor has no result {index}")
@@ -172,17 +186,7 @@ class Cursor:
             look, touched = Look(reading, prefix_of, self._name), Touched()
             by = look.plan(self._filter, self._sort, self._hint, limited=bool(self._limit))
             returned = sum(1 for _ in self._run(look, touched))
-            stage = by.described()
-            if self._sort is not None and not by.ordered:
-                stage = {"stage": "SORT", "sortPattern": dict(self._sort.keys), "inputStage": stage}
-            return {
-                "queryPlanner": {"namespace": self._name, "winningPlan": stage},
-                "executionStats": {
-                    "nReturned": returned,
-                    "totalKeysExamined": touched.keys,
-                    "totalDocsExamined": touched.documents,
-                },
-            }
+            return explained(self._name, by, self._sort, returned, touched)
 
         return self._source.look(work)
 
@@ -193,8 +197,9 @@ class Cursor:
         >>> next(cursor) == next(cursor.clone())
         True
         """
-        other = Cursor(self._source, self._name, self._filter, self._projection)
+        other = Cursor(self._source, self._name, self._filter, self._projection, self._spec)
         other._sort, other._skip, other._limit, other._hint = self._sort, self._skip, self._limit, self._hint
+        other._empty = self._empty
         return other
 
     def rewind(self) -> Cursor:
@@ -207,6 +212,21 @@ class Cursor:
         self.close()
         self._results, self.alive = None, True
         return self
+
+    def __repr__(self) -> str:
+        """What is asked for, and how far it is.
+
+        >>> store.collection("users").find({"city": "Oslo"}).sort("age", -1).limit(5)
+        <cursor of collection 'users', filter={'city': 'Oslo'}, sort=[('age', -1)], limit=5, not begun>
+        """
+        parts = [f"cursor of collection {self._name!r}"]
+        parts += [f"filter={shown(self._spec)}"] if self._spec else []
+        parts += [f"sort={list(self._sort.keys)}"] if self._sort is not None else []
+        parts += [f"skip={self._skip}"] if self._skip else []
+        parts += [f"limit={self._limit}"] if self._limit else ["empty"] if self._empty else []
+        parts += [f"hint={self._hint!r}"] if self._hint is not None else []
+        state = "not begun" if self._results is None else "open" if self.alive else "closed"
+        return f"<{', '.join(parts)}, {state}>"
 
     def close(self) -> None:
         """Let go of the instant. Harmless when repeated.
@@ -231,9 +251,27 @@ class Cursor:
 class Results:
     """The results of ``aggregate``, one after the other; made by ``collection.aggregate``. Closed as a cursor is."""
 
-    def __init__(self, documents: Iterator[Document], held: Held) -> None:
+    def __init__(
+        self, documents: Iterator[Document], held: Held, name: str, explain: Callable[[], dict[str, Any]]
+    ) -> None:
         self._documents = documents
         self._held: Held | None = held
+        self._name = name
+        self._explain = explain
+
+    def explain(self) -> dict[str, Any]:
+        """How the pipeline is answered: what is read, as ``Cursor.explain`` tells it, under ``$cursor``, and how many
+        documents each stage gives. Runs it, and leaves the results as they are.
+
+        >>> pipeline = [{"$match": {"_id": {"$gte": 2}}}, {"$group": {"_id": "$city"}}]
+        >>> stages = store.collection("users").aggregate(pipeline).explain()["stages"]
+        >>> stages[0]["$cursor"]["queryPlanner"]["winningPlan"]["stage"], stages[1]["nReturned"]
+        ('IDSCAN', 2)
+        """
+        return self._explain()
+
+    def __repr__(self) -> str:
+        return f"<results of aggregate on collection {self._name!r}, {'open' if self._held is not None else 'closed'}>"
 
     def __iter__(self) -> Results:
         return self
@@ -272,6 +310,21 @@ class Results:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: Touched) -> dict[str, Any]:
+    """A plan and what it came to, in MongoDB's form."""
+    stage = by.described()
+    if sort is not None and not by.ordered:
+        stage = {"stage": "SORT", "sortPattern": dict(sort.keys), "inputStage": stage}
+    return {
+        "queryPlanner": {"namespace": name, "winningPlan": stage},
+        "executionStats": {
+            "nReturned": returned,
+            "totalKeysExamined": touched.keys,
+            "totalDocsExamined": touched.documents,
+        },
+    }
 
 
 def check_length(length: Any) -> int:

@@ -10,7 +10,7 @@ from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
 from lowtide.documents.codec import clean, decode_document, encode_value
 from lowtide.documents.gathering import whole
-from lowtide.documents.indexes.spec import Index, Keys, parse_keys
+from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.schema import Violation, compile_schema
 from lowtide.documents.source import OfStore, PrefixOf, Source
@@ -38,6 +38,9 @@ def _documents(look: Look) -> Iterator[tuple[bytes, bytes]]:
 def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> None:
     """Remove an index and its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
+
+    if wanted in (PRIMARY, (("_id", 1),)):
+        raise OperationFailure(f"cannot drop the index {PRIMARY!r}: it is the order of the documents themselves")
 
     def chosen(row: Row) -> Index:
         for each in row.indexes:
@@ -67,6 +70,24 @@ def discard_index(source: Source, collection: str, chosen: Callable[[Row], Index
     source.change(whole(work))
     if steps:
         finish_drops(source, collection)
+
+
+def outdated(reading: Reading, prefix_of: PrefixOf, kept: int) -> list[str]:
+    """The collections with a bulk load before commit ``kept`` whose difference is still there."""
+    rows = reading.scan(_all_of(prefix_of(CATALOG)))
+    names = ((key.decode(), encoded) for key, encoded in rows)
+    return [name for name, encoded in names if any(each.ts < kept for each in row_of(name, encoded).former)]
+
+
+def doom_outdated(look: Look, writing: Writing, kept: int) -> Row:
+    """Have the differences emptied of bulk loads before commit ``kept``; the row as it is then."""
+    gone = [each for each in look.row.former if each.ts < kept]
+    if not gone:
+        return look.row
+    doomed = (*look.row.doomed, *(each.changes for each in gone))
+    row = look.row.having(former=look.row.former[len(gone) :], doomed=doomed)
+    put_row(look, writing, row)
+    return row
 
 
 def finish_drops(source: Source, collection: str) -> None:
@@ -174,7 +195,9 @@ def _drop(look: Look, writing: Writing) -> None:
         if writing.read(look.row_key) is not None:
             writing.apply({look.row_key: None}, (look.row_key,))
     else:
-        put_row(look, writing, Row(keyspace=look.row.keyspace, exists=False, generation=look.row.generation))
+        row = look.row
+        fresh = Row(keyspace=row.keyspace, exists=False, generation=row.generation)
+        put_row(look, writing, fresh.having(former=row.former, loaded=row.loaded))
 
 
 def rename(source: Source, collection: str, new_name: str, drop_target: bool) -> None:
@@ -196,6 +219,7 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
             writing.rely_on(_all_of(target.prefix))
         doomed = (*look.row.doomed, *look.row.loading, *target.row.doomed, *target.row.loading)
         moved = look.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
+        moved = moved.having(former=target.row.former, loaded=-1)  # the past of a name stays with the name
         rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 

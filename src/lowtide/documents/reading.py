@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowtide.documents.catalog import Row, check_collection_name
 from lowtide.documents.codec import decode_document, decode_value
-from lowtide.documents.cursor import Cursor, Hint, Results, check_count, parse_hint
+from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.look import Look, decoder_for, fields_of
+from lowtide.documents.look import Look, Touched, decoder_for, fields_of
 from lowtide.documents.paths import MISSING, steps_of, values_of
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
@@ -25,10 +25,11 @@ from lowtide.extras import require
 from lowtide.transaction.statement import Reading
 
 if TYPE_CHECKING:
-    from lowtide.documents.aggregation import Pipeline
+    from lowtide.documents.aggregation.pipeline import Leading, Pipeline
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
+_MOST_FETCHED = 50_000
 """Documents that go to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
@@ -96,7 +97,7 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = compile_filter(filter)
-        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled))
+        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled), filter)
         if sort is not None:
             cursor.sort(sort)
         return cursor.skip(skip).limit(limit).hint(hint)
@@ -104,7 +105,8 @@ class ReadCollection:
     def count_documents(
         self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
     ) -> int:
-        """How many documents match. By an index that says it all, no document is read.
+        """How many documents match. By an index that says it all, no document is read; of all of them the number is
+        mostly known from the pages that they lie on, and always exact.
 
         >>> store.collection("users").count_documents({"city": "Oslo"})
         2
@@ -115,6 +117,8 @@ class ReadCollection:
 
         def work(look: Look) -> int:
             by = look.plan(compiled, None, hinted)
+            if most is None and not skipped and by.reads_everything and compiled.complete and not compiled.conjuncts:
+                return look.count()
             found: Iterator[Any]
             if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
                 found = look.entries(by) if by.index is not None else look.stored(by)
@@ -125,7 +129,7 @@ class ReadCollection:
         return self._look(work)
 
     def estimated_document_count(self) -> int:
-        """How many documents there are. Counts them, so it is exact, and O(documents).
+        """How many documents there are, exactly: as ``count_documents`` without a filter.
 
         >>> store.collection("users").estimated_document_count()
         3
@@ -165,7 +169,8 @@ class ReadCollection:
         compiled = compile_pipeline(pipeline)
         held = self._source.hold()
         try:
-            return Results(self._run(compiled, held.reading, held.prefix_of), held)
+            results = self._run(compiled, held.reading, held.prefix_of)
+            return Results(results, held, self.name, lambda: self._explain(compiled))
         except BaseException:
             held.close()
             raise
@@ -174,17 +179,25 @@ class ReadCollection:
         from lowtide.documents.aggregation import needed_fields
 
         leading, look = pipeline.leading, Look(reading, prefix_of, self.name)
-        compiled, order = compile_filter(leading.filter), compiled_sort(leading.sort)
-        limit = leading.limit + leading.skip if leading.limit is not None else 0
+        compiled, order, limit = _led(leading)
         by = look.plan(compiled, order, limited=bool(limit))
         decode = decoder_for(needed_fields(pipeline))
         documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
+        return pipeline.rest.run(documents, _foreign(reading, prefix_of))
 
-        def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
-            other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
-            return other.documents(wanted, other.plan(wanted, None))
+    def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Run a pipeline at an instant of its own, and count."""
 
-        return pipeline.rest.run(documents, foreign)
+        def work(reading: Reading, prefix_of: PrefixOf) -> dict[str, Any]:
+            leading, look, touched = pipeline.leading, Look(reading, prefix_of, self.name), Touched()
+            compiled, order, limit = _led(leading)
+            by = look.plan(compiled, order, limited=bool(limit))
+            found = islice(look.matching(compiled, by, order, limit, touched), leading.skip, None)
+            came, others = pipeline.rest.counted((each[2] for each in found), _foreign(reading, prefix_of))
+            first = {"$cursor": explained(self.name, by, order, came, touched), "nReturned": came}
+            return {"stages": [first, *({stage.name: stage.operand, "nReturned": n} for stage, n in others)]}
+
+        return self._source.look(work)
 
     def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
@@ -205,6 +218,17 @@ class ReadCollection:
             return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
         return self._look(work)
+
+    def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
+        """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
+        match, without looking at documents that no index leads to."""
+        compiled = compile_filter(filter)
+        held = self._source.hold()
+        try:
+            look = Look(held.reading, held.prefix_of, self.name)
+            yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
+        finally:
+            held.close()
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.
@@ -244,7 +268,7 @@ class ReadCollection:
         source, compiled = self._source, compile_filter(filter)
         if not isinstance(source, OfStore):
             raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
-        return CollectionWatch(source.watch(self._row().keyspace, since, before, timeout), self.name, compiled)
+        return CollectionWatch(source.watch(self.name, since, before, timeout), self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.
@@ -288,6 +312,22 @@ def _first(
         return decode_document(stored[1]) if stored is not None else None
     by = look.plan(filter, sort, hint, limited=True)
     return next(islice(look.documents(filter, by, sort, skip + 1), skip, None), None)
+
+
+def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:
+    """What a pipeline begins with, compiled: the filter, the order, and how many documents it takes; 0 for all."""
+    limit = leading.limit + leading.skip if leading.limit is not None else 0
+    return compile_filter(leading.filter), compiled_sort(leading.sort), limit
+
+
+def _foreign(reading: Reading, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
+    """Finds the documents of other collections, for ``$lookup``."""
+
+    def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
+        other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
+        return other.documents(wanted, other.plan(wanted, None))
+
+    return foreign
 
 
 def compiled_sort(sort: SortSpec | None) -> Sort | None:

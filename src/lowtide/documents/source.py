@@ -59,12 +59,15 @@ class Held(Protocol):
 
 
 class _Held:
-    """A reading, and who closes it."""
+    """A reading, and what closes it. ``keep`` stays as long as this does."""
 
-    __slots__ = ("_close", "prefix_of", "reading")
+    __slots__ = ("_close", "_keep", "prefix_of", "reading")
 
-    def __init__(self, reading: Reading, prefix_of: PrefixOf, close: Callable[[], None] | None) -> None:
+    def __init__(
+        self, reading: Reading, prefix_of: PrefixOf, close: Callable[[], None] | None, keep: object = None
+    ) -> None:
         self.reading = reading
+        self._keep = keep
         self.prefix_of = prefix_of
         self._close = close
 
@@ -145,21 +148,25 @@ class Engines(Protocol):
 
 
 class OfStore:
-    """Each statement in a transaction of its own, repeated until it meets no conflict."""
+    """Each statement in a transaction of its own, repeated until it meets no conflict. ``keep`` is the store that it
+    belongs to, which must not be closed under it."""
 
-    __slots__ = ("_parts", "_rows")
+    __slots__ = ("_keep", "_parts", "_rows")
 
-    def __init__(self, parts: Engines) -> None:
+    def __init__(self, parts: Engines, keep: object = None) -> None:
         self._parts = parts
+        self._keep = keep
         self._rows: dict[str, bytes] = {}
         """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
-    def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
-        """The changes of a keyspace."""
+    def watch(self, name: str, since: int | None, before: bool, timeout: float | None) -> Watch:
+        """The changes of a collection."""
         feed = self._parts.feed
         feed.check_open()
         start = feed.published() if since is None else feed.check_since(since)
-        return Watch(feed, start, [keyspace], before, timeout)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(name, start)]
+        return Watch(feed, start, keyspaces, before, timeout, self._keep, exactly=True)
 
     def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
         """The newest document with this value, without a snapshot; and whether that is sure.
@@ -199,7 +206,7 @@ class OfStore:
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
-        with Snapshot(engine, None, 1) as snapshot:
+        with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -213,17 +220,18 @@ class OfStore:
         return _repeated(lambda: self._attempt(engine, work), attempts)
 
     def _attempt(self, engine: Engine, work: Callable[[Transaction, PrefixOf], _Result]) -> _Result:
-        with Transaction(engine, SNAPSHOT, False) as tx:
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(tx, engine.catalog.prefix_of)
 
     def _attempt_all(self, work: Callable[[Source], _Result]) -> _Result:
-        with Transaction(self._parts.engine, SNAPSHOT, False) as tx:
+        engine = self._parts.engine
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(OfTransaction(tx))
 
     def hold(self) -> Held:
         engine = self._parts.engine
         snapshot = Snapshot(engine, None, _outside())
-        return _Held(snapshot, engine.catalog.prefix_of, snapshot.close)
+        return _Held(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         return _repeated(lambda: self._attempt_all(work))

@@ -10,11 +10,17 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from lowtide.base.codec import after_prefix
+from lowtide.documents.catalog import Row
 from lowtide.documents.codec import decode_document
 from lowtide.documents.ids import id_of
+from lowtide.documents.kept import merge_types
+from lowtide.documents.look import Look
+from lowtide.documents.management import put_row
+from lowtide.documents.source import PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
-from lowtide.loading.job import Counts, How
+from lowtide.loading.job import Counts, How, Job
+from lowtide.transaction.statement import Writing
 from lowtide.versions.visibility import Range
 
 Batches = Iterable[tuple[list[bytes], list[bytes]]]
@@ -38,6 +44,22 @@ def apply_batches(unit: Unit, how: How, batches: Batches, most: int) -> Counts:
         case "overwrite":
             overwrite(unit, batches, counts, most)
     return counts
+
+
+def keep_types(writing: Writing, prefix_of: PrefixOf, job: Job) -> None:
+    """Leave the types of a job with its collection, unless it has them."""
+    look = Look(writing, prefix_of, job.collection)
+    row = types_kept(look.row, job)
+    if row is not look.row:
+        put_row(look, writing, row)
+
+
+def types_kept(row: Row, job: Job) -> Row:
+    """The row with the types of a job."""
+    if job.types is None:
+        return row
+    types = merge_types(row.types, job.types, replace=job.how == "overwrite")
+    return row if types == row.types else row.having(types=types)
 
 
 def append(unit: Unit, batches: Batches, counts: Counts) -> None:

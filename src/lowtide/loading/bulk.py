@@ -4,12 +4,14 @@ its place in one.
 First the collection's row names the new keyspaces (``loading``), so that whatever ends the load, they are known and can
 be emptied. Then the staged documents are entered, and after them, unless all are to be replaced, the documents that the
 collection has. What others write meanwhile is caught up with: keys that were changed after the instant that was copied
-are looked at again, and again, until few enough are left to go into the last transaction itself. That one relies on the
-row and on everything in the old keyspace, so that it fails rather than lose anything; it names the new keyspaces in the
-row, dooms the old ones, and writes the receipt.
+are looked at again, and again, until few enough are left. The last of them go into the transaction that names the new
+keyspaces in the row, dooms the old ones and writes the receipt. That one has its turn (``Engine.in_turn``): nobody
+commits between its look and its commit, so it meets no conflict, however many write. If others write faster than is
+caught up with, the number of keys that are few enough grows with each round, so the load always ends.
 
-Keys of documents to be replaced or deleted are kept in a keyspace of their own beside: so it is known of a document
-that others change meanwhile that the job comes after that change.
+Beside the new generation, a keyspace has the difference to the old one (``feed/differences.py``): a row for each
+document that the job is about. It says of a document that others change meanwhile that the job comes after that
+change; and after the load it is what the change feed shows of it.
 
 A transaction that only reads is registered as a writer at the instant that was copied: so a deletion after it leaves a
 trace until it was caught up with.
@@ -18,23 +20,21 @@ trace until it was caught up with.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
-from random import uniform
-from time import sleep
 from typing import Final, Protocol
 
 from lowtide.base.codec import after_prefix
 from lowtide.base.environment import Base
-from lowtide.documents.catalog import Row, encode_row
-from lowtide.documents.codec import decode_document
+from lowtide.documents.catalog import Former, Row, encode_row
 from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
 from lowtide.documents.source import OfStore, PrefixOf
-from lowtide.documents.unit import Unit
-from lowtide.errors import OperationFailure, SnapshotExpired, TransientError
+from lowtide.errors import ChangesLost, OperationFailure
 from lowtide.feed.feed import Feed
-from lowtide.loading.apply import duplicate, insert_new, twice
+from lowtide.feed.ranges import commits_in
+from lowtide.loading.apply import types_kept
+from lowtide.loading.beside import Beside
 from lowtide.loading.job import Counts, Job, Receipt
 from lowtide.loading.receipts import receipt_rows
 from lowtide.loading.staged import check_wanted, claim, give_up_claim, staged_batches
@@ -49,10 +49,12 @@ STEP: Final = 5000
 """Documents of one small transaction."""
 STEP_BYTES: Final = 8 << 20
 """Bytes of one, about."""
-FEW: Final = 200
-"""Changes of others that go into the last transaction."""
-ROUNDS: Final = 500
-"""How often the last transaction is tried beside others who write."""
+FEW: Final = 50
+"""Changes of others that go into the last transaction: a few milliseconds, for which they wait."""
+PATIENCE: Final = 8
+"""Rounds after which more go into it, twice as many with each further round."""
+_MOST_COMMITS: Final = 2000
+"""Commits that the last transaction looks through."""
 _ATTEMPTS: Final = 3
 """How often a load begins anew because the collection itself was changed under it."""
 
@@ -91,10 +93,8 @@ class BulkLoad:
         self._name = name
         self._job = job
         self._directory = directory
-        self._row = Row(keyspace="")
-        """The new generation, as it will be."""
-        self._keys: str | None = None
-        """The keyspace for the keys of what is replaced or deleted."""
+        self._beside = Beside(job, Row(keyspace=""), self._prefix_of, self._engine.before_images)
+        """The new generation."""
         self._counts = Counts()
 
     def run(self) -> Receipt:
@@ -111,10 +111,10 @@ class BulkLoad:
 
     def _build(self) -> Receipt:
         self._counts = Counts()
-        self._row = self._source.change(self._announce)
+        self._beside = self._source.change(self._announce)
         try:
             for batch in self._staged():
-                self._small(lambda tx, batch=batch: self._enter(tx, *batch))  # type: ignore[misc]
+                self._small(lambda tx, batch=batch: self._beside.enter(tx, *batch))  # type: ignore[misc]
             return self._finish()
         except BaseException:
             give_up_claim(self._directory)
@@ -123,29 +123,31 @@ class BulkLoad:
 
     # The row
 
-    def _announce(self, writing: Writing, prefix_of: PrefixOf) -> Row:
+    def _announce(self, writing: Writing, prefix_of: PrefixOf) -> Beside:
         """Name the new keyspaces in the row; what an earlier load has left in its own is doomed."""
         look = Look(writing, prefix_of, self._job.collection)
         row = look.row
-        fresh = row.beside(look.name)
-        self._keys = f"{fresh.keyspace}~keys" if self._job.how in ("upsert", "delete") else None
-        loading = (*fresh.keyspaces[1:], *((self._keys,) if self._keys is not None else ()))
+        fresh = Beside(self._job, row.beside(look.name), prefix_of, self._engine.before_images)
         exists = row.exists and writing.read(look.row_key) is not None
         doomed = (*row.doomed, *row.loading)
-        put_row(look, writing, row.having(generation=fresh.generation, loading=loading, doomed=doomed, exists=exists))
+        put_row(
+            look,
+            writing,
+            row.having(generation=fresh.row.generation, loading=fresh.keyspaces, doomed=doomed, exists=exists),
+        )
         return fresh
 
     def _give_up(self, writing: Writing, prefix_of: PrefixOf) -> None:
         look = Look(writing, prefix_of, self._job.collection)
         row = look.row
-        if self._row.keyspace in row.loading:
+        if self._beside.row.keyspace in row.loading:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
 
     def _checked(self, look: Look) -> Row:
         """The row of now, if the load still fits it."""
-        row, mine = look.row, self._row
+        row, mine = look.row, self._beside.row
         same = (
-            self._row.keyspace in row.loading
+            mine.keyspace in row.loading
             and row.schema == mine.schema
             and len(row.indexes) == len(mine.indexes)
             and all((other := mine.index(each.name)) is not None and other.same_as(each) for each in row.indexes)
@@ -164,18 +166,10 @@ class BulkLoad:
             self._checked(Look(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        self._row, counts = self._source.change(change)
+        self._beside.row, counts = self._source.change(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
         self._counts.deleted += counts.deleted
-
-    def _unit(self, writing: Writing, *, checked: bool) -> Unit:
-        """A unit of the new generation. What the collection has already is not asked whether it fits the schema."""
-        row = self._row if checked else self._row.having(schema=None)
-        return Unit(writing, self._prefix_of, self._job.collection, row)
-
-    def _taken(self, unit: Unit) -> Row:
-        return unit.apply_beside().having(schema=self._row.schema)
 
     def _staged(self) -> Iterator[Batch]:
         """The staged documents, in parts for one step each."""
@@ -189,25 +183,6 @@ class BulkLoad:
                 yield keys[start:end], documents[start:end]
                 start = end
 
-    def _enter(self, writing: Writing, keys: list[bytes], documents: list[bytes]) -> tuple[Row, Counts]:
-        """Staged documents, or the keys of those to delete."""
-        if self._keys is not None:
-            prefix = self._prefix_of(self._keys)
-            writing.apply({prefix + key: b"\x01" for key in keys}, ())
-        if self._job.how == "delete":
-            return self._row, Counts()
-        unit = self._unit(writing, checked=True)
-        known = unit.known_ids(keys)
-        seen: set[bytes] = set()
-        for key in keys:
-            if key in known or key in seen:
-                raise twice(self._job.collection, key)
-            seen.add(key)
-        insert_new(unit, keys, documents)
-        return self._taken(unit), Counts(inserted=len(keys))
-
-    # The documents that are there
-
     def _finish(self) -> Receipt:
         """Copy what the collection has, catch up with what others do, and swap."""
         anchor = Transaction(self._engine, SNAPSHOT, False)
@@ -216,135 +191,94 @@ class BulkLoad:
             self._checked(look)
             everything = Range(look.prefix, after_prefix(look.prefix))
             stored = anchor.scan(everything)
-            if self._job.how == "overwrite":
-                self._counts.deleted = sum(1 for _ in stored)
-            else:
-                while batch := _part(stored):
-                    self._small(lambda tx, batch=batch: self._copy(tx, batch))  # type: ignore[misc]
-            for attempt in range(ROUNDS):
+            while batch := _part(stored):
+                self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
+            for attempt in count():
                 check_wanted(self._directory)
-                swap = Transaction(self._engine, SNAPSHOT, False)
+                later = Transaction(self._engine, SNAPSHOT, False)
                 try:
-                    receipt = self._swap(anchor, swap, everything)
-                except TransientError as error:
-                    _end(swap)
-                    if isinstance(error, SnapshotExpired):  # the anchor stays so
-                        raise
-                    give_up_claim(self._directory)
-                    sleep(uniform(0, min(0.0005 * (attempt + 1), 0.02)))
-                    continue
+                    self._catch_up(anchor, later, everything, quickly=attempt > 0)
                 except BaseException:
-                    _end(swap)
+                    _end(later)
                     raise
+                _end(anchor)
+                anchor = later
+                receipt = self._swap(anchor, everything, FEW << max(0, attempt - PATIENCE))
                 if receipt is not None:
                     return receipt
-                _end(anchor)
-                anchor = swap
         finally:
             _end(anchor)
-        raise TransientError(
-            f"a bulk load of collection {self._job.collection!r} found no moment between the writes of others in "
-            f"{ROUNDS} attempts; nothing was changed, try again when there is less to do"
-        )
+        raise AssertionError("the last round returns")
 
-    def _copy(self, writing: Writing, batch: list[tuple[bytes, bytes]]) -> tuple[Row, Counts]:
-        """Documents of the collection, but for those that the job replaces or deletes."""
-        unit, counts = self._unit(writing, checked=False), Counts()
-        there = self._known(writing, unit, [key for key, _ in batch])
-        if there and self._job.how == "append":
-            raise duplicate(self._job.collection, next(key for key, _ in batch if key in there))
-        if self._job.how == "upsert":
-            counts.replaced += len(there)
-            counts.inserted -= len(there)
-        elif self._job.how == "delete":
-            counts.deleted += len(there)
-        kept = [(key, stored) for key, stored in batch if key not in there]
-        insert_new(unit, [key for key, _ in kept], [stored for _, stored in kept])
-        return self._taken(unit), counts
+    def _catch_up(self, anchor: Transaction, later: Transaction, everything: Range, *, quickly: bool) -> None:
+        """Bring the new generation from one instant to a later one, in small transactions. What was changed is told by
+        the log, if that is little and it is still there, else by the versions."""
+        keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
+        if keys is None:
+            keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
+            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
+        keys = [full_key[len(everything.low) :] for full_key in keys]
+        for step in self._beside.steps:
+            for start in range(0, len(keys), STEP):
+                part = keys[start : start + STEP]
+                self._small(lambda tx, step=step, part=part: (step(anchor, later, tx, part), Counts()))  # type: ignore[misc]
 
-    def _known(self, writing: Writing, unit: Unit, keys: list[bytes]) -> frozenset[bytes]:
-        """Those of the keys that the job has."""
-        if self._keys is None:
-            return unit.known_ids(keys)
-        prefix = self._prefix_of(self._keys)
-        values = writing.read_many([prefix + key for key in keys])
-        return frozenset(key for key, value in zip(keys, values, strict=True) if value is not None)
+    def _logged(self, everything: Range, since: int, until: int) -> list[bytes] | None:
+        """The full keys of a range that the commits after ``since`` up to ``until`` have written; None if the log no
+        longer has those."""
+        found: dict[bytes, None] = {}
+        try:
+            for commit in commits_in(self._parts.feed.commits(since, until)):
+                found.update(dict.fromkeys(key for key in commit.writes if everything.covers(key)))
+        except ChangesLost:
+            return None
+        return list(found)
 
-    def _swap(self, anchor: Transaction, swap: Transaction, everything: Range) -> Receipt | None:
-        """Catch up with what was changed between two instants, and let the new generation take the collection's place.
-        If there was much to catch up with, that is done for itself: None."""
+    def _swap(self, anchor: Transaction, everything: Range, few: int) -> Receipt | None:
+        """Let the new generation take the collection's place, with the last changes of others in it; None if there are
+        more than ``few``."""
+        claim(self._directory)
+        with self._engine.in_turn() as engine:  # no commit of others from here on
+            swap = Transaction(engine, SNAPSHOT, False)
+            try:
+                receipt = self._swapped(anchor, swap, everything, few)
+            finally:
+                _end(swap)
+        if receipt is None:
+            give_up_claim(self._directory)
+        return receipt
+
+    def _swapped(self, anchor: Transaction, swap: Transaction, everything: Range, few: int) -> Receipt | None:
         look = Look(swap, self._prefix_of, self._job.collection)
         row = self._checked(look)
-        if self._job.how != "overwrite":
-            slowly = anchor.ts < self._parts.versions.boundary
-            changed = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
-            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
-            keys = [full_key[len(everything.low) :] for full_key in changed]
-            is_unique = any(each.unique for each in self._row.indexes)
-            steps = (self._removed, self._caught_up) if is_unique else (self._caught_up,)
-            if slowly or len(keys) > FEW:
-                for step in steps:
-                    for start in range(0, len(keys), STEP):
-                        part = keys[start : start + STEP]
-                        self._small(lambda tx, step=step, part=part: (step(anchor, swap, tx, part), Counts()))  # type: ignore[misc]
-                return None
-            for step in steps:
-                self._row = step(anchor, swap, swap, keys)
-            swap.rely_on(everything)
-        swap.apply({look.row_key: encode_row(self._swapped(row))}, (look.row_key,))
+        if swap.ts - anchor.ts > max(few, _MOST_COMMITS):
+            return None
+        keys = self._logged(everything, anchor.ts, swap.ts)
+        if keys is None or len(keys) > few:
+            return None
+        keys = [full_key[len(everything.low) :] for full_key in keys]
+        for step in self._beside.steps:
+            self._beside.row = step(anchor, swap, swap, keys)
+        swap.apply({look.row_key: encode_row(self._named(row, swap.ts + 1))}, (look.row_key,))
         swap.apply(receipt_rows(self._prefix_of, self._name, self._job, self._counts), ())
-        claim(self._directory)
         return Receipt(swap.commit(), self._counts)
 
-    def _swapped(self, row: Row) -> Row:
-        """The collection's row, with the new keyspaces in the place of its own."""
+    def _named(self, row: Row, ts: int) -> Row:
+        """The collection's row, with the new keyspaces in the place of its own, as commit ``ts`` will have it."""
         indexes = []
         for each in row.indexes:
-            mine = self._row.index(each.name)
+            mine = self._beside.row.index(each.name)
             assert mine is not None
             indexes.append(mine.having(building=each.building, build=each.build))
-        doomed = (*row.doomed, *row.keyspaces[1:], *((self._keys,) if self._keys is not None else ()))
-        return row.having(keyspace=self._row.keyspace, indexes=tuple(indexes), doomed=doomed, loading=(), exists=True)
-
-    def _removed(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
-        """Remove from the new generation the documents that are not the same at a later instant as they were at one;
-        all of them before any is entered again, so that what a unique index held is free."""
-        unit = self._unit(writing, checked=False)
-        changed = self._changed(before, after, writing, unit, keys)
-        stored = unit.stored_of([key for key, _, _ in changed])
-        for (key, was, _), here in zip(changed, stored, strict=True):
-            if here is not None:
-                if was is None:
-                    raise duplicate(self._job.collection, key)
-                unit.delete((key, here, decode_document(here)))
-        return self._taken(unit)
-
-    def _caught_up(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
-        """Bring documents of the new generation from what one instant had to what a later one has."""
-        unit = self._unit(writing, checked=False)
-        changed = self._changed(before, after, writing, unit, keys)
-        stored = unit.stored_of([key for key, _, _ in changed])
-        for (key, was, now), here in zip(changed, stored, strict=True):
-            if was is None and here is not None:
-                raise duplicate(self._job.collection, key)
-            if here is None and now is not None:
-                insert_new(unit, [key], [now])
-            elif here is not None and now is None:
-                unit.delete((key, here, decode_document(here)))
-            elif here is not None and now is not None:
-                unit.replace((key, here, decode_document(here)), decode_document(now), now)
-        return self._taken(unit)
-
-    def _changed(
-        self, before: Transaction, after: Transaction, writing: Writing, unit: Unit, keys: list[bytes]
-    ) -> list[tuple[bytes, bytes | None, bytes | None]]:
-        """The documents that the job does not have, and that differ between two instants."""
-        prefix = Look(after, self._prefix_of, self._job.collection).prefix
-        full_keys = [prefix + key for key in keys]
-        old, new = before.read_many(full_keys), after.read_many(full_keys)
-        mine = self._known(writing, unit, keys) if self._keys is not None else frozenset()
-        pairs = zip(keys, old, new, strict=True)
-        return [(key, was, now) for key, was, now in pairs if was != now and key not in mine]
+        return types_kept(row, self._job).having(
+            keyspace=self._beside.row.keyspace,
+            indexes=tuple(indexes),
+            doomed=(*row.doomed, *row.keyspaces[1:]),
+            loading=(),
+            exists=True,
+            former=(*row.former, Former(ts, row.keyspace, self._beside.changes)),
+            loaded=ts,
+        )
 
 
 def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -36,6 +36,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     app: str | None = None
     version: int | None = None
     bulk_bytes: int = BULK_BYTES
+    types: dict[str, Any] | None = None
+    """Of the fields that are written, the types to be kept with the collection; see ``documents/kept.py``."""
     format: int = _VERSION
 
     @property

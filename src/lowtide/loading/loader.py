@@ -9,24 +9,26 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from random import uniform
-from time import sleep
+from time import monotonic, sleep
 from typing import Any, Final
 
 import msgspec
 
 from lowtide.documents.catalog import check_collection_name
 from lowtide.documents.look import Look
-from lowtide.documents.management import finish_drops
+from lowtide.documents.management import doom_outdated, finish_drops, outdated
 from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.errors import TransientError
-from lowtide.loading.apply import TooLarge, apply_batches
+from lowtide.loading.apply import TooLarge, apply_batches, keep_types
 from lowtide.loading.bulk import BulkLoad, Owned
 from lowtide.loading.job import Job, Receipt
 from lowtide.loading.receipts import prune_receipts, receipt_of, receipt_rows
 from lowtide.loading.staged import announced, check_wanted, claim, give_up_claim, staged_batches, staging_of, sweep
+from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
@@ -34,8 +36,15 @@ from lowtide.transaction.transaction import Transaction
 logger = logging.getLogger("lowtide")
 
 ATTEMPTS: Final = 20
-"""How often one transaction is begun anew because somebody else was quicker."""
-_LONGEST_PAUSE: Final = 0.5
+"""How often one transaction is tried beside others who change the same documents, at most."""
+LEAST_ATTEMPTS: Final = 2
+IMPATIENCE: Final = 1.0
+"""Seconds after which no further one is tried, unless it would be one of the first."""
+SMALL_ROWS: Final = 200
+SMALL_BYTES: Final = 256 << 10
+"""A job of at most these is applied under the commit lock, rather than as a bulk load, if all attempts fail: others
+wait for it, for some milliseconds."""
+_LONGEST_PAUSE: Final = 0.1
 
 
 class Loader:
@@ -48,6 +57,8 @@ class Loader:
         self._locks: dict[str, threading.Lock] = {}
         self._emptying: dict[str, threading.Thread] = {}
         """By collection, what empties the keyspaces that a load has left; changed under ``_lock``."""
+        self._tidied = 0
+        """The first commit that the log had when differences were last looked for; written by ``tidy`` alone."""
 
     def load(self, job: str) -> dict[str, Any]:
         """Apply a job by its name, for another process."""
@@ -74,11 +85,30 @@ class Loader:
         self._prune()
         return receipt
 
+    def tidy(self) -> None:
+        """Have the differences emptied of loads whose commits the log no longer has. Called now and then, by one
+        thread; cheap if there is nothing to do."""
+        try:
+            kept = self._parts.feed.first_kept()
+            if kept <= self._tidied:
+                return
+            names = OfStore(self._parts).look(lambda reading, prefix_of: outdated(reading, prefix_of, kept))
+            for each in names:
+                self._empty(each)
+            self._tidied = kept
+        except Exception as error:
+            if not self._parts.engine.closed:
+                logger.warning("%s: what loads have left stays for now: %s", self._path, error)
+
     def _empty(self, collection: str) -> None:
-        """Have the keyspaces emptied that a load, this one or one that was cut short, has left; nobody waits for it."""
+        """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
+        the change feed can no longer show; nobody waits for it."""
         source = OfStore(self._parts)
         try:
-            row = source.look(lambda reading, prefix_of: Look(reading, prefix_of, collection).row)
+            kept = self._parts.feed.first_kept()
+            row = source.change(
+                lambda writing, prefix_of: doom_outdated(Look(writing, prefix_of, collection), writing, kept)
+            )
             with self._lock:
                 busy = self._emptying.get(collection)
                 if row.doomed and (busy is None or not busy.is_alive()):
@@ -112,37 +142,47 @@ class Loader:
         return source.look(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
     def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
+        """One transaction, tried a few times; beside others who are always quicker, in turn if it is small. Else a bulk
+        load, which comes through beside any number of them."""
         if job.bytes <= job.bulk_bytes:
             try:
                 return self._in_one(name, job, directory)
             except TooLarge:
                 pass
+            except TransientError as error:
+                if job.rows <= SMALL_ROWS and job.bytes <= SMALL_BYTES and job.how != "overwrite":
+                    return self._in_turn(name, job, directory)
+                logger.info(
+                    "%s: a write to collection %r goes on as a bulk load: %s", self._path, job.collection, error
+                )
         return BulkLoad(self._parts, name, job, directory).run()
 
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
-        """All of it in one transaction, begun anew if somebody was quicker."""
-        longest = 0.001
-        for attempt in range(1, ATTEMPTS + 1):
+        """All of it in one transaction, repeated if others were quicker, but not for long."""
+        longest, begun = 0.001, monotonic()
+        for attempt in count(1):
             try:
-                return self._attempt(name, job, directory)
-            except TransientError as error:
+                return self._attempt(self._parts.engine, name, job, directory)
+            except TransientError:
                 give_up_claim(directory)
-                if attempt == ATTEMPTS:
-                    raise TransientError(
-                        f"a write to collection {job.collection!r} of {job.rows} rows met {ATTEMPTS} times in a row "
-                        f"a document that others had just changed; nothing was changed, try again. The last: {error}"
-                    ) from error
+                if attempt >= ATTEMPTS or (attempt >= LEAST_ATTEMPTS and monotonic() - begun > IMPATIENCE):
+                    raise
             sleep(uniform(0, longest))
             longest = min(2 * longest, _LONGEST_PAUSE)
         raise AssertionError("the last attempt returns or raises")
 
-    def _attempt(self, name: str, job: Job, directory: Path) -> Receipt:
-        engine = self._parts.engine
+    def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:
+        """All of it while nobody else commits."""
+        with self._parts.engine.in_turn() as engine:
+            return self._attempt(engine, name, job, directory)
+
+    def _attempt(self, engine: Engine, name: str, job: Job, directory: Path) -> Receipt:
         prefix_of = engine.catalog.prefix_of
         with Transaction(engine, SNAPSHOT, False) as tx:
             unit = Unit(tx, prefix_of, job.collection)
             counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
             unit.apply()
+            keep_types(tx, prefix_of, job)
             rows = receipt_rows(prefix_of, name, job, counts)
             # What was there is known of all keys, so that the commit need not look again.
             tx.apply(rows, (), {full_key: tx.read(full_key) for full_key in rows})

@@ -84,9 +84,10 @@ class SegmentFiles:
         return removed
 
     def retire(self, segment: ClosedSegment) -> None:
-        """Keep a full segment until it is released."""
+        """Keep a full segment until it is released. Harmless when repeated."""
         with self._lock:
-            self._closed.append(segment)
+            if segment not in self._closed[-1:]:
+                self._closed.append(segment)
 
     def take(self, length: int, size: int) -> tuple[Path, LogFile]:
         """A spare of at least ``length`` bytes, or a new one, of ``size`` bytes if that is enough."""

@@ -59,6 +59,10 @@ class LogWriter:
         self.appended = 0
         """Bytes appended since the store was opened."""
         self.failure: BaseException | None = None
+        self._outgoing: LogFile | None = None
+        self._retiring: ClosedSegment | None = None
+        """The file of the segment before the last switch, and what is to be kept of it, until ``_retire`` has done it.
+        Written under the commit lock."""
 
     def start(self, last_ts: int, sequence: int) -> None:
         """Begin a new segment after ``last_ts``, with the first free ``sequence``."""
@@ -74,7 +78,7 @@ class LogWriter:
             self._files.retire(segment)
         file = self._disk.open(tail.path)
         file.sync()
-        self._switch(file, file.size, tail.path, tail.header, tail.crc, tail.end)
+        self._switch(file, file.size, tail.path, tail.header, tail.crc, tail.end, None)
         self.last_ts = self.durable_ts = tail.last_ts
 
     @property
@@ -183,10 +187,11 @@ class LogWriter:
         The header is on disk before the file gets its name. If the switch is cut short after that, the name is taken
         back: a commit into the old segment would contradict it.
         """
+        self._retire()  # what an interrupt may have left
         self.sync()
         header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, int.from_bytes(os.urandom(4)))
         path = segment_path(self._directory, header.sequence)
-        old, closed = self._file, ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())
+        closed = ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())
         taken: list[Path] = []
         file: LogFile | None = None
         try:
@@ -196,10 +201,10 @@ class LogWriter:
             self._disk.rename(spare, path)
             self._disk.sync_directory(self._directory)
             with self._sync_lock:
-                self._switch(file, file.size, path, header, header.salt, HEADER_SIZE)
+                self._switch(file, file.size, path, header, header.salt, HEADER_SIZE, closed)
         except BaseException as error:
             if file is not None and self._file is file:
-                self._retire(old, closed)
+                self._retire()
                 raise
             if file is not None:
                 file.close()
@@ -212,14 +217,18 @@ class LogWriter:
                 ) from error
             self.failure = error
             raise failed(error) from error
-        self._retire(old, closed)
+        self._retire()
 
-    def _retire(self, old: LogFile | None, closed: ClosedSegment) -> None:
-        """Keep the segment that was written until now, and close its file, though not under a sync."""
-        if old is not None:
-            self._files.retire(closed)
+    def _retire(self) -> None:
+        """Keep the segment that was written before the last switch, and close its file, though not under a sync. If an
+        interrupt cuts it short, the next call does the rest. Called under the commit lock."""
+        if self._outgoing is not None:
+            if self._retiring is not None:
+                self._files.retire(self._retiring)
+                self._retiring = None
             with self._sync_lock:
-                old.close()
+                file, self._outgoing = self._outgoing, None
+                file.close()
 
     def _take_back(self, paths: list[Path], cause: BaseException) -> None:
         try:
@@ -228,12 +237,22 @@ class LogWriter:
         except OSError:
             self.failure = cause
 
-    def _switch(self, file: LogFile, size: int, path: Path, header: Header, crc: int, position: int) -> None:
+    def _switch(
+        self,
+        file: LogFile,
+        size: int,
+        path: Path,
+        header: Header,
+        crc: int,
+        position: int,
+        closed: ClosedSegment | None,
+    ) -> None:
         # No call between these: an interrupt comes before all of them or after.
         self._path, self._size = path, size
         self._sequence, self._salt = header.sequence, header.salt
         self._crc, self.position = crc, position
         self.spare_mark = size // 2
+        self._outgoing, self._retiring = self._file, closed
         self._file = file
 
     def _next_size(self) -> int:
@@ -257,6 +276,7 @@ class LogWriter:
 
     def segments(self) -> list[ClosedSegment]:
         """The segments that are kept, oldest first, the one that is written included. Called under the commit lock."""
+        self._retire()
         return [*self._files.closed, ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())]
 
     def kept(self) -> AbstractContextManager[None]:
@@ -271,11 +291,13 @@ class LogWriter:
         """Give the file back; what should be on disk must have been synced before. Waits for whoever reads the files:
         the next owner may change them."""
         with self._files.kept(), self._sync_lock:  # point: close.log
-            file, self._file = self._file, None
+            files = (self._file, self._outgoing)
+            self._file = self._outgoing = None
             self._size = 0
-            if file is not None:
-                with contextlib.suppress(OSError):
-                    file.close()
+            for file in files:
+                if file is not None:
+                    with contextlib.suppress(OSError):
+                        file.close()
 
 
 def failed(cause: BaseException) -> StoreFailed:

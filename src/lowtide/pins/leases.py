@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import lmdb
 import msgspec
@@ -24,6 +25,7 @@ from lowtide.base.pins import PinRow, new_id
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.identity import Identity, identify
 
+_Name = TypeVar("_Name", str, bytes)
 _UNPINNED = b"unpinned"
 
 
@@ -77,16 +79,7 @@ class Leases:
                     f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
                     "renew it, remove it with unpin, or choose another name"
                 )
-            boundary = self._base.boundary_in(txn) or 0
-            ts = boundary if at is None else at
-            names = wanted
-            if beside is not None:
-                ts, names = self._held_by(txn, *beside, wanted)
-            assert ts <= boundary, (ts, boundary)
-            prefixes = None
-            if names is not None:
-                known = (txn.get(each.encode(), db=self._base.keyspaces) for each in names)
-                prefixes = tuple(prefix for prefix in known if prefix is not None)
+            ts, names, prefixes = self._placed(txn, at, beside, wanted)
             if there is not None:
                 self._note_removal(txn, there.ts)  # from here on nothing is refused
             row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner, process)
@@ -94,6 +87,117 @@ class Leases:
             return row
 
         return self._base.write(change, refuses=True)
+
+    def _placed(
+        self,
+        txn: lmdb.Transaction[bytes],
+        at: int | None,
+        beside: tuple[str, PinRow] | None,
+        wanted: tuple[str, ...] | None,
+    ) -> tuple[int, tuple[str, ...] | None, tuple[bytes, ...] | None]:
+        """Where a pin can be taken in this transaction: its timestamp, its keyspaces and their prefixes."""
+        boundary = self._base.boundary_in(txn) or 0
+        ts = boundary if at is None else at
+        names = wanted
+        if beside is not None:
+            ts, names = self._held_by(txn, *beside, wanted)
+        assert ts <= boundary, (ts, boundary)
+        if names is None:
+            return ts, None, None
+        known = (txn.get(each.encode(), db=self._base.keyspaces) for each in names)
+        return ts, names, tuple(prefix for prefix in known if prefix is not None)
+
+    def share(
+        self,
+        user: tuple[str, str],
+        name: str,
+        ttl: float,
+        *,
+        beside: tuple[str, PinRow] | None = None,
+        keyspaces: Iterable[str] | None = None,
+        process: Identity | None = None,
+    ) -> tuple[str, PinRow]:
+        """Give ``user``, a token and who that is, a part in the shared pin of the commit that ``take`` would pin, for
+        the same process; ``name`` is taken if there is none. A pin that is joined comes to hold the keyspaces of all
+        its users: where one can be taken, another can be extended. Found or taken in one transaction, so two users who
+        come at once have one pin."""
+        check_name(name)
+        check_ttl(ttl)
+        wanted = check_keyspaces(keyspaces)
+
+        def change(txn: lmdb.Transaction[bytes]) -> tuple[str, PinRow]:
+            now = self._time()
+            ts, names, prefixes = self._placed(txn, None, beside, wanted)
+            self._left(txn, user[0])  # a user has a part in one pin; from here on nothing is refused
+            for other, row in self._base.pins.all(txn):
+                if row.shared and row.ts == ts and row.process == process and not row.is_over(now):
+                    joined = msgspec.structs.replace(
+                        row,
+                        renewed=now,
+                        ttl=max(row.ttl, ttl),
+                        keyspaces=_united(row.keyspaces, names),
+                        prefixes=_united(row.prefixes, prefixes),
+                    ).used_by((*row.users, user))
+                    self._base.pins.put(txn, other, joined)
+                    return other, joined
+            taken = PinRow(new_id(), ts, now, now, ttl, names, prefixes, user[1], process, (user,), shared=True)
+            self._base.pins.put(txn, name, taken)
+            return name, taken
+
+        return self._base.write(change, refuses=True)
+
+    def join(self, name: str, user: tuple[str, str], ttl: float) -> PinRow:
+        """Give ``user`` a part in the living pin ``name``, which then lives for ``ttl`` seconds at least."""
+        check_ttl(ttl)
+
+        def change(txn: lmdb.Transaction[bytes]) -> PinRow:
+            now = self._time()
+            row = valid(name, self._base.pins.get(txn, name), None, now)
+            users = *(each for each in row.users if each[0] != user[0]), user
+            joined = msgspec.structs.replace(row, renewed=now, ttl=max(row.ttl, ttl), users=users)
+            self._base.pins.put(txn, name, joined)
+            return joined
+
+        return self._base.write(change, refuses=True)
+
+    def hand_over(self, name: str, identity: bytes, successor: str) -> PinRow | None:
+        """Remove a pin, but if others have a part in it, leave it to them under the name ``successor``. Returns the row
+        if that is gone."""
+        check_name(successor)
+
+        def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
+            row = self._base.pins.get(txn, name)
+            if row is None or row.id != identity:
+                return None
+            self._base.pins.delete(txn, name)
+            if row.users:
+                left = msgspec.structs.replace(row, shared=True)
+                self._base.pins.put(txn, successor, left.used_by(row.users))
+                return None
+            if not self._owner:
+                self._note_removal(txn, row.ts)
+            return row
+
+        return self._base.write(change, refuses=True)
+
+    def leave(self, token: str) -> list[PinRow]:
+        """Take the user's part in a shared pin away. A pin that was taken for its users goes with the last, and is
+        returned; one that somebody else took stays."""
+        return self._base.write(lambda txn: self._left(txn, token), refuses=True)
+
+    def _left(self, txn: lmdb.Transaction[bytes], token: str) -> list[PinRow]:
+        removed = []
+        for name, row in self._base.pins.all(txn):
+            if row.has_user(token):
+                others = tuple(each for each in row.users if each[0] != token)
+                if others or not row.shared:
+                    self._base.pins.put(txn, name, row.used_by(others))
+                else:
+                    self._base.pins.delete(txn, name)
+                    removed.append(row)
+                    if not self._owner:
+                        self._note_removal(txn, row.ts)
+        return removed
 
     def _held_by(
         self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None
@@ -168,6 +272,11 @@ class Leases:
         return min(pins, key=lambda pin: pin[1].prefixes is not None)
 
 
+def _united(first: tuple[_Name, ...] | None, second: tuple[_Name, ...] | None) -> tuple[_Name, ...] | None:
+    """What both have; None is everything."""
+    return None if first is None or second is None else tuple(dict.fromkeys(first + second))
+
+
 def _timestamps(noted: bytes) -> list[bytes]:
     return [noted[start : start + 8] for start in range(0, len(noted), 8)]
 
@@ -199,7 +308,9 @@ def check_process(pid: object) -> Identity | None:
     return found
 
 
-def describe_owner(where: str) -> str:
-    program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
+def describe_owner(where: str, program: str | None = None, pid: int | None = None) -> str:
+    """Who takes a pin: this process, or the one that it works for."""
+    if program is None:
+        program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     place = f", {where}" if where else ""
-    return f"process {os.getpid()} on {socket.gethostname()} ({program}{place})"
+    return f"process {os.getpid() if pid is None else pid} on {socket.gethostname()} ({program}{place})"

@@ -53,6 +53,11 @@ class Pin:
         return self._row.taken
 
     @property
+    def ttl(self) -> float:
+        """For how many seconds it lives after it was taken or last renewed."""
+        return self._row.ttl
+
+    @property
     def expires(self) -> float:
         """When it expires unless it is renewed, in seconds since the epoch; as of the last renewal by this object."""
         return self._row.expires

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.documents.generations import CollectionGenerations
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -89,6 +90,7 @@ class Follower:
                 self._waiters,
                 self.check_open,
                 self._base.named_upto,
+                CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
             self.pinning = FollowerPinning(
@@ -187,6 +189,8 @@ class Follower:
                 if begun < self._round - 1:
                     self._claims.pop(thread, None)
             current = self._current
+            for each in [*self._old, *filter(None, [current])]:
+                each.registry.reap()
             if current is not None and not current.used and not current.registry.live:
                 self._retire()
             elif current is not None:
@@ -218,10 +222,10 @@ class Follower:
                 continue  # the base has come further meanwhile
         raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
 
-    def keyspace(self, name: str) -> Keyspace:
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
         """A keyspace where each call reads the newest state."""
         self._catalog.prefix_of(name)  # refuses what is no name
-        return Keyspace(Newest(self, name), name, NOWHERE)
+        return Keyspace(Newest(self, name, keep), name, NOWHERE)
 
     # What the store offers
 
@@ -330,11 +334,12 @@ class Newest:
     """The newest state of one keyspace of a read-only store, which may not exist yet: its prefix is looked up for each
     call. The keyspace that reads from here has the prefix NOWHERE."""
 
-    __slots__ = ("_follower", "_name")
+    __slots__ = ("_follower", "_keep", "_name")
 
-    def __init__(self, follower: Follower, name: str) -> None:
+    def __init__(self, follower: Follower, name: str, keep: object = None) -> None:
         self._follower = follower
         self._name = name
+        self._keep = keep
 
     def read(self, full_key: bytes) -> bytes | None:
         try:

@@ -104,7 +104,6 @@ def read_only_engine(options: Options, catalog: Catalog, registry: Registry, rea
         False,
         _nothing,
         _nothing,
-        _nothing,
         True,
         False,
         options.snapshot_origins,

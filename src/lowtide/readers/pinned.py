@@ -105,14 +105,27 @@ def renew_pin(path: str | os.PathLike[str], name: str) -> None:
         give_back(base)
 
 
+def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
+    """The living pin that the user of a token has a part in; None if there is none."""
+    base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
+    try:
+        time = Options().clock.time
+        found = ((name, row) for name, row in Leases(base, time).all() if row.has_user(token))
+        return next((name for name, row in found if row.expires > time()), None)
+    finally:
+        give_back(base)
+
+
 class Borrowed:
-    """What goes with a snapshot at somebody else's pin: a borrowed base."""
+    """What goes with a snapshot at another process's pin: a borrowed base, given back once."""
 
     def __init__(self, base: Base) -> None:
-        self._base = base
+        self._base: Base | None = base
 
     def close(self) -> None:
-        give_back(self._base)
+        base, self._base = self._base, None
+        if base is not None:
+            give_back(base)
 
     drop = close
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
 from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.identity import Identity
 from lowtide.options import Options
 from lowtide.pinning import At, NamedPins, check_at
 from lowtide.pins.leases import Leases, check_process
@@ -55,8 +56,7 @@ class FollowerPinning(NamedPins):
         wanted, where = self._checked(name, ttl, keyspaces, depth)
         bound = check_process(process)
         if at is None:
-            if (self._base.read_boundary() or 0) < self._published():
-                refresh(self._path, self._options, checkpoint=True)  # else the base has all that was acknowledged
+            self._bring_up_to_date()
             row = self.leases.take(name, ttl, keyspaces=wanted, where=where, process=bound)
         else:
             check_at(at)
@@ -70,6 +70,52 @@ class FollowerPinning(NamedPins):
                 process=bound,
             )
         return self._handle(name, row)
+
+    def _bring_up_to_date(self) -> None:
+        if (self._base.read_boundary() or 0) < self._published():
+            refresh(self._path, self._options, checkpoint=True)  # else the base has all that was acknowledged
+
+    def share(
+        self,
+        user: tuple[str, str],
+        name: str,
+        ttl: float,
+        keyspaces: Iterable[str] | None,
+        at: At | None,
+        process: Identity | None,
+    ) -> Pin:
+        """Have a part in a pin of the last commit, or of what another pin holds; see ``Leases.share``."""
+        if at is None:
+            self._bring_up_to_date()
+            return self._handle(*self.leases.share(user, name, ttl, keyspaces=keyspaces, process=process))
+        check_at(at)
+        stands_on, other = self._pin_at(at)
+        wanted = keyspaces if keyspaces is not None else other.keyspaces
+        beside = (stands_on, other)
+        return self._handle(*self.leases.share(user, name, ttl, beside=beside, keyspaces=wanted, process=process))
+
+    def join(self, name: str, user: tuple[str, str], ttl: float) -> Pin:
+        """Have a part in the pin ``name``."""
+        return self._handle(name, self.leases.join(name, user, ttl))
+
+    def hand_over(self, pin: Pin, successor: str) -> None:
+        """Give a pin up, to those that have a part in it."""
+        row = self.leases.hand_over(pin.name, pin.id, successor)
+        if row is not None:
+            self._unpinned(row.ts)
+
+    def leave(self, token: str) -> int:
+        """Give up the parts that a user has in shared pins; returns how many pins went."""
+        removed = self.leases.leave(token)
+        for row in removed:
+            self._unpinned(row.ts)
+        return len(removed)
+
+    def pin_of(self, token: str) -> Pin | None:
+        """The living pin that a user has a part in."""
+        now = self._time()
+        found = ((name, row) for name, row in self.leases.all() if row.has_user(token) and row.expires > now)
+        return next((self._handle(name, row) for name, row in found), None)
 
     def snapshot(self, at: At | None, depth: int) -> Snapshot:
         """A snapshot of the last commit, at a pin, or at the timestamp of a live snapshot of this process."""

@@ -80,6 +80,8 @@ def path_of(path: object) -> Path:
     """The absolute path that is meant."""
     if not isinstance(path, str | os.PathLike):
         raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+    if not os.fspath(path):
+        raise UsageError('an empty path names no store; for the current directory write "."')
     try:
         whole = Path(path).absolute()
         os.stat(whole)

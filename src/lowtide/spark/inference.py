@@ -3,13 +3,15 @@
 Types come from a sample of documents, spread over all keys, by the policy of ``documents/arrow/inference.py``: numbers
 widen, objects become structs, arrays stay arrays, and what has several types, or none, becomes JSON text. Where the
 collection's JSON Schema gives a field one type, that counts instead, whatever the sample has; only which kind of
-number or string it is, and what else there is in an object, the sample knows better.
+number or string it is, and what else there is in an object, the sample knows better. Types that a write has left with
+the collection (``keeping``) go before both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -19,14 +21,15 @@ from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields, is_json
 from lowtide.documents.catalog import Row
 from lowtide.documents.codec import decode_document, decode_value
 from lowtide.documents.ids import id_of
+from lowtide.documents.kept import kept_types
 from lowtide.documents.look import Look
 from lowtide.documents.source import OfSnapshot
 from lowtide.documents.values import Document
 from lowtide.entry import open_store
 from lowtide.errors import Error, UsageError
 from lowtide.messages import UNDECODABLE
-from lowtide.readers.pinned import open_snapshot
 from lowtide.spark.instant import Instant
+from lowtide.spark.keeping import with_kept
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import spark_schema
@@ -49,13 +52,15 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     columns = options.names("columns")
     if columns is not None and not columns:
         raise UsageError("option 'columns' names no column; without it all are read")
-    with open_snapshot(place.path, pin=instant.pin) as snapshot:
+    with instant.open(Path(place.path)) as snapshot:
         if options.collection not in snapshot.list_collection_names():
             raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)
         found = infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns)
+        kept = kept_types(look.row.types) if source == "auto" else {}
     texts = options.names("jsonColumns") or ()
-    return spark_schema(pa.schema([_unknown(each.name) if each.name in texts else each for each in found]))
+    schema = spark_schema(pa.schema([_unknown(each.name) if each.name in texts else each for each in found]))
+    return with_kept(schema, {name: kind for name, kind in kept.items() if name not in texts}, columns)
 
 
 def check_keyspace(options: Options) -> None:

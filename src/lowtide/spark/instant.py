@@ -1,7 +1,9 @@
 """The instant of a read: which commit is meant, and the pin that keeps it for every task.
 
-The pin is the DataFrame's own, also where another one is named: it is taken when the DataFrame is loaded, renewed by
-the tasks that read, and ends when it was not read for its time to live, or with the driver's JVM.
+All loads of one driver at one commit share a pin, also where another one is named: it is taken when a DataFrame is
+loaded, renewed by the tasks that read, and ends when it was not read for its time to live, with the driver's JVM, or
+when the last load that has a part in it is released. A load as of the pin of a ``pinned`` block has a part in that one;
+when the block ends, it is left to the loads, under another name.
 """
 
 from __future__ import annotations
@@ -10,17 +12,26 @@ import contextlib
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 from lowtide.entry import open_store
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.identity import ancestor
+from lowtide.identity import ancestor, identify
+from lowtide.pinning import At
 from lowtide.pins.pin import Pin
-from lowtide.spark.options import Options, parse_moment
+from lowtide.readers.follower import Follower
+from lowtide.readers.pinned import name_of_pin, open_snapshot
+from lowtide.readers.pinning import FollowerPinning
+from lowtide.spark.options import ORIGIN, Options, parse_moment
+from lowtide.spark.origin import owner_of
 from lowtide.store import Store
+from lowtide.views import Snapshot
 
+BLOCK = "spark job "
+"""How the pins of ``pinned`` blocks are named."""
 TTL = 3600.0
 """Seconds for which the snapshot of a DataFrame is kept after it was last read."""
 StorePath = str | os.PathLike[str]
@@ -30,50 +41,93 @@ _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
 
 @dataclass(frozen=True)
 class Instant:
-    """A pinned commit, as tasks are told of it."""
+    """A pinned commit, as tasks are told of it. ``load`` is the token of the load, which has a part in the pin."""
 
     pin: str
     ts: int
     ttl: float
+    load: str
+
+    def open(self, path: Path) -> Snapshot:
+        """A snapshot at the pin. It may have another name by now, if a block has left it to its loads."""
+        try:
+            return open_snapshot(path, pin=self.pin)
+        except SnapshotExpired:
+            name = self.name(path)
+            if name is None:
+                raise
+            return open_snapshot(path, pin=name)
+
+    def name(self, path: Path) -> str | None:
+        """What the pin is called now; None if there is none any more."""
+        return name_of_pin(path, self.load)
 
 
-def take(options: Options, process: int | None = None) -> Instant:
+def new_load() -> str:
+    """A token for a load."""
+    return f"load-{secrets.token_hex(8)}"
+
+
+def take(options: Options, process: int | None = None, load: str | None = None) -> Instant:
     """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
-    another process, goes on meanwhile."""
-    if process is None:
-        driver = ancestor("java")
-        process = None if driver is None else driver.pid
+    another process, goes on meanwhile. A ``load`` that is planned again has the instant that it had."""
+    driver = ancestor("java") if process is None else identify(process)
+    token = load or new_load()
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
+        pinning = pinning_of(store)
+        known = pinning.pin_of(token)
+        if known is not None:
+            return Instant(known.name, known.ts, ttl, token)
         try:
-            pin = _pinned(options, store, ttl, process)
-        except SnapshotExpired as error:
+            at = _at(options, store)
+            user = token, owner_of(driver, options.text(ORIGIN))
+            if isinstance(at, str) and at.startswith(BLOCK):
+                pin = pinning.join(at, user, ttl)
+            else:
+                pin = _pinned(
+                    options, store, at, lambda names, on: pinning.share(user, new_name(), ttl, names, on, driver)
+                )
+        except BaseException as error:
+            pinning.leave(token)
+            if not isinstance(error, SnapshotExpired):
+                raise
             raise SnapshotExpired(
                 f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
             ) from error
-        return Instant(pin.name, pin.ts, ttl)
+        return Instant(pin.name, pin.ts, ttl, token)
 
 
-def _pinned(options: Options, store: Store, ttl: float, process: int | None) -> Pin:
-    at = _at(options, store)
+def pinning_of(store: Store) -> FollowerPinning:
+    """The pins of a store that was opened read-only."""
+    assert isinstance(store._parts, Follower)
+    return store._parts.pinning
+
+
+def _pinned(options: Options, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]) -> Pin:
+    """A part in a pin of what is asked for, given by ``share``, which is told the keyspaces and the instant."""
     last = at if at is not None and at == store.stats().last_commit else None
     if last is not None:
         at = None  # nobody needs to hold it
     keyspaces = _keyspaces(options, store, at)
-    pin = store.pin(_new_name(), ttl, keyspaces=keyspaces, at=at, process=process)
+    pin = share(keyspaces, at)
     if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
-        pin.release()  # the collection got another index, or another name, in between
-        pin = store.pin(_new_name(), ttl, process=process)
+        pin = share(None, None)  # the collection got another index, or another name, in between
     if last not in (None, pin.ts):
-        pin.release()
         raise SnapshotExpired(f"the state as of commit {last} is no longer kept: commit {pin.ts} came in between")
     return pin
 
 
 def release(path: StorePath, instant: Instant) -> None:
     """Give the instant up before its time."""
-    with contextlib.suppress(Error), open_store(path, read_only=True) as store:
-        store.unpin(instant.pin)
+    with contextlib.suppress(Error):
+        leave(path, [instant.load])
+
+
+def leave(path: StorePath, loads: Iterable[str]) -> int:
+    """Give up the parts that loads have in pins of the store; returns how many pins went."""
+    with open_store(path, read_only=True) as store:
+        return sum(pinning_of(store).leave(load) for load in loads)
 
 
 @contextlib.contextmanager
@@ -86,7 +140,8 @@ def taken(options: Options) -> Iterator[Instant]:
         release(options.path, instant)
 
 
-def _new_name() -> str:
+def new_name() -> str:
+    """A name for a pin of loads."""
     return f"spark {secrets.token_hex(6)}"
 
 

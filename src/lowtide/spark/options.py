@@ -69,6 +69,10 @@ OPTIONS: Final = {
 }
 """Every option, and what it says."""
 
+LOAD: Final = "__lowtide_load"
+"""Which load this is: a token of ``lowtide.spark.read``, which the options carry to wherever it is planned."""
+ORIGIN: Final = "__lowtide_origin"
+"""Which application it is for, and which line."""
 FEED: Final = ("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp", "preimages")
 """Those that say which changes are read."""
 _LOWER: Final = {name.lower(): name for name in OPTIONS}
@@ -87,12 +91,16 @@ class Options:
         self._given: dict[str, str] = {}
         for name, value in given.items():
             known = _LOWER.get(name.lower())
-            if known is not None:
-                self._given[known] = value
+            if known is not None or name in (LOAD, ORIGIN):
+                self._given[known or name] = value
             elif not name.startswith("__"):  # Spark's own
                 near = difflib.get_close_matches(name.lower(), _LOWER, 1)
                 hint = f"; did you mean {_LOWER[near[0]]!r}?" if near else ""
                 raise UsageError(f"format lowtide has no option {name!r}{hint}")
+
+    def over(self, others: Mapping[str, str]) -> Options:
+        """These, and those of the others that are not among them."""
+        return Options({**Options(others)._given, **self._given})
 
     def __contains__(self, name: str) -> bool:
         return name in self._given
@@ -102,7 +110,10 @@ class Options:
         """The store's directory."""
         path = self._given.get("path")
         if not path:
-            raise UsageError('format lowtide needs the store\'s directory: option("path", ...)')
+            raise UsageError(
+                'format lowtide needs the store\'s directory: option("path", ...). Spark 4.3 keeps the options of a '
+                "table only if CREATE TABLE ... USING lowtide OPTIONS (...) lists no columns"
+            )
         if path.startswith("file:/"):
             path = unquote(re.sub("^file:/+", "/", path))
         elif re.match(r"\w{2,}:/", path):

@@ -18,15 +18,18 @@ from lowtide.files.extended import dumps
 from lowtide.pins.pin import Pin
 from lowtide.readers.generation import LEASE
 from lowtide.readers.pinned import Renewer, renew_pin
-from lowtide.spark.instant import StorePath
-from lowtide.spark.options import Options
-from lowtide.spark.session import register
+from lowtide.spark.instant import BLOCK, StorePath, new_load, new_name, pinning_of
+from lowtide.spark.options import LOAD, ORIGIN, Options
+from lowtide.spark.origin import application_of, line_above
+from lowtide.spark.session import explained, register
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 _KEYS = ("keyStart", "keyEnd", "keyPrefix")
+_USER = 3
+"""Calls from the pin of a block up to the line that opens it; contextlib lies between."""
 
 
 def read(
@@ -47,10 +50,12 @@ def read(
     Further options are those of the format, see docs/spark.md: ``partitions=4``.
     """
     given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
+    given |= {LOAD: new_load(), ORIGIN: f"{application_of(spark)}, {line_above(1)}"}
     reader = register(spark).read.format("lowtide").options(**given)
     if schema is not None:
         reader = reader.schema(_chosen(schema, columns))
-    return reader.load()
+    with explained(spark):
+        return reader.load()
 
 
 def given_options(
@@ -99,13 +104,15 @@ def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructTy
 @contextmanager
 def pinned(path: StorePath) -> Iterator[str]:
     """Pin the last commit for the time of a ``with`` block, for reads of several collections that agree:
-    ``read(..., as_of=pin)``. It is renewed meanwhile, however long the jobs take, and removed at the end."""
-    name = f"spark job {secrets.token_hex(6)}"
+    ``read(..., as_of=pin)``. It is renewed meanwhile, however long the jobs take, and removed at the end; what was
+    loaded as of it keeps its instant."""
+    name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
-        pin = store.pin(name, LEASE, process=os.getpid())
+        pinning = pinning_of(store)
+        pin = pinning.pin(name, LEASE, None, None, _USER, os.getpid())
         renewer = Renewer(lambda: renew_pin(path, name))
         try:
             yield name
         finally:
             renewer.close()
-            pin.release()
+            pinning.hand_over(pin, new_name())

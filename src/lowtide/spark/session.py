@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ PYSPARK: Final = (4, 3)
 JAVA: Final = (17, 21, 25)
 """The releases of Java that it runs on."""
 
+_PYTHON: Final = "PYSPARK_PYTHON"
 _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -48,9 +50,9 @@ def session(
     running = SparkSession.getActiveSession()
     if running is None:
         check_java()
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        os.environ.setdefault(_PYTHON, sys.executable)
         builder: Any = SparkSession.builder
-        builder = builder.master(master).appName(app)
+        builder = builder.master(master).appName(app).config("spark.pyspark.python", os.environ[_PYTHON])
         is_local = master.startswith("local")
         if is_local:
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # for the workers of a local-cluster
@@ -65,8 +67,40 @@ def register(spark: SparkSession) -> SparkSession:
     check_pyspark()
     from lowtide.spark.source import LowtideSource
 
+    _use_this_python(spark)
     spark.dataSource.register(LowtideSource)
     return spark
+
+
+def _use_this_python(spark: SparkSession) -> None:
+    """Have the processes of a local session run the interpreter that this one runs, unless the user names another.
+    Spark would take the python3 of the PATH: in a virtual environment that is not activated, one without Lowtide."""
+    if _PYTHON in os.environ:
+        return
+    try:
+        context = spark.sparkContext
+    except Exception:  # a session of Spark Connect has none; its server has an interpreter of its own
+        return
+    if (context.master or "").startswith("local"):
+        context.pythonExec = sys.executable
+
+
+@contextmanager
+def explained(spark: SparkSession) -> Iterator[None]:
+    """Say which interpreter has no Lowtide, where Spark's processes run another one than this."""
+    try:
+        yield
+    except Exception as error:
+        if "No module named 'lowtide'" not in str(error):
+            raise
+        try:
+            where = f"the Python of Spark's processes, {spark.sparkContext.pythonExec},"
+        except Exception:
+            where = "the Python of the Spark Connect server"
+        raise UsageError(
+            f"{where} has no Lowtide: install it there, or set {_PYTHON} to an interpreter that has it, such as "
+            f"{sys.executable}, before the session or its server is started"
+        ) from error
 
 
 def check_pyspark() -> None:

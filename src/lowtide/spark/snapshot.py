@@ -24,7 +24,7 @@ from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.readers.pinned import renew_pin
 from lowtide.spark.blocks import content_of, plan_blocks, stable_cuts
 from lowtide.spark.cache import LIMIT, Cache
 from lowtide.spark.inference import look_at, undecodable
@@ -48,6 +48,8 @@ from lowtide.views import Snapshot
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
+_MOST_NUMBERED: Final = 1_000_000
+"""Rows of one that has no columns."""
 CORRUPT: Final = "_corrupt_record"
 """The column that Spark's own readers keep a document in that does not fit."""
 
@@ -90,7 +92,7 @@ class SnapshotReader(DataSourceReader):
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
             look = look_at(snapshot, self._collection)
             parts = parts_of(self._parts, snapshot, look.row.keyspace, self._bounds)
-            if self._filter is None and self._cache is not None:
+            if self._filter is None and self._cache is not None and self._schema.names:
                 return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
 
@@ -133,7 +135,7 @@ class SnapshotReader(DataSourceReader):
         return compiled, look.plan(compiled, None)
 
     def _open(self, path: Path) -> Snapshot:
-        return open_snapshot(path, pin=self._instant.pin)
+        return self._instant.open(path)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -144,7 +146,8 @@ class SnapshotReader(DataSourceReader):
         except SnapshotExpired as error:
             raise SnapshotExpired(
                 f"{where}: the snapshot of this DataFrame is no longer kept. It was not read for {self._instant.ttl:g} "
-                f"seconds (option pinTtl), or the application that loaded it has ended: load() it again ({error})"
+                "seconds (option pinTtl), it was released, or the application that loaded it has ended: load() it "
+                f"again ({error})"
             ) from error
         except Error as error:
             raise Error(f"{where}: {error}") from error
@@ -163,6 +166,8 @@ class SnapshotReader(DataSourceReader):
     def _batches(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self._options.keyspace is not None:
             return self._entries(snapshot, self._options.keyspace, partition)
+        if not self._schema.names and self._filter is None and isinstance(partition, Rows):
+            return self._numbers(look_at(snapshot, self._collection), partition)
         if isinstance(partition, Rows) and partition.block is not None and self._cache is not None:
             return self._cache.read_or_fill(partition.block, lambda: self._documents(snapshot, partition))
         return self._documents(snapshot, partition)
@@ -177,6 +182,14 @@ class SnapshotReader(DataSourceReader):
                 yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
             else:
                 yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
+
+    def _numbers(self, look: Look, partition: Rows) -> Iterator[pa.RecordBatch]:
+        """As many rows as there are documents, without a column: none of them is read."""
+        left = look.count(partition.low, partition.high)
+        while left > 0:
+            rows = min(left, _MOST_NUMBERED)
+            yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+            left -= rows
 
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
@@ -257,7 +270,10 @@ class _Renewal:
     def __call__(self) -> None:
         now = time.monotonic()
         if now - self._renewed > self._instant.ttl / 3 or not self._renewed:
-            renew_pin(self._path, self._instant.pin)
+            try:
+                renew_pin(self._path, self._instant.pin)
+            except SnapshotExpired:
+                renew_pin(self._path, self._instant.name(self._path) or self._instant.pin)
             self._renewed = now
 
 

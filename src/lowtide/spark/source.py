@@ -15,10 +15,11 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.arrow.columns import Mode
 from lowtide.spark.inference import check_keyspace, schema_at
-from lowtide.spark.instant import Instant, release, take, taken
-from lowtide.spark.options import Options
+from lowtide.spark.instant import Instant, new_load, release, take, taken
+from lowtide.spark.options import LOAD, Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import CHANGE, KEYSPACE
+from lowtide.spark.tables import creation, table_of, with_table
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
@@ -29,7 +30,9 @@ class LowtideSource(DataSource):
 
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
-        self._options = Options(options)
+        self._table = creation(options)
+        self._options = Options(options if self._table is None else self._table)
+        self._load = self._options.text(LOAD) or new_load()
         self._instant: Instant | None = None
         self._inferred = False
 
@@ -47,10 +50,21 @@ class LowtideSource(DataSource):
                 check_keyspace(options)
             found = KEYSPACE
         else:
-            # Changes are read from the log, which needs no pin for longer.
-            with taken(options) if self._is_feed else self._fixed() as instant:
+            # Changes are read from the log, which needs no pin for longer, and a new table is not read at all.
+            is_brief = self._is_feed or self._table is not None
+            with taken(options) if is_brief else self._fixed() as instant:
                 found = schema_at(options, self._place(), instant)
-        return StructType([*found, *CHANGE]) if self._is_feed else found
+        if self._is_feed:
+            found = StructType([*found, *CHANGE])
+        return found if self._table is None else with_table(found, self._table)
+
+    def _know(self, schema: StructType) -> None:
+        """Take the options from the schema, if they are not given and it is a table's."""
+        table = table_of(schema) if "path" not in self._options else None
+        if table is not None:
+            self._options = self._options.over(table)
+            self._inferred = True
+        self._options.check_target()
 
     @property
     def _is_feed(self) -> bool:
@@ -63,7 +77,7 @@ class LowtideSource(DataSource):
     def _fixed(self) -> Iterator[Instant]:
         """The instant of this load, pinned; if what follows fails, it is let go again."""
         if self._instant is None:
-            self._instant = take(self._options)
+            self._instant = take(self._options, load=self._load)
         try:
             yield self._instant
         except BaseException:
@@ -72,7 +86,7 @@ class LowtideSource(DataSource):
             raise
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        self._options.check_target()
+        self._know(schema)
         if self._is_feed:
             from lowtide.spark.changes import ChangeReader
 
@@ -86,17 +100,17 @@ class LowtideSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from lowtide.spark.stream import ChangeStream
 
-        self._options.check_target()
+        self._know(schema)
         return ChangeStream(self._options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lowtide.spark.writing import BatchWriter
 
-        self._options.check_target()
+        self._know(schema)
         return BatchWriter(self._options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         from lowtide.spark.sink import StreamSink
 
-        self._options.check_target()
+        self._know(schema)
         return StreamSink(self._options, schema, overwrite)

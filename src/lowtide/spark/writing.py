@@ -24,6 +24,7 @@ from lowtide.handover import TIMEOUT, ensure_store, load
 from lowtide.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
 from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
 from lowtide.spark.encoding import RowEncoder
+from lowtide.spark.keeping import types_of
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import arrow_schema, check_types
@@ -69,8 +70,10 @@ class Writing:
         self._how = _how(options, overwrite)
         if self._how != "delete":
             check_types(schema)
-        self._arrow = arrow_schema(schema, options.names("jsonColumns") or ())
+        texts = options.names("jsonColumns") or ()
+        self._arrow = arrow_schema(schema, texts)
         self._id_field = _id_field(options, schema, self._how)
+        self._types = None if self._how == "delete" else types_of(schema, texts, self._id_field)
         self._timeout = options.seconds("commitTimeout", TIMEOUT)
         self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
         self._encoder()  # so that a schema that cannot be stored is refused before any task begins
@@ -139,6 +142,7 @@ class Writing:
             app=self._app,
             version=version,
             bulk_bytes=self._bulk_bytes,
+            types=self._types,
         )
         try:
             announce(staging_of(path, name), job)

@@ -15,12 +15,14 @@ from lowtide.versions.visibility import Range
 
 
 class Autocommit:
-    """Reads the newest published state and commits each write. A single write never conflicts: the last one wins."""
+    """Reads the newest published state and commits each write. A single write never conflicts: the last one wins.
+    ``keep`` is the store, which must not be closed under a keyspace or a scan because it was dropped."""
 
-    __slots__ = ("_engine", "read")
+    __slots__ = ("_engine", "_keep", "read")
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, keep: object = None) -> None:
         self._engine = engine
+        self._keep = keep
         self.read = engine.reader.get_latest
 
     def write(self, full_key: bytes, value: bytes | None) -> None:

@@ -83,7 +83,7 @@ class Committer:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         try:
-            if self._queue or not self._try(self._commit_alone, request):  # point: commit.enter
+            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
                 self._queue.append(request)  # point: commit.queue
                 self._wait(request)
         except BaseException:
@@ -97,16 +97,16 @@ class Committer:
             raise request.error
         return request.ts
 
-    def _try(self, work: Callable[[Request], None], request: Request) -> bool:
-        """Do ``work`` under the commit lock, unless somebody holds it. Never waits: a thread that was given the lock
-        while it waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
+    def _try(self, work: Callable[..., None], *arguments: Request) -> bool:
+        """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
+        waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
         taken: list[bool] = []
         try:
             # One call into C: no interrupt comes between taking the lock and noting that it was taken.
             taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
             if taken[0]:
                 self._leader = get_ident()
-                work(request)
+                work(*arguments)
             return taken[0]
         finally:
             if True in taken:
@@ -128,11 +128,10 @@ class Committer:
                 request.gate.acquire()  # point: commit.wait
 
     def _withdraw(self, request: Request) -> None:
-        """After an interrupt: a request that no leader has taken is taken back, and whoever waits for it to lead is
-        woken. One that was taken is committed or not without its thread."""
+        """After an interrupt: take back a request that no leader has taken, and wake the next. One that was taken is
+        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
         with contextlib.suppress(ValueError):
             self._queue.remove(request)
-            self._registry.release(request.token)
         self._pass_on()
 
     @contextlib.contextmanager
@@ -149,14 +148,16 @@ class Committer:
             self._pass_on()
 
     def try_exclusive(self, work: Callable[[], int]) -> int | None:
-        """Do ``work`` under the commit lock if nobody holds it; None if somebody does."""
-        if self._lock.locked():
-            return None
-        with self.exclusive():
-            return work()
+        """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
+        results: list[int] = []
+        try:
+            return results[0] if self._try(lambda: results.append(work())) else None
+        finally:
+            if self._queue:
+                self._pass_on()
 
     def _pass_on(self) -> None:
-        """Wake one of those who wait for the lock, after it was given up."""
+        """Wake one that waits for the lock, after it was given up."""
         with contextlib.suppress(IndexError):
             open_gate(self._queue[0].gate)
 
@@ -205,8 +206,8 @@ class Committer:
                     open_gate(request.gate)
         self._after_commit()
 
-    def _commit_alone(self, request: Request) -> None:
-        """As ``_commit``, for a single request: the common case, with nothing built for a group."""
+    def commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
         log, registry, versions = self._log, self._registry, self._versions
         logged_before = log.last_ts
         try:
@@ -218,8 +219,8 @@ class Committer:
                 clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
                 if clash is None and request.reads is not None:
                     clash = self._validator.read_clash(request.reads, request.seen)
-                if (expired := registry.release(request.token)) is not None:  # after validation, which leans on it
-                    request.error = expired.error()
+                if (gone := registry.settle(request.token)) is not None:
+                    request.error = gone
                     return
                 if clash is not None:
                     request.error = self._conflict(request, clash)
@@ -285,8 +286,8 @@ class Committer:
                 clash = self._validator.write_clash(request.writes, request.seen)
                 if clash is None and (accepted or request.reads is not None):
                     clash = self._validator.group_clash(request, accepted)
-                if (expired := self._registry.release(request.token)) is not None:
-                    request.error = expired.error()
+                if (gone := self._registry.settle(request.token)) is not None:
+                    request.error = gone
                     continue
                 if clash is not None:
                     request.error = self._conflict(request, clash)
@@ -324,11 +325,10 @@ class Committer:
         """Why a request's guards do not hold."""
         if guards.yielding is not None:
             give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
-        clash = self._validator.guard_clash(guards, accepted)
-        if clash is not None:
+        if (clash := self._validator.guard_clash(guards, accepted)) is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
-        expired = self._registry.expired.get(guards.token)  # after validation, which leans on it
-        return expired.error() if expired is not None else None
+        registration = guards.registration  # after validation, which leans on it
+        return self._registry.gone(registration.token) if registration is not None else None
 
     def _publish(self, accepted: list[Request]) -> None:
         """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from lowtide.errors import UsageError
@@ -11,6 +12,7 @@ from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.registry import Expired, Registry
 from lowtide.transaction.request import Request
+from lowtide.transaction.turn import Turn
 from lowtide.versions.visibility import Reader
 
 
@@ -20,6 +22,12 @@ class Commits(Protocol):
     callbacks: Callbacks
 
     def submit(self, request: Request) -> int: ...
+
+    def exclusive(self) -> AbstractContextManager[None]:
+        """The commit lock."""
+
+    def commit_alone(self, request: Request) -> None:
+        """Commit under it."""
 
 
 class NoCommits:
@@ -31,6 +39,12 @@ class NoCommits:
     def submit(self, request: Request) -> int:
         raise UsageError("the store was opened read-only")
 
+    def exclusive(self) -> AbstractContextManager[None]:
+        raise UsageError("the store was opened read-only")
+
+    def commit_alone(self, request: Request) -> None:
+        raise UsageError("the store was opened read-only")
+
 
 @dataclass(slots=True)
 class Engine:
@@ -38,9 +52,8 @@ class Engine:
 
     ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
     commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
-    have held something back, ``dropped`` when that happens in a destructor. ``expired`` has the notes of the registry:
-    whoever read at a snapshot looks there before it hands out what it read. ``origins`` is whether a begin remembers
-    who called it.
+    have held something back. ``expired`` has the notes of the registry: a read at a snapshot looks there before it
+    hands out what it found. ``origins`` is whether a begin remembers the line that called it.
     """
 
     now: Callable[[], float]
@@ -52,7 +65,6 @@ class Engine:
     durable: bool
     sync: Callable[[], None]
     released: Callable[[int], None]
-    dropped: Callable[[int], None]
     read_only: bool
     before_images: bool
     origins: bool = True
@@ -62,3 +74,11 @@ class Engine:
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired
+
+    @contextmanager
+    def in_turn(self) -> Iterator[Engine]:
+        """An engine for one transaction of this thread that meets no conflict: the commit lock is held from here on,
+        so everyone else's commits wait. For milliseconds only."""
+        committer = self.committer
+        with committer.exclusive():
+            yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))

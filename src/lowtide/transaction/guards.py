@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lowtide.transaction.registry import Registration
 from lowtide.versions.visibility import Range
 
 if TYPE_CHECKING:
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
 class Guards:
     """Keys, and ranges of keys, each with the commit as of which it was seen. A key keeps the oldest of these."""
 
-    __slots__ = ("keys", "ranges", "token", "ts", "yielding")
+    __slots__ = ("keys", "ranges", "registration", "yielding")
 
     def __init__(self) -> None:
         self.keys: dict[bytes, int] = {}
         self.ranges: list[tuple[Range, int]] = []
-        self.token = 0
-        """Below SNAPSHOT, a writer's registration as of the oldest of them, ``ts``: so a deletion after it leaves a
-        trace until the commit. The transaction gives it back."""
-        self.ts = 0
+        self.registration: Registration | None = None
+        """Below SNAPSHOT, a writer's registration as of the oldest of them: so a deletion after it leaves a trace until
+        the commit. The transaction gives it back."""
         self.yielding: Yielding | None = None
         """The keys at which the commit gives way instead; at SNAPSHOT and above."""
 

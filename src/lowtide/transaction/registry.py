@@ -11,15 +11,21 @@ then read ``published == t`` after it, so ``bound <= t``. A collector drops only
 nothing that a snapshot at ``t >= bound`` sees. Without the second look at ``published`` a commit could slip in
 between the draw and the registration, and a collection after it drop what the snapshot is about to read.
 
-``details`` is filled in after that: a token that is in ``live`` only is still being drawn. Collectors count it, for
-they must keep too much rather than too little; a snapshot at somebody else's timestamp does not lean on it.
+A registration is an object, :class:`Registration`, and its tables are filled in after it has its token. So at every
+instruction an interrupt finds it either released or owned: an owner that is dropped drops it, and its destructor
+releases it. ``details`` names it before it is in ``live`` and until after it has left: what is in ``live`` is named.
+One whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, for they must keep too much rather than
+too little; a snapshot at another one's timestamp does not lean on it.
+
+The interpreter swallows what a destructor raises, an interrupt as well, and then the tables still have its token.
+``reap`` releases whatever has no owner any more; the monitor and a thorough collection call it.
 
 A snapshot that has become too old is *expired*: it leaves ``live`` though its owner still has it. The note in
 ``expired`` is written first. Whatever is collected because the snapshot left ``live`` is collected after that, so one
 who reads first and looks for the note afterwards never hands out an answer that a collection has falsified. The note
-goes when the owner gives the token back, as every owner does, if only in its destructor.
+goes when the owner gives the registration back, as every owner does, if only in its destructor.
 
-Nothing here keeps a transaction alive: the tables hold plain values, and a transaction that is dropped removes its own.
+Nothing here keeps an owner alive: the tables refer to registrations weakly, and registrations to no owner.
 """
 
 from __future__ import annotations
@@ -28,8 +34,10 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from types import CodeType
+from typing import Final, TypeVar
+from weakref import ref
 
-from lowtide.errors import SnapshotExpired, UsageError
+from lowtide.errors import SnapshotExpired, TransientError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +71,14 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The note about a snapshot that was ended because of its ``age``, in seconds, under the limit of that time."""
+    """The note about a snapshot that was ended because of its ``age``, in seconds, under the limit of that time.
+    ``owner`` is its registration."""
 
     ts: int
     age: float
     limit: float
     origin: Origin
+    owner: ref[Registration]
 
     def error(self) -> SnapshotExpired:
         where = str(self.origin)
@@ -83,13 +93,51 @@ class Expired:
 Details = tuple[bool, float, CodeType | None, int]
 """(may still commit, begun at, code, instruction)"""
 
+NOT_DRAWN: Final = -1
+
+
+class Registration:
+    """A live snapshot, held by the transaction, snapshot, statement or scan that reads at ``ts``, until it is released
+    or dropped. Used by the thread of its owner; made by ``Registry.register`` and ``register_at``.
+
+    ``token`` is 0 once it is released and that was told; ``ts`` is ``NOT_DRAWN`` until others may lean on it.
+    """
+
+    __slots__ = ("__weakref__", "_registry", "token", "ts")
+
+    def __init__(self, registry: Registry) -> None:
+        self.ts = NOT_DRAWN
+        self._registry = registry
+        self.token = registry._next_token()
+
+    def release(self, released: Callable[[int], None]) -> None:
+        """Give the snapshot back and tell ``released`` its timestamp. Harmless when repeated, and after an interrupt it
+        is to be repeated: by the owner, or else by the destructor."""
+        if token := self.token:
+            self._registry.release(token)
+            released(self.ts)
+            self.token = 0
+
+    def __del__(self) -> None:
+        try:
+            token = self.token
+        except AttributeError:  # its construction was interrupted
+            return
+        if token:
+            registry = self._registry
+            ts = registry.live.get(token, self.ts)
+            registry.release(token)
+            if ts != NOT_DRAWN:
+                registry.abandoned(ts)
+
 
 class Registry:
     """The live snapshots of one open store. See the module for the protocol."""
 
     def __init__(self, published: int) -> None:
         self.live: dict[int, int] = {}
-        self.details: dict[int, Details] = {}
+        self.details: dict[int, tuple[Details, ref[Registration]]] = {}
+        """Of each token in ``live``, and of those that come and go, what is told of it, and its owner."""
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
         self.partial: set[int] = set()
@@ -103,41 +151,41 @@ class Registry:
         self.syncing = False
         """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
         self.abandoned: Callable[[int], None] = _tell_nobody
-        """Told of timestamps that were registered for an instant only; set by whoever collects. Never waits."""
+        """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the store.
+        Never waits, and takes no lock: it may run in a destructor."""
         self._next_token: Callable[[], int] = itertools.count(1).__next__
 
     def last_published(self) -> int:
         return self.published
 
-    def register(self, details: Details, tracks_reads: bool = False) -> tuple[int, int]:
-        """Draw a timestamp and register it; returns the token and the timestamp."""
-        token = self._next_token()
+    def register(self, details: Details, tracks_reads: bool = False) -> Registration:
+        """Draw a timestamp and register it."""
+        registration = Registration(self)
+        token = registration.token
+        self.details[token] = (details, ref(registration))
         ts = self.published
         if tracks_reads:
             self.serializable[token] = ts
         self.live[token] = ts  # point: begin.drawn
         if self.published != ts:  # point: begin.registered
             ts = self._draw_again(token, ts, tracks_reads)
-        self.details[token] = details
-        return token, ts
+        registration.ts = ts
+        return registration
 
     def _draw_again(self, token: int, ts: int, tracks_reads: bool) -> int:
         """Draw anew until nothing was committed meanwhile; returns the timestamp. A collector may have met one of the
-        others and kept something for it, so it is told of them when they are no longer there."""
-        abandoned = []
+        others and kept something for it, so it is told of each when it is no longer there."""
         while self.published != ts:
-            abandoned.append(ts)
-            ts = self.published
+            before, ts = ts, self.published
             if tracks_reads:
                 self.serializable[token] = ts
             self.live[token] = ts  # point: begin.drawn
-        for each in abandoned:
-            self.abandoned(each)
+            self.abandoned(before)
         return ts
 
     def register_at(
         self, at: int, details: Details, pinned: Callable[[], bool] = bool, *, partial: bool = False
-    ) -> int:
+    ) -> Registration:
         """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds, or a
         pin, which ``pinned`` tells. One that is ``partial`` can read only a part of the store.
 
@@ -145,7 +193,9 @@ class Registry:
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
-        token = self._next_token()
+        registration = Registration(self)
+        token = registration.token
+        self.details[token] = (details, ref(registration))
         if partial:
             self.partial.add(token)
         self.live[token] = at
@@ -157,22 +207,54 @@ class Registry:
         if not kept:
             self.release(token)
             raise SnapshotExpired(f"the state as of commit {at} is no longer kept: no live snapshot or pin holds it")
-        self.details[token] = details
-        return token
+        registration.ts = at
+        return registration
 
     def _is_held(self, ts: int) -> bool:
         holders = (token for token, each in _items(self.live) if each == ts)
-        return any(token in self.details and token not in self.partial for token in holders)
+        return any(self._is_drawn(token) and token not in self.partial for token in holders)
+
+    def _is_drawn(self, token: int) -> bool:
+        details = self.details.get(token)
+        owner = details[1]() if details is not None else None
+        return owner is not None and owner.ts != NOT_DRAWN
 
     def release(self, token: int) -> Expired | None:
         """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
         may run in a destructor."""
+        self.live.pop(token, None)  # point: release.live
+        self.details.pop(token, None)
         if self.serializable or self.partial:
             self.serializable.pop(token, None)
             self.partial.discard(token)
-        self.details.pop(token, None)
-        # Only one that has left ``live`` already can have been expired.
-        return self.expired.pop(token, None) if self.live.pop(token, None) is None else None  # point: release.live
+        return self.expired.pop(token, None) if self.expired else None
+
+    def settle(self, token: int) -> TransientError | None:
+        """Release a snapshot that a commit was validated with, after that. If it had gone before, see ``gone``."""
+        gone = self.gone(token)
+        expired = self.release(token)
+        return expired.error() if expired is not None else gone
+
+    def gone(self, token: int) -> TransientError | None:
+        """Why a snapshot is no longer live: it was expired, or released because its thread was interrupted. What it
+        kept for the validation of its commit may be gone as well, so the commit must be refused."""
+        if token in self.live:
+            return None
+        if (expired := self.expired.get(token)) is not None:
+            return expired.error()
+        return TransientError("the thread of this transaction was interrupted in its commit; nothing was written")
+
+    def reap(self) -> None:
+        """Release what has no owner any more: its destructor was interrupted."""
+        for token, (_, owner) in _items(self.details):
+            if owner() is None:
+                ts = self.live.get(token)
+                self.release(token)
+                if ts is not None:
+                    self.abandoned(ts)
+        for token, note in _items(self.expired):
+            if note.owner() is None:
+                self.release(token)
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:
         """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.
@@ -181,7 +263,10 @@ class Registry:
         whichever comes last takes the note away.
         """
         token = entry.token
-        self.expired[token] = Expired(entry.ts, age, limit, entry.origin)
+        details = self.details.get(token)
+        if details is None or not self._is_drawn(token):
+            return False  # given back, or about to be drawn again
+        self.expired[token] = Expired(entry.ts, age, limit, entry.origin, details[1])
         if self.live.pop(token, None) is None:  # point: expire.noted
             self.expired.pop(token, None)
             return False
@@ -192,11 +277,11 @@ class Registry:
         return True
 
     def entries(self) -> list[Entry]:
-        """The live snapshots at one moment, oldest first; one that is just being drawn is left out."""
+        """The live snapshots at one moment, oldest first; also those that are being drawn."""
         found = []
         for token, ts in _items(self.live):
             if (details := self.details.get(token)) is not None:
-                writer, begun, code, instruction = details
+                writer, begun, code, instruction = details[0]
                 found.append(Entry(token, ts, writer, begun, Origin(code, instruction)))
         return sorted(found, key=lambda entry: entry.ts)
 
@@ -211,7 +296,7 @@ class Registry:
     def oldest_writer(self) -> int | None:
         """The oldest snapshot that may still commit, for write-write conflicts. Read ``published`` first."""
         details = self.details
-        writers = [ts for token, ts in _items(self.live) if details.get(token, _UNKNOWN)[0]]
+        writers = [ts for token, ts in _items(self.live) if details.get(token, _UNKNOWN)[0][0]]
         return min(writers, default=None)
 
     def oldest_serializable(self) -> int | None:
@@ -219,14 +304,18 @@ class Registry:
         return min((ts for _, ts in _items(self.serializable)), default=None)
 
 
-_UNKNOWN = (True,)
+_UNKNOWN = ((True,), None)
+"""The details of one that left after ``live`` was read: what is not known counts as a writer."""
 
 
 def _tell_nobody(ts: int) -> None:
     """Where nothing is collected."""
 
 
-def _items(table: dict[int, int]) -> list[tuple[int, int]]:
+_Value = TypeVar("_Value")
+
+
+def _items(table: dict[int, _Value]) -> list[tuple[int, _Value]]:
     """The entries of a table at one moment."""
     while True:
         try:

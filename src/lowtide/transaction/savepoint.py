@@ -59,7 +59,7 @@ class Savepoint:
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Missing):
-                del tx._writes[key]
+                tx._writes.pop(key, None)  # an interrupt may have come between the note and the write
             else:
                 tx._writes[key] = before
         tx._callbacks = self._callbacks

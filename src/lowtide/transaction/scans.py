@@ -8,6 +8,7 @@ from types import CodeType
 from lowtide.log.frame import Writes
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.reads import ReadSet
+from lowtide.transaction.registry import Registration
 from lowtide.versions.visibility import Range
 
 
@@ -36,22 +37,23 @@ def scan_latest(
     ``check`` is called before each chunk and raises if the scan may not go on. Whether the snapshot was expired is
     looked at after each chunk was read; a scan that takes a new one for each chunk never gets old.
     """
-    registry, token, ts = engine.registry, 0, 0
+    registration: Registration | None = None
 
     def draw() -> int:
-        nonlocal token, ts
+        nonlocal registration
         check()
-        if not (one_snapshot and token):
-            registry.release(token)
-            token, ts = registry.register((False, engine.now(), code, instruction))
-        return ts
+        if registration is None or not one_snapshot:
+            if registration is not None:
+                registration.release(engine.released)
+            registration = engine.registry.register((False, engine.now(), code, instruction))
+        return registration.ts
 
     try:
         for chunk in engine.reader.scan(wanted, draw, own):
-            if (expired := engine.expired.get(token)) is not None:
+            if registration is not None and (expired := engine.expired.get(registration.token)) is not None:
                 raise expired.error()
             yield from chunk
         check()
     finally:
-        registry.release(token)
-        engine.released(ts)
+        if registration is not None:
+            registration.release(engine.released)

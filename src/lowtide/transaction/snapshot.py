@@ -13,6 +13,7 @@ from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
 from lowtide.transaction.registry import Details
+from lowtide.versions.counting import count_visible
 from lowtide.versions.cutting import estimated_cuts
 from lowtide.versions.newest import newest_change
 from lowtide.versions.visibility import Range
@@ -30,7 +31,7 @@ class Snapshot:
     """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
     have it as ``lowtide.Snapshot``."""
 
-    __slots__ = ("_closing", "_engine", "_token", "keyspaces", "ts")
+    __slots__ = ("_closed", "_closing", "_engine", "_registration", "keyspaces", "ts")
 
     def __init__(
         self,
@@ -47,19 +48,21 @@ class Snapshot:
         self._engine = engine
         self.keyspaces = keyspaces
         """The keyspaces that can be read; None for all."""
-        self._closing = closing
-        self._token = 0
+        self._closing: Closing | None = None
+        self._closed = False
         details: Details
         if engine.origins:
             frame = sys._getframe(depth)
             details = (False, engine.now(), frame.f_code, frame.f_lasti)
         else:
             details = (False, engine.now(), None, 0)
+        registry = engine.registry
         if at is None:
-            self._token, at = engine.registry.register(details)
+            self._registration = registry.register(details)
         else:
-            self._token = engine.registry.register_at(at, details, pinned, partial=keyspaces is not None)
-        self.ts = at
+            self._registration = registry.register_at(at, details, pinned, partial=keyspaces is not None)
+        self.ts = self._registration.ts
+        self._closing = closing  # last: of a snapshot that could not be made it is the caller's
 
     def keyspace(self, name: str) -> ReadKeyspace:
         """The keyspace ``name``, as it was at ``ts``."""
@@ -73,7 +76,7 @@ class Snapshot:
         engine = self._engine
         value = engine.reader.get(full_key, self.ts)
         # Looked at after the read: what is closed or expired meanwhile may have been collected under it.
-        if engine.expired or not self._token:
+        if engine.expired or self._closed:
             self._open_ts()
         return value
 
@@ -111,6 +114,13 @@ class Snapshot:
             return of_keys([key for key, _ in self.scan(wanted)], parts)
         return [key[KEYSPACE_PREFIX:] for key in cuts]
 
+    def count(self, wanted: Range) -> int:
+        """How many keys there are in a range of full keys of one keyspace at ``ts``. By the headers of the base's
+        pages, unless the keyspace was changed after ``ts`` and a checkpoint has passed: then they are read."""
+        count = count_visible(*self._engine.reader.sources, wanted, self._open_ts())
+        self._open_ts()  # after that was read, see ``read``
+        return count if count is not None else sum(1 for _ in self.scan(wanted))
+
     def unchanged_since(self, keyspace: str) -> int | None:
         """A commit after which the keyspace did not change, up to ``ts``: what was read there of it at that commit, or
         at any later one for which this says the same, is still right. None if it is not known, above all if the
@@ -136,21 +146,20 @@ class Snapshot:
         self._open_ts()
 
     def _open_ts(self) -> int:
-        token = self._token
+        token = self._registration.token
         if token and (expired := self._engine.expired.get(token)) is not None:
             raise expired.error()
-        if not self._token:
+        if self._closed:
             raise UsageError("this snapshot is closed; take another one")
         return self.ts
 
     def close(self) -> None:
         """Let go of what only this snapshot sees. Harmless when repeated."""
-        token, self._token = self._token, 0
-        if token:
-            self._engine.registry.release(token)
-            self._engine.released(self.ts)
-            if self._closing is not None:
-                self._closing.close()
+        self._closed = True  # first: a thread that reads meanwhile looks at it after it has read
+        self._registration.release(self._engine.released)
+        if self._closing is not None:
+            self._closing.close()
+            self._closing = None
 
     def __enter__(self) -> Self:
         return self
@@ -161,11 +170,9 @@ class Snapshot:
         self.close()
 
     def __del__(self) -> None:
-        if getattr(self, "_token", 0):
-            self._engine.registry.release(self._token)
-            self._engine.dropped(self.ts)
-            if self._closing is not None:
-                self._closing.drop()
+        closing: Closing | None = getattr(self, "_closing", None)  # an interrupted begin may have set nothing
+        if closing is not None:
+            closing.drop()
 
     def __repr__(self) -> str:
-        return f"<snapshot at {self.ts}, {'open' if self._token else 'closed'}>"
+        return f"<snapshot at {self.ts}, {'closed' if self._closed else 'open'}>"

@@ -12,6 +12,7 @@ from typing import Protocol
 
 from lowtide.log.frame import Writes
 from lowtide.transaction.guards import Guards
+from lowtide.transaction.registry import Registration
 from lowtide.transaction.scans import tracked
 from lowtide.transaction.transaction import Transaction
 from lowtide.versions.visibility import Range
@@ -45,16 +46,17 @@ class Statement:
     sees the transaction's own writes as they were when it began. Used by one thread; closed by whoever made it, or
     dropped."""
 
-    __slots__ = ("_own", "_token", "_tx", "ts")
+    __slots__ = ("_own", "_registration", "_tx", "ts")
 
     def __init__(self, tx: Transaction, *, steady: bool = False) -> None:
-        self._token = 0
+        self._registration: Registration | None = None
         self._tx = tx
         self._own = dict(tx._writes) if steady else None
         self.ts = tx._open_ts()
         if not tx._policy.fixed:
             engine = tx._engine
-            self._token, self.ts = engine.registry.register((not steady, engine.now(), None, 0))
+            self._registration = engine.registry.register((not steady, engine.now(), None, 0))
+            self.ts = self._registration.ts
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: the transaction's own writes first, then what was committed."""
@@ -88,7 +90,8 @@ class Statement:
     def _open_ts(self) -> int:
         tx = self._tx
         tx._open_ts()
-        if self._token and (expired := tx._engine.expired.get(self._token)) is not None:
+        registration = self._registration
+        if registration is not None and (expired := tx._engine.expired.get(registration.token)) is not None:
             raise expired.error()
         return self.ts
 
@@ -117,24 +120,19 @@ class Statement:
         self._guarding().add_range(wanted, self.ts)
 
     def _guarding(self) -> Guards:
-        """The transaction's guards. Those of a transaction that commits later take over this statement's registration,
-        if they have none that is older."""
+        """The transaction's guards, with this statement's registration if they have none that is older. Those of a
+        transaction that commits later take it over; at NONE it stays the statement's."""
         guards = self._tx._guarding()
-        if not guards.token and self._tx._policy.buffered:
-            guards.token, guards.ts, self._token = self._token, self.ts, 0
+        if guards.registration is None:
+            guards.registration = self._registration
+            if self._tx._policy.buffered:
+                self._registration = None
         return guards
 
     def close(self) -> None:
         """Let go of the snapshot. Harmless when repeated."""
-        token, self._token = self._token, 0
-        if token:
-            self._tx._engine.registry.release(token)
-            self._tx._engine.released(self.ts)
-
-    def __del__(self) -> None:
-        if getattr(self, "_token", 0):
-            self._tx._engine.registry.release(self._token)
-            self._tx._engine.dropped(self.ts)
+        if self._registration is not None:
+            self._registration.release(self._tx._engine.released)
 
 
 def statement_of(tx: Transaction) -> Transaction | Statement:

@@ -23,7 +23,7 @@ from lowtide.transaction.guards import Guards
 from lowtide.transaction.isolation import Isolation, Policy
 from lowtide.transaction.keyspace import Keyspace
 from lowtide.transaction.reads import ReadSet
-from lowtide.transaction.registry import Details
+from lowtide.transaction.registry import Details, Registration
 from lowtide.transaction.request import Request
 from lowtide.transaction.savepoint import MISSING, Savepoint
 from lowtide.transaction.scans import scan_latest, tracked
@@ -46,10 +46,10 @@ class Transaction:
         "_ordered",
         "_policy",
         "_reads",
+        "_registration",
         "_replaced",
         "_savepoint",
         "_state",
-        "_token",
         "_writes",
         "_wrote_at_once",
         "read_only",
@@ -57,10 +57,12 @@ class Transaction:
     )
 
     def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
-        self._token = 0
         if engine.closed:
             raise UsageError(engine.closed)
         self._engine = engine
+        self._registration: Registration | None = None
+        """What it reads at; None below SNAPSHOT. It stays until the transaction is dropped, and then gives itself back
+        if an interrupt has kept the transaction from doing so."""
         self._policy = policy
         self._state = _OPEN
         self._writes: Writes = {}
@@ -88,7 +90,8 @@ class Transaction:
             details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
         else:
             details = (not read_only, engine.now(), None, 0)
-        self._token, self.ts = registry.register(details, self._reads is not None)
+        self._registration = registration = registry.register(details, self._reads is not None)
+        self.ts = registration.ts
 
     @property
     def isolation(self) -> Isolation:
@@ -108,7 +111,7 @@ class Transaction:
         writes, engine = self._writes, self._engine
         if writes and full_key in writes:
             value = writes[full_key]
-        elif self._token:
+        elif self._registration is not None:
             if self._reads is not None:
                 self._reads.keys.add(full_key)
             value = engine.reader.get(full_key, self.ts)
@@ -232,10 +235,11 @@ class Transaction:
 
     def _open_ts(self) -> int:
         """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
-        it sees is no longer kept. Below SNAPSHOT there is no token, and nothing that could expire."""
+        it sees is no longer kept. Below SNAPSHOT it has none, and nothing that could expire."""
         if self._state:
             raise self._finished()
-        if (expired := self._engine.expired.get(self._token)) is not None:
+        registration = self._registration
+        if registration is not None and (expired := self._engine.expired.get(registration.token)) is not None:
             raise expired.error()
         return self.ts
 
@@ -256,8 +260,7 @@ class Transaction:
         try:
             ts = self._submit(writes, self._engine.durable)
         finally:
-            if self._guards is not None:
-                self._let_go(self._guards)
+            self._give_back()
         self._state = "committed"
         return ts
 
@@ -275,7 +278,8 @@ class Transaction:
         return self.ts
 
     def _submit(self, writes: Writes, durably: bool) -> int:
-        engine, token = self._engine, self._token
+        engine, registration = self._engine, self._registration
+        token = registration.token if registration is not None else 0
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
@@ -291,44 +295,42 @@ class Transaction:
         request = Request(
             writes, seen, time, payload, durably, names, token, self._reads, callbacks, self._guards, replaced
         )
-        if not token:
-            return engine.committer.submit(request)
-        self._token = 0  # whatever comes of the commit, it gives the snapshot back
-        ts = 0
-        try:
-            ts = engine.committer.submit(request)
-        finally:
-            if ts != seen + 1:  # others committed meanwhile, so it may have held something back
-                engine.released(seen)
+        ts = engine.committer.submit(request)
+        if registration is not None and ts == seen + 1:
+            # The commit has released it. No other one came meanwhile, so it held nothing back, and there is nothing to
+            # tell; in all other cases ``_give_back`` does that.
+            registration.token = 0
         return ts
 
     def rollback(self) -> None:
-        """Discard what was written. At NONE there is nothing to discard: writes were committed one by one."""
+        """Discard what was written. At NONE there is nothing to discard: writes were committed one by one.
+
+        After a commit that failed it does nothing: the commit has discarded everything.
+        """
         if self._state:
+            self._give_back()  # what an interrupt may have left
+            if self._state == "refused":
+                return
             raise self._finished()
         self._end("rolled back")
         if self._wrote_at_once:
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
 
     def _end(self, how: str) -> None:
-        """Give the snapshot back. It held something back only if somebody committed since."""
         self._state = how
-        if self._guards is not None:
-            self._let_go(self._guards)
-        token = self._token
-        if token:
-            self._token = 0
+        self._give_back()
+
+    def _give_back(self) -> None:
+        """Give the snapshot back, and the registration that guards have below SNAPSHOT. Harmless when repeated."""
+        if self._guards is not None and self._guards.registration is not None:
+            self._guards.registration.release(self._engine.released)
+        registration = self._registration
+        if registration is not None and (token := registration.token):  # as its ``release`` does, without calls
             registry = self._engine.registry
             registry.release(token)
-            if registry.published != self.ts:
+            if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
                 self._engine.released(self.ts)
-
-    def _let_go(self, guards: Guards) -> None:
-        """Give back the registration that guards have below SNAPSHOT."""
-        token, guards.token = guards.token, 0
-        if token:
-            self._engine.registry.release(token)
-            self._engine.released(guards.ts)
+            registration.token = 0
 
     def _finished(self) -> UsageError:
         return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
@@ -372,22 +374,13 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._state:
-            return
-        if kind is not None:
+            self._give_back()  # what an interrupt may have left
+        elif kind is not None:
             self.rollback()
         elif self._writes or self._callbacks is not None or self._wrote_at_once:
             self.commit()
         else:
             self._end("committed")
-
-    def __del__(self) -> None:
-        if getattr(self, "_token", 0):  # an interrupted begin may have set nothing
-            self._engine.registry.release(self._token)
-            self._engine.dropped(self.ts)
-        guards = getattr(self, "_guards", None)
-        if guards is not None and guards.token:
-            self._engine.registry.release(guards.token)
-            self._engine.dropped(guards.ts)
 
     def __repr__(self) -> str:
         return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"

@@ -125,6 +125,13 @@ class VersionStore:
 
     def prune(self, keys: Iterable[bytes], pruned: Callable[[Chain], Chain]) -> int:
         """Replace the chains of ``keys`` by what ``pruned`` leaves of them; returns how many versions went."""
+        try:
+            return self._prune(keys, pruned)
+        except BaseException:
+            self.active.recount()  # an interrupt may have come between a chain and the counters
+            raise
+
+    def _prune(self, keys: Iterable[bytes], pruned: Callable[[Chain], Chain]) -> int:
         layer = self.active
         chains, held = layer.chains, layer.held
         dropped = 0

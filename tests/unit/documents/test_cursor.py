@@ -355,3 +355,99 @@ def test_results_of_a_pipeline_hold_their_snapshot_until_their_end(
     del dropped
     gc.collect()
     assert store.stats().snapshots == []
+
+
+@pytest.mark.parametrize(("part", "expected"), [(slice(2, 2), []), (slice(0, 0), []), (slice(9, 12), [])])
+def test_a_slice_may_be_empty(users: lowtide.Collection, part: slice, expected: list[int]) -> None:
+    cursor = users.find().sort("_id")
+    assert cursor[part] is cursor
+    assert ids(cursor.clone()) == expected
+    assert cursor.explain()["executionStats"]["nReturned"] == 0
+    assert cursor.to_list() == expected
+    assert ids(cursor.clone().limit(1)) == ids(users.find().sort("_id").skip(part.start).limit(1))
+
+
+@pytest.mark.parametrize("index", [slice(2, 1), slice(-1, 2), slice(0, 2, 1), -1])
+def test_an_index_that_no_result_can_have_is_an_index_error(users: lowtide.Collection, index: Any) -> None:
+    with pytest.raises(IndexError):
+        users.find()[index]
+
+
+def test_a_cursor_tells_what_it_asks_for_and_how_far_it_is(users: lowtide.Collection) -> None:
+    cursor = users.find({"age": {"$gte": 10}}, sort=[("age", -1)], skip=1, limit=2, hint="_id_")
+    asked = "<cursor of collection 'users', filter={'age': {'$gte': 10}}, sort=[('age', -1)], skip=1, limit=2"
+    assert repr(cursor) == f"{asked}, hint='_id_', not begun>"
+    next(cursor)
+    assert repr(cursor) == f"{asked}, hint='_id_', open>"
+    cursor.close()
+    assert repr(cursor) == f"{asked}, hint='_id_', closed>"
+    assert repr(users.find()) == "<cursor of collection 'users', not begun>"
+    assert repr(users.find()[1:1]) == "<cursor of collection 'users', skip=1, empty, not begun>"
+    assert len(repr(users.find({"_id": {"$in": list(range(1000))}}))) < 300
+
+
+def test_results_of_a_pipeline_tell_what_they_are(users: lowtide.Collection) -> None:
+    results = users.aggregate([])
+    assert repr(results) == "<results of aggregate on collection 'users', open>"
+    results.close()
+    assert repr(results) == "<results of aggregate on collection 'users', closed>"
+
+
+def test_a_pipeline_explains_what_is_read_and_what_each_stage_gives(users: lowtide.Collection) -> None:
+    users.create_index("city")
+    results = users.aggregate(
+        [
+            {"$match": {"city": "a"}},
+            {"$sort": {"age": 1}},
+            {"$unwind": "$age"},
+            {"$group": {"_id": "$age", "n": {"$sum": 1}}},
+            {"$limit": 2},
+        ]
+    )
+    first, *others = results.explain()["stages"]
+    assert first["nReturned"] == 3
+    assert first["$cursor"]["executionStats"] == {"nReturned": 3, "totalKeysExamined": 3, "totalDocsExamined": 3}
+    winning = first["$cursor"]["queryPlanner"]["winningPlan"]
+    assert (winning["stage"], winning["inputStage"]["inputStage"]["indexName"]) == ("SORT", "city_1")
+    assert others == [
+        {"$unwind": "$age", "nReturned": 3},
+        {"$group": {"_id": "$age", "n": {"$sum": 1}}, "nReturned": 2},  # no more were asked for
+        {"$limit": 2, "nReturned": 2},
+    ]
+    assert len(list(results)) == 2
+
+
+def test_a_pipeline_explains_itself_with_the_writes_of_its_transaction(
+    store: lowtide.Store, users: lowtide.Collection
+) -> None:
+    lookup = {"from": "users", "localField": "age", "foreignField": "age", "as": "same"}
+    with store.transaction() as tx:
+        tx["users"].insert_one({"_id": 9, "age": 10})
+        stages = tx["users"].aggregate([{"$match": {"age": 10}}, {"$lookup": lookup}, {"$unwind": "$same"}]).explain()
+    assert [each["nReturned"] for each in stages["stages"]] == [3, 3, 9]
+
+
+@pytest.mark.parametrize("keys", ["n", [("n", -1)], "o.n", ["n", "city"]])
+def test_what_exists_is_found_and_counted_by_a_sparse_index(users: lowtide.Collection, keys: Any) -> None:
+    bodies: list[dict[str, Any]] = [
+        {"n": None},
+        {"n": 1},
+        {"n": []},
+        {"n": [1, 2]},
+        {"o": {"n": 1}},
+        {"o": [{}, {"n": 2}]},
+        {"o": [{}]},
+        {"o": 5},
+    ]
+    path = keys if isinstance(keys, str) else "n"
+    for number, body in enumerate(bodies, 100):
+        users.insert_one({"_id": number, **body})
+        for _ in range(2):
+            found = ids(users.find({path: {"$exists": True}}, hint="$natural"))
+            assert sorted(ids(users.find({path: {"$exists": True}}))) == found
+            assert users.count_documents({path: {"$exists": True}}) == len(found)
+            users.create_index(keys, sparse=True)
+    (name,) = set(users.index_information()) - {"_id_"}
+    plan = users.find({path: {"$exists": True}}).explain()
+    assert plan["queryPlanner"]["winningPlan"]["inputStage"]["indexName"] == name
+    assert plan["executionStats"]["totalDocsExamined"] < 14

@@ -175,9 +175,12 @@ def test_dropping_all_indexes_and_ones_that_are_not_there(store: lowtide.Store) 
         users.create_index(keys)
     users.drop_indexes()
     assert users.index_information() == ID
-    for missing in ("n_1", "_id_", [("n", 1)]):
+    for missing in ("n_1", [("n", 1)]):
         with pytest.raises(OperationFailure, match="has no index"):
             users.drop_index(missing)
+    for primary in ("_id_", "_id", [("_id", 1)]):
+        with pytest.raises(OperationFailure, match="cannot drop the index '_id_'" if primary != "_id" else "no index"):
+            users.drop_index(primary)
 
 
 def test_an_array_makes_an_index_multikey_for_good(store: lowtide.Store) -> None:

@@ -10,8 +10,9 @@ import pytest
 
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
-from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired, TransientError
+from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired
 from lowtide.loading import bulk, staged
+from lowtide.loading.beside import Beside
 from lowtide.loading.bulk import BulkLoad
 from lowtide.loading.job import Counts, How
 from lowtide.loading.staged import JobCancelled, cancel, remove_staging, staging_of
@@ -21,6 +22,7 @@ from lowtide.transaction.transaction import Transaction
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
+from tests.support.patience import wait_until
 from tests.unit.loading.jobs import apply, check_indexes, check_nothing_left, documents, load, prepare
 
 HOWS: tuple[How, ...] = ("append", "upsert", "delete", "overwrite")
@@ -119,14 +121,14 @@ def test_what_fails_leaves_the_collection_as_it_was(store: lowtide.Store, how: H
     check_nothing_left(store)
 
 
-@pytest.mark.parametrize("place", ["_enter", "_copy", "_swap"])
+@pytest.mark.parametrize(("where", "place"), [(Beside, "enter"), (Beside, "copy"), (BulkLoad, "_swap")])
 @pytest.mark.parametrize("how", ["append", "upsert"])
 def test_an_error_anywhere_leaves_the_collection_as_it_was(
-    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, place: str, how: How
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, where: Any, place: str, how: How
 ) -> None:
     store["c"].insert_many(numbered(*range(30)))
     before = documents(store)
-    original, left = getattr(BulkLoad, place), [0 if place == "_swap" else 2]
+    original, left = getattr(where, place), [0 if place == "_swap" else 2]
 
     def failing(*arguments: Any) -> Any:
         if not left[0]:
@@ -135,7 +137,7 @@ def test_an_error_anywhere_leaves_the_collection_as_it_was(
         return original(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(BulkLoad, place, failing)
+        patched.setattr(where, place, failing)
         with pytest.raises(OSError, match="no room"):
             load(store, how, numbered(*range(50, 90)), bulk_bytes=0)
     finish(store)
@@ -184,13 +186,13 @@ def test_an_empty_collection_does_not_exist_until_it_is_loaded(
 def test_one_that_is_taken_back_changes_nothing(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store["c"].insert_one({"_id": 1})
     name = prepare(store.path, "append", numbered(*range(10, 40)), bulk_bytes=0)
-    original = BulkLoad._copy
+    original = Beside.copy
 
     def taken_back(*arguments: Any) -> Any:
         assert cancel(staging_of(store.path, name))
         return original(*arguments)
 
-    monkeypatch.setattr(BulkLoad, "_copy", taken_back)
+    monkeypatch.setattr(Beside, "copy", taken_back)
     with pytest.raises(JobCancelled):
         apply(store, name)
     finish(store)
@@ -249,7 +251,7 @@ def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch:
                 store["c"].delete_one({"_id": 20})
             case 1:
                 store.checkpoint()
-                store["c"].delete_many({"_id": {"$in": [21, 22, 300]}})
+                store["c"].delete_many({"_id": {"$in": [21, 22, 23, 24, 300]}})
                 store.checkpoint()
             case 2:
                 store["c"].insert_one({"_id": 300, "n": 7})
@@ -260,7 +262,7 @@ def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch:
     claims: list[object] = []
 
     def late(directory: Any) -> None:
-        if not claims:
+        if not claims and len(rounds) == 3:
             claims.append(store["c"].insert_one({"_id": 20, "n": "again"}))
         staged.claim(directory)
 
@@ -270,7 +272,8 @@ def test_changes_of_others_are_caught_up_with(store: lowtide.Store, monkeypatch:
     finish(store)
     found = {each["_id"]: each["n"] for each in documents(store)}
     expected = {each: each for each in (*range(30), *range(50, 90))} | dict.fromkeys(range(10), 500)
-    del expected[21], expected[22]
+    for _id in range(21, 25):
+        del expected[_id]
     assert found == expected | {300: 7, 20: "again"}
     check_indexes(store)
     check_nothing_left(store)
@@ -315,24 +318,19 @@ def test_one_whose_instant_is_expired_misses_no_deletion(
     clock = ManualClock()
     store = open_store(clock=clock, monitor_interval=3600, max_snapshot_age=30)
     store["c"].insert_many(numbered(*range(10)))
-    original = BulkLoad._swap
-    rounds: list[bool] = []
+    original = BulkLoad._catch_up
 
-    def beaten(load: BulkLoad, anchor: Any, swap: Any, everything: Any) -> Any:
-        if not rounds:
-            rounds.append(True)
-            swap.rollback()
-            clock.advance(60)
-            parts_of(store).monitor.tick()
-            store["c"].delete_one({"_id": 5})
-            for _ in range(2):
-                store.collect_garbage()
-                store.checkpoint()
-            swap = Transaction(parts_of(store).engine, SNAPSHOT, False)
-        return original(load, anchor, swap, everything)
+    def beaten(load: BulkLoad, anchor: Any, later: Any, everything: Any, **more: Any) -> Any:
+        clock.advance(60)
+        parts_of(store).monitor.tick()
+        store["c"].delete_one({"_id": 5})
+        for _ in range(2):
+            store.collect_garbage()
+            store.checkpoint()
+        with Transaction(parts_of(store).engine, SNAPSHOT, False) as later:
+            return original(load, anchor, later, everything, **more)
 
-    monkeypatch.setattr(bulk, "ROUNDS", 3)
-    monkeypatch.setattr(BulkLoad, "_swap", beaten)
+    monkeypatch.setattr(BulkLoad, "_catch_up", beaten)
     with pytest.raises(SnapshotExpired):
         load(store, "append", numbered(50), bulk_bytes=0)
     finish(store)
@@ -406,17 +404,56 @@ def test_nothing_is_lost_beside_writing_threads(store: lowtide.Store, how: How) 
     assert store.verify().ok
 
 
-def test_one_that_never_finds_a_moment_says_so(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store["c"].insert_one({"_id": 1, "n": 0})
+@pytest.mark.parametrize("how", ["append", "upsert", "overwrite"])
+def test_no_writer_is_too_fast_for_it(store: lowtide.Store, how: How) -> None:
+    """Two threads change the collection without a pause, and without an end before the load's."""
+    store["c"].create_index("n")
+    store["c"].insert_many([{"_id": each, "n": 0} for each in range(200)])
+    stop, rounds = threading.Event(), [0, 0]
+
+    def write(number: int) -> None:
+        while not stop.is_set():
+            rounds[number] += 1
+            store["c"].update_one({"_id": number * 100 + rounds[number] % 100}, {"$inc": {"n": 1}})
+
+    writers = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+    for each in writers:
+        each.start()
+    try:
+        wait_until(lambda: min(rounds) > 0)
+        receipt = load(store, how, [{"_id": 1000 + each, "n": -1} for each in range(100)], bulk_bytes=0)
+        after = list(rounds)
+        wait_until(lambda: all(now > then for now, then in zip(rounds, after, strict=True)))
+    finally:
+        stop.set()
+        for each in writers:
+            each.join()
+    finish(store)
+    assert receipt.counts.inserted == 100
+    found = {each["_id"]: each["n"] for each in documents(store)}
+    assert [found.pop(1000 + each) for each in range(100)] == [-1] * 100
+    if how == "overwrite":
+        assert found == {}, "an update inserts nothing"
+    else:
+        assert sum(found.values()) == sum(rounds), "no change of theirs is lost"
+    check_indexes(store)
+    check_nothing_left(store)
+
+
+def test_what_is_few_enough_grows_until_the_load_ends(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Others always change more than goes into the last transaction."""
+    monkeypatch.setattr(bulk, "FEW", 1)
+    monkeypatch.setattr(bulk, "PATIENCE", 2)
+    store["c"].insert_many([{"_id": each, "n": 0} for each in range(10)])
+    rounds: list[bool] = []
 
     def beaten(directory: Any) -> None:
-        store["c"].update_one({"_id": 1}, {"$inc": {"n": 1}})
+        rounds.append(True)
+        store["c"].update_many({}, {"$inc": {"n": 1}})
         staged.claim(directory)
 
     monkeypatch.setattr(bulk, "claim", beaten)
-    monkeypatch.setattr(bulk, "ROUNDS", 5)
-    with pytest.raises(TransientError, match="no moment between the writes of others"):
-        load(store, "append", numbered(*range(10, 20)), bulk_bytes=0)
+    load(store, "append", [{"_id": 10, "n": 0}], bulk_bytes=0)
     finish(store)
-    assert documents(store) == [{"_id": 1, "n": 5}]
-    check_nothing_left(store)
+    assert len(rounds) == 7, "three rounds with 1, then 2, 4, 8 and 16"
+    assert documents(store) == [*({"_id": each, "n": 7} for each in range(10)), {"_id": 10, "n": 0}]

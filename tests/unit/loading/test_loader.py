@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
+import threading
 from typing import Any
 
 import pytest
 
 import lowtide
+from lowtide.documents.catalog import CATALOG, row_of
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, UsageError
 from lowtide.loading import loader, receipts, staged
 from lowtide.loading.job import Counts, How
 from lowtide.loading.staged import JobCancelled, cancel, remove_staging, staging_of
 from tests.conftest import OpenStore
+from tests.support.patience import wait_until
 from tests.unit.loading.jobs import apply, check_indexes, documents, load, prepare
 
 
@@ -239,6 +242,57 @@ def test_a_commit_that_meets_another_is_begun_anew(store: lowtide.Store, monkeyp
     assert met
     assert receipt.counts == Counts(replaced=1)
     assert documents(store) == [{"_id": 1, "n": 100}]
+
+
+@pytest.mark.parametrize("rows", [10, 3000])
+def test_a_job_ends_beside_a_writer_that_is_always_quicker(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """A small one has its turn; a large one goes on as a bulk load. Either is one commit, with its receipt."""
+    monkeypatch.setattr(loader, "ATTEMPTS", 3)
+    store["c"].insert_many([{"_id": each, "n": -1} for each in range(rows)])
+    claim = staged.claim
+    beaten: list[object] = []
+
+    def quicker(directory: Any) -> None:
+        if not store._parts.committer._lock.locked():  # type: ignore[union-attr]
+            beaten.append(store["c"].update_one({"_id": len(beaten)}, {"$inc": {"w": 1}}))
+        claim(directory)
+
+    monkeypatch.setattr(loader, "claim", quicker)
+    receipt = load(store, "upsert", numbered(*range(rows)))
+    assert len(beaten) == 3
+    assert receipt.counts.replaced == rows
+    assert documents(store) == numbered(*range(rows))
+    is_bulk = row_of("c", store.keyspace(CATALOG).get(b"c")).generation == 1
+    assert is_bulk == (rows > loader.SMALL_ROWS)
+    assert store._parts.feed.published() >= receipt.ts
+
+
+def test_a_job_beside_a_thread_that_writes_its_documents_without_a_pause(store: lowtide.Store) -> None:
+    store["c"].insert_many([{"_id": each, "n": -1} for each in range(3000)])
+    stop, seen = threading.Event(), []
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            store["c"].update_one({"_id": number % 3000}, {"$inc": {"w": 1}})
+            if number % 100 == 0:
+                seen.append(store["c"].count_documents({"n": {"$gte": 0}}))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        wait_until(lambda: bool(seen))
+        receipt = load(store, "upsert", numbered(*range(3000)))
+        count = len(seen)
+        wait_until(lambda: len(seen) > count + 1)
+    finally:
+        stop.set()
+        writer.join()
+    assert receipt.counts.replaced == 3000
+    assert set(seen) == {0, 3000}, "all of it or nothing"
 
 
 def test_receipts_stay_few(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:

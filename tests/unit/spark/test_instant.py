@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql.types import LongType, StructField, StructType
 
 import lowtide
+import lowtide.spark
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.spark.instant import release, take
 from lowtide.spark.options import Options
@@ -123,7 +125,8 @@ def test_a_commit_to_come_is_refused(store: lowtide.Store) -> None:
 
 def test_what_is_no_instant_is_refused_with_those_there_are(store: lowtide.Store) -> None:
     store.pin("mine")
-    for _ in range(15):
+    for number in range(15):
+        write(store, number)
         take(options(store))
     with pytest.raises(UsageError, match=r"the name of a pin, .*, not 'nine'; the pins are 'mine' .* and \d+ more"):
         value(store, asOf="nine")
@@ -176,6 +179,100 @@ def test_a_keyspace_is_pinned_by_its_name(store: lowtide.Store) -> None:
     store.keyspace("k").put(b"x", b"1")
     instant = take(Options({"path": str(store.path), "keyspace": "k"}))
     assert [pin.keyspaces for pin in store.pins() if pin.name == instant.pin] == [("k",)]
+
+
+def pins_of_spark(store: lowtide.Store) -> list[str]:
+    return [pin.name for pin in store.pins() if pin.name.startswith("spark ")]
+
+
+def test_loads_of_one_commit_and_one_driver_share_a_pin_that_goes_with_the_last(store: lowtide.Store) -> None:
+    loads = [take(options(store)) for _ in range(5)] + [take(options(store, collection="d"))]
+    (name,) = pins_of_spark(store)
+    assert {load.pin for load in loads} == {name}
+    (pin,) = store.pins()
+    assert set(pin.keyspaces or ()) == {*store["c"].keyspaces(), *store["d"].keyspaces()}
+    for load in loads[:-1]:
+        release(store.path, load)
+        assert pins_of_spark(store) == [name]
+    release(store.path, loads[0])
+    assert pins_of_spark(store) == [name], "to give up twice takes nothing from others"
+    write(store, 2)
+    assert store.stats().history > 0
+    release(store.path, loads[-1])
+    assert pins_of_spark(store) == []
+    store.collect_garbage()
+    assert store.stats().history == 0
+
+
+def test_what_a_shared_pin_came_to_hold_is_read_there(store: lowtide.Store) -> None:
+    first = Load(store.path, SCHEMA, collection="c")
+    second = Load(store.path, SCHEMA, collection="d")
+    assert len(pins_of_spark(store)) == 1
+    write(store, 2)
+    assert [row["v"] for row in (*first.rows(), *second.rows())] == [1, 1]
+
+
+def test_another_commit_or_another_driver_has_a_pin_of_its_own(store: lowtide.Store) -> None:
+    first, other = take(options(store)), take(options(store), os.getpid())
+    write(store, 2)
+    later = take(options(store))
+    assert len({first.pin, other.pin, later.pin}) == 3
+    assert (first.ts, first.ts) == (other.ts, later.ts - 1)
+
+
+def test_loads_as_of_a_pin_share_one_beside_it(store: lowtide.Store) -> None:
+    store.pin("p")
+    write(store, 2)
+    for _ in range(5):
+        assert value(store, asOf="p") == value(store, "d", asOf="p") == 1
+    assert len(pins_of_spark(store)) == 1
+
+
+def test_loads_in_a_block_have_a_part_in_its_pin_which_is_left_to_them(store: lowtide.Store) -> None:
+    with lowtide.spark.pinned(store.path) as name:
+        write(store, 2)
+        loads = [Load(store.path, SCHEMA, collection=each, asOf=name) for each in ("c", "d", "c")]
+        assert [row["v"] for load in loads for row in load.rows()] == [1, 1, 1]
+        gone = take(options(store, asOf=name))
+        release(store.path, gone)
+        assert pins_of_spark(store) == [name]
+    (left,) = pins_of_spark(store)
+    assert left != name
+    write(store, 3)
+    assert [row["v"] for load in loads for row in load.rows()] == [1, 1, 1]
+
+
+def test_the_pin_of_a_block_without_loads_ends_with_it(store: lowtide.Store) -> None:
+    with lowtide.spark.pinned(store.path) as name:
+        release(store.path, take(options(store, asOf=name)))
+        assert pins_of_spark(store) == [name], "the block goes on"
+    assert store.pins() == []
+
+
+def test_a_load_that_is_planned_again_has_the_instant_that_it_had(store: lowtide.Store) -> None:
+    first = take(options(store), load="load-1")
+    write(store, 2)
+    assert take(options(store), load="load-1") == first
+    assert take(options(store), load="load-2").ts > first.ts
+
+
+def test_a_pin_names_the_application_and_the_users_line(store: lowtide.Store) -> None:
+    take(options(store, __lowtide_origin="Spark application 'nightly' local-1, report.py:7"))
+    (pin,) = store.pins()
+    assert pin.owner.endswith("(Spark application 'nightly' local-1, report.py:7)")
+    take(options(store))
+    (pin,) = store.pins()
+    assert pin.owner.endswith("report.py:7) and 1 more")
+    with lowtide.spark.pinned(store.path) as name:
+        (owner,) = [pin.owner for pin in store.pins() if pin.name == name]
+        assert re.search(r"tests/unit/spark/test_instant\.py:\d+\)", owner)
+
+
+def test_the_one_who_stays_is_named_when_the_first_has_gone(store: lowtide.Store) -> None:
+    first = take(options(store, __lowtide_origin="one"))
+    take(options(store, __lowtide_origin="two"))
+    release(store.path, first)
+    assert [pin.owner.rpartition(" ")[2] for pin in store.pins()] == ["(two)"]
 
 
 def test_an_instant_can_be_given_up_also_twice(store: lowtide.Store) -> None:

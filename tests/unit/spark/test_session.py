@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lowtide.errors import UsageError
-from lowtide.spark.session import check_java, check_pyspark, java_release, session
+from lowtide.spark.session import check_java, check_pyspark, explained, java_release, register, session
 
 
 @pytest.mark.parametrize(
@@ -108,3 +109,52 @@ def test_a_session_is_refused_before_anything_is_started(tmp_path: Path, monkeyp
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(UsageError, match="Spark needs Java"):
         session()
+
+
+class _Context:
+    pythonExec = "python3"
+
+    def __init__(self, master: str) -> None:
+        self.master = master
+
+
+class _Session:
+    """Just what the format needs of a session."""
+
+    def __init__(self, master: str) -> None:
+        self.sparkContext = _Context(master)
+        self.dataSource = self
+        self.registered_for: list[str] = []
+
+    def register(self, source: object) -> None:
+        self.registered_for.append(self.sparkContext.pythonExec)
+
+
+@pytest.mark.parametrize(
+    ("master", "named", "used"),
+    [
+        ("local[2]", None, sys.executable),
+        ("local-cluster[2,1,1024]", None, sys.executable),
+        ("spark://other:7077", None, "python3"),
+        ("local[2]", "/opt/python", "python3"),
+    ],
+)
+def test_the_processes_of_a_local_session_run_this_interpreter(
+    monkeypatch: pytest.MonkeyPatch, master: str, named: str | None, used: str
+) -> None:
+    """Unless another is named, and on other machines there may be none of this path."""
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    if named is not None:
+        monkeypatch.setenv("PYSPARK_PYTHON", named)
+    session: Any = _Session(master)
+    register(session)
+    assert session.registered_for == [used]
+
+
+def test_an_interpreter_without_lowtide_is_named_with_what_to_set() -> None:
+    session: Any = _Session("spark://other:7077")
+    message = rf"Spark's processes, python3, has no Lowtide: .* PYSPARK_PYTHON .* {sys.executable}"
+    with pytest.raises(UsageError, match=message), explained(session):
+        raise RuntimeError("ModuleNotFoundError: No module named 'lowtide'")
+    with pytest.raises(RuntimeError, match="another"), explained(session):
+        raise RuntimeError("another")

@@ -352,3 +352,41 @@ def test_a_commit_never_stands_in_line_for_the_lock(store: lowtide.Store, monkey
     assert owed.tried == 3
     assert store.keyspace("k").get(b"a") == b"1"
     monkeypatch.undo()
+
+
+class Taken:
+    """A commit lock that another thread has just taken: it was free when it was looked at."""
+
+    def locked(self) -> bool:
+        return False
+
+    def acquire(self, blocking: bool = True) -> bool:
+        assert not blocking, "it waited for the lock"
+        return False
+
+    __enter__ = acquire
+
+
+def test_who_only_tries_the_commit_lock_never_waits_for_it(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committer = committer_of(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(committer, "_lock", Taken())
+        assert committer.try_exclusive(lambda: 1) is None
+    assert committer.try_exclusive(lambda: 1) == 1
+    assert not committer._lock.locked()
+
+
+def test_who_tries_the_commit_lock_wakes_a_commit_that_came_meanwhile(store: lowtide.Store) -> None:
+    committer = committer_of(store)
+    other = threading.Thread(target=put, args=(store, b"x"))
+
+    def work() -> int:
+        other.start()
+        wait_until(lambda: any(request.gate is not None for request in committer._queue))
+        return 1
+
+    assert committer.try_exclusive(work) == 1
+    other.join(10)
+    assert not other.is_alive()

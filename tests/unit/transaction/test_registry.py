@@ -3,26 +3,40 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from weakref import ref
 
 import pytest
 
 import lowtide
 from lowtide.errors import SnapshotExpired, UsageError
-from lowtide.transaction.registry import Origin, Registry
+from lowtide.transaction.registry import Entry, Origin, Registration, Registry
 from tests.support.parts import parts_of
 
 CODE = (lambda: None).__code__
+
+_owned: list[Registration] = []
+"""The registrations of the running test: one that is dropped is released."""
+
+
+@pytest.fixture(autouse=True)
+def _drop_what_is_owned() -> Iterator[None]:
+    yield
+    _owned.clear()
 
 
 def register(
     registry: Registry, *, writer: bool = True, tracks_reads: bool = False, begun: float = 0.0
 ) -> tuple[int, int]:
-    return registry.register((writer, begun, CODE, 0), tracks_reads)
+    registration = registry.register((writer, begun, CODE, 0), tracks_reads)
+    _owned.append(registration)
+    return registration.token, registration.ts
 
 
 def register_at(registry: Registry, at: int) -> int:
-    return registry.register_at(at, (False, 0.0, CODE, 0))
+    registration = registry.register_at(at, (False, 0.0, CODE, 0))
+    _owned.append(registration)
+    return registration.token
 
 
 def test_a_registered_snapshot_is_the_last_published_commit() -> None:
@@ -73,7 +87,7 @@ def test_the_entries_say_who_lives_oldest_first() -> None:
     registry = Registry(5)
     register(registry, begun=12.5)
     registry.live[999] = 1
-    registry.details[999] = (False, 3.0, CODE, 0)
+    registry.details[999] = ((False, 3.0, CODE, 0), ref(_owned[0]))
     assert [(entry.ts, entry.writer, entry.begun) for entry in registry.entries()] == [(1, False, 3.0), (5, True, 12.5)]
 
 
@@ -134,15 +148,53 @@ def test_a_commit_between_draw_and_registration_has_it_drawn_anew() -> None:
     assert registry.serializable == {token: 2}
 
 
-def test_one_that_is_being_drawn_is_counted_by_collectors_and_by_nobody_else() -> None:
-    """They must keep too much rather than too little: it may be anyone, also a writer."""
+def test_one_that_is_being_drawn_is_counted_and_named_and_held_by_none() -> None:
+    """A collector must keep too much rather than too little. It will be drawn again, so it cannot be leaned on, nor
+    expired."""
     registry = Registry(4)
     registry.live = live = Watched()
     seen: list[object] = []
-    live.then = lambda: seen.extend([registry.timestamps(), registry.oldest_writer(), registry.entries()])
-    register(registry, writer=False)
-    assert seen == [[4], 4, []]
-    assert registry.oldest_writer() is None
+    live.then = lambda: seen.extend([registry.timestamps(), registry.oldest_writer(), *registry.entries()])
+    token, _ = register(registry, writer=False)
+    entry = Entry(token, 4, False, 0.0, Origin(CODE, 0))
+    assert seen == [[4], None, entry]
+    seen.clear()
+    live.then = lambda: seen.extend([registry._is_held(4), registry.expire(registry.entries()[-1], 1.0, 1.0)])
+    registry.release(token)
+    register(registry)
+    assert seen == [False, False]
+    assert registry.expired == {}
+
+
+def test_one_that_is_dropped_is_released_and_the_collector_is_told() -> None:
+    registry, told = Registry(4), list[int]()
+    registry.abandoned = told.append
+    registry.register((True, 0.0, CODE, 0), True)
+    assert (registry.live, registry.details, registry.serializable, told) == ({}, {}, {}, [4])
+
+
+def test_one_that_is_released_is_told_once() -> None:
+    registry, told = Registry(4), list[int]()
+    registry.abandoned = told.append
+    registration = registry.register((True, 0.0, CODE, 0))
+    for _ in range(2):
+        registration.release(told.append)
+    del registration
+    assert (registry.live, registry.details, told) == ({}, {}, [4])
+
+
+def test_what_a_destructor_could_not_release_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt that is delivered in a destructor is swallowed, and the rest of the destructor with it."""
+    registry, told = Registry(4), list[int]()
+    registry.abandoned = told.append
+    monkeypatch.setattr(Registration, "__del__", lambda self: None)
+    register(registry)
+    lost, expired = registry.register((True, 0.0, CODE, 0), True), registry.register((True, 0.0, CODE, 0), True)
+    assert registry.expire(next(each for each in registry.entries() if each.token == expired.token), 2.0, 1.0)
+    del lost, expired
+    registry.reap()
+    assert registry.live == {_owned[0].token: 4}
+    assert (list(registry.details), registry.serializable, registry.expired, told) == ([_owned[0].token], {}, {}, [4])
 
 
 # Snapshots at a given commit

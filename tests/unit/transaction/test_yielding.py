@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import lowtide
-from lowtide.transaction.request import Request
 from lowtide.transaction.transaction import Transaction
-from tests.support.parts import parts_of
+from tests.support.groups import commit_in_one_group
 
 
 def giving_way(store: lowtide.Store, *keys: bytes, firmly: bytes | None = None) -> tuple[Transaction, list[bytes]]:
@@ -77,23 +76,9 @@ def test_nothing_is_left_out_if_nothing_was_changed(store: lowtide.Store) -> Non
     assert left_out == []
 
 
-def test_what_an_earlier_member_of_the_group_writes_is_left_out(
-    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    committer = parts_of(store).committer
+def test_what_an_earlier_member_of_the_group_writes_is_left_out(store: lowtide.Store) -> None:
     first, second = store.begin(), giving_way(store, b"a", b"b")
     first.keyspace("k").put(b"a", b"theirs")
-    group: list[Request] = []
-
-    def collect(request: Request) -> int:
-        group.append(request)
-        return 0
-
-    monkeypatch.setattr(committer, "submit", collect)
-    first.commit()
-    second[0].commit()
-    with committer.exclusive():
-        committer._commit(group)
-    assert [request.error for request in group] == [None, None]
+    assert commit_in_one_group(store, [first.commit, second[0].commit]) == [None, None]
     assert content(store) == {b"a": b"theirs", b"b": b"ours"}
     assert [key[-1:] for key in second[1]] == [b"a"]

@@ -186,7 +186,11 @@ def _to_pairs(value: Any) -> list[Any]:
 
 def _to_object(value: Any) -> Document:
     made: Document = {}
+    first: type | None = None
     for each in array(value):
+        if first is not None and isinstance(each, dict | list) and not isinstance(each, first):
+            raise BadOperand("it takes an array of [name, value] or one of {k, v}, not a mixture of both")
+        first = type(each)
         if isinstance(each, dict) and each.keys() == {"k", "v"}:
             name, inner = each["k"], each["v"]
         elif isinstance(each, list) and len(each) == 2:

@@ -62,6 +62,25 @@ class Pipeline:
             results = stage.step(results, run)
         return results
 
+    def counted(
+        self, documents: Iterable[Document], foreign: Foreign | None = None
+    ) -> tuple[int, list[tuple[Stage, int]]]:
+        """Run it, and tell how many documents came to it, and how many each of its stages gave."""
+        counts = [0] * (len(self.stages) + 1)
+
+        def counting(at: int, given: Iterable[Document]) -> Iterator[Document]:
+            for each in given:
+                counts[at] += 1
+                yield each
+
+        run = Run(foreign or _no_foreign, {"NOW": datetime.now(UTC)})
+        results = counting(0, documents)
+        for at, stage in enumerate(self._steps, 1):
+            results = counting(at, stage.step(results, run))
+        for _ in results:
+            pass
+        return counts[0], list(zip(self.stages, counts[1:], strict=True))
+
     @cached_property
     def _steps(self) -> tuple[Stage, ...]:
         """The stages; a $sort that a $limit follows is one that keeps no more than it needs."""

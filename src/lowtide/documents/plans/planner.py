@@ -2,7 +2,8 @@
 
 An index can serve if the filter asks for values of its first part, or if its order is the one that is asked for. Of
 those that can, the one wins that has the most parts with one value each; then one with a range; then one whose order
-is the right one; then the one with fewer parts. There are no statistics.
+is the right one; then a sparse one, which holds only the documents that have its fields, if the filter asks for those
+by ``$exists``; then the one with fewer parts. There are no statistics.
 """
 
 from __future__ import annotations
@@ -61,17 +62,19 @@ class _Candidate(NamedTuple):
     plan: Plan
     equal: int
     ranged: bool
+    fewer: bool = False
+    """Whether the index holds only documents that have a field which the filter wants to exist."""
 
     @property
     def narrowing(self) -> tuple[int, int]:
         return self.equal, int(self.ranged)
 
 
-def _merit(candidate: _Candidate) -> tuple[int, int, bool, bool, int]:
+def _merit(candidate: _Candidate) -> tuple[int, int, bool, bool, bool, int]:
     index = candidate.plan.index
     whole = index is None or (index.unique and candidate.equal == len(index.keys))
     parts = len(index.keys) if index is not None else 0
-    return (candidate.equal, int(candidate.ranged), candidate.plan.ordered, whole, -parts)
+    return (candidate.equal, int(candidate.ranged), candidate.plan.ordered, candidate.fewer, whole, -parts)
 
 
 def _alternatives(filter: Filter, indexes: Sequence[Index]) -> tuple[Plan, ...] | None:
@@ -164,8 +167,12 @@ def _with_index(
         equal += 1
     reverse = _order(index.keys[equal:], {path for path, _ in index.keys[:equal]}, sort)
     ordered = not sort or (reverse is not None and single and not index.multikey and not index.long)
-    if not equal and not ranged and not hinted and not (sort and ordered):
+    exists = [each for each in filter.conjuncts if each.operator == "$exists" and each.operand]
+    fewer = index.sparse and any(each.path == first for each in exists)
+    if not equal and not ranged and not hinted and not fewer and not (sort and ordered):
         return None
+    if fewer and not used and len(index.keys) == 1 and len(exists) == len(filter.conjuncts):
+        used.add(first)  # each entry is of a document that has the field, and each such document has one
     keys: tuple[bytes, ...] | None = None
     if index.unique and equal == len(index.keys) and max(map(len, prefixes), default=0) <= CUT:
         keys = tuple(prefixes)
@@ -184,7 +191,7 @@ def _with_index(
         exact=exact,
         repeats=index.multikey,
     )
-    return _Candidate(found, equal, ranged)
+    return _Candidate(found, equal, ranged, fewer)
 
 
 def _end(prefix: bytes) -> bytes:

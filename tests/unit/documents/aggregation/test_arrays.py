@@ -152,6 +152,8 @@ def test_an_array_operator_gives_what_it_should(expression: Any, wanted: Any) ->
         ({"$range": [0, 10**12]}, r"\$range: that are more than"),
         ({"$arrayToObject": [[["a"]]]}, r"\$arrayToObject: it takes an array of \[name, value\]"),
         ({"$arrayToObject": [[[1, 2]]]}, r"\$arrayToObject: names are strings"),
+        ({"$arrayToObject": [[["a", 1], {"k": "b", "v": 2}]]}, r"\$arrayToObject: .* not a mixture of both"),
+        ({"$arrayToObject": [[{"k": "b", "v": 2}, ["a", 1]]]}, r"\$arrayToObject: .* not a mixture of both"),
         ({"$mergeObjects": "$objects"}, r"\$mergeObjects: it takes objects, not list"),
         ({"$mergeObjects": [1]}, r"\$mergeObjects: it takes objects, not int 1"),
         ({"$sortArray": {"input": [1], "sortBy": 2}}, r"\$sortArray: sortBy takes 1 and -1"),

@@ -233,6 +233,10 @@ def test_when_the_ids_say_it_all(filter: Any, exact: bool) -> None:
             ("a", {"a": {"$exists": True}}, [("a", 1)], True),
         ),
         *((["a", "b"], {"a": None, "b": 1}, [], True), (["a", "b"], {"a": None}, [], False)),
+        *(("a", {"a": {"$exists": True}}, [], True), ("a", {"a": {"$exists": True}, "c": 1}, [], True)),
+        *(("a", {"a": {"$exists": True}}, [("c", 1)], True), ("a", {"a": {"$exists": True}}, [("_id", 1)], False)),
+        *(("a", {"c": {"$exists": True}}, [], False), ("a", {"a": {"$ne": 1}}, [], False)),
+        *((["a", "b"], {"a": {"$exists": True}}, [], True), (["a", "b"], {"b": {"$exists": True}}, [], False)),
         *(("a", {"a": {"$regex": "^x"}}, [], True), ("a", {"$or": [{"a": 1}, {"b": 1}]}, [("a", 1)], False)),
     ],
     ids=str,
@@ -240,6 +244,32 @@ def test_when_the_ids_say_it_all(filter: Any, exact: bool) -> None:
 def test_a_sparse_index_serves_what_asks_for_one_of_its_fields(keys: Any, filter: Any, sort: Any, serves: bool) -> None:
     sparse = index(keys, sparse=True)
     assert used(planned(filter, sort, [sparse])) == (sparse.name if serves else "COLLSCAN")
+
+
+@pytest.mark.parametrize(
+    ("which", "filter", "exact"),
+    [
+        (index("a", sparse=True), {"a": {"$exists": True}}, True),
+        (index([("a", -1)], sparse=True), {"a": {"$exists": True}}, True),
+        (index("a", sparse=True).having(multikey=True), {"a": {"$exists": True}}, False),
+        (index("a", sparse=True), {"a": {"$exists": True}, "c": {"$exists": True}}, False),
+        (index("a", sparse=True), {"a": {"$exists": True, "$ne": 1}}, False),
+        (index("a", sparse=True), {"a": {"$exists": True, "$gt": 1}}, False),
+        (index(["a", "b"], sparse=True), {"a": {"$exists": True}}, False),
+    ],
+    ids=str,
+)
+def test_when_the_entries_of_a_sparse_index_say_that_a_field_is_there(which: Index, filter: Any, exact: bool) -> None:
+    found = planned(filter, indexes=[which])
+    assert used(found) == which.name
+    assert found.exact is exact
+
+
+@pytest.mark.parametrize("sort", [[], [("a", 1)]])
+def test_what_narrows_goes_before_a_sparse_index_whose_field_is_there(sort: Any) -> None:
+    sparse = index("a", sparse=True)
+    assert used(planned({"a": {"$exists": True}, "b": 1}, sort, [sparse, B])) == "b_1"
+    assert used(planned({"a": {"$exists": True}, "_id": {"$gt": 1}}, sort, [sparse])) == "_id_"
 
 
 @pytest.mark.parametrize(

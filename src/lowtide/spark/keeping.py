@@ -1,0 +1,94 @@
+"""Types of Spark that documents do not tell apart: they are kept with the collection by a write, and known to a read.
+
+A date, a timestamp without a zone and a map are stored as a datetime, a datetime and an object. Of a column that has
+such a type, itself or inside, a write leaves the type with the collection; a read that infers its schema gives the
+column this type back, whatever the sample has in its place. Numbers are inferred, as ever: they widen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from pyspark.sql.types import (
+    ArrayType,
+    DataType,
+    DateType,
+    MapType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+)
+
+
+def types_of(schema: StructType, texts: Iterable[str], id_field: str) -> dict[str, Any]:
+    """By field, the type to be kept, in Spark's JSON; None if the values tell it. ``texts`` are columns of JSON."""
+    plain = {*texts, id_field}
+    return {
+        each.name: _nullable(each.dataType).jsonValue() if each.name not in plain and _is_lost(each.dataType) else None
+        for each in schema
+        if each.name != id_field
+    }
+
+
+def with_kept(schema: StructType, kept: Mapping[str, Any], columns: Iterable[str] | None = None) -> StructType:
+    """An inferred schema with the types that are kept; of columns that no document of the sample has, too, unless only
+    certain ``columns`` are asked for."""
+    types = {name: _parsed(kind) for name, kind in kept.items()}
+    found = [_restored_field(each, types.pop(each.name, None)) for each in schema]
+    others = [] if columns is not None else [StructField(name, kind) for name, kind in types.items()]
+    return StructType([*found, *others])
+
+
+def _is_lost(kind: DataType) -> bool:
+    match kind:
+        case DateType() | TimestampNTZType() | MapType():
+            return True
+        case ArrayType():
+            return _is_lost(kind.elementType)
+        case StructType():
+            return any(_is_lost(each.dataType) for each in kind)
+    return False
+
+
+def _nullable(kind: DataType) -> DataType:
+    """The type, with nulls wherever other writers may leave something out."""
+    match kind:
+        case MapType():
+            return MapType(kind.keyType, _nullable(kind.valueType), True)
+        case ArrayType():
+            return ArrayType(_nullable(kind.elementType), True)
+        case StructType():
+            return StructType([StructField(each.name, _nullable(each.dataType), True, each.metadata) for each in kind])
+    return kind
+
+
+def _parsed(kind: Any) -> DataType:
+    """The type of its JSON."""
+    return StructType.fromJson({"type": "struct", "fields": [_stated("f", kind)]})["f"].dataType
+
+
+def _stated(name: str, kind: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, "nullable": True, "metadata": {}}
+
+
+def _restored_field(field: StructField, kept: DataType | None) -> StructField:
+    if kept is None:
+        return field
+    kind = _restored(field.dataType, kept)
+    is_same = kind == field.dataType
+    return StructField(field.name, kind, field.nullable, field.metadata if is_same else None)
+
+
+def _restored(seen: DataType, kept: DataType) -> DataType:
+    """What is kept, with what else the sample has in objects."""
+    match seen, kept:
+        case StructType(), StructType():
+            names = set(seen.names)
+            found = [
+                _restored_field(each, kept[each.name].dataType if each.name in kept.names else None) for each in seen
+            ]
+            return StructType([*found, *(each for each in kept if each.name not in names)])
+        case ArrayType(), ArrayType():
+            return ArrayType(_restored(seen.elementType, kept.elementType), True)
+    return kept if _is_lost(kept) or type(seen) is not type(kept) else seen

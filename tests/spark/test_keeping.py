@@ -1,0 +1,96 @@
+"""What a session keeps of a store: the pins of its loads, and tables in its catalog."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import lowtide
+import lowtide.spark
+
+NOT_ACTIVATED = """
+import sys
+from pyspark.sql import SparkSession
+import lowtide.spark
+
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+print("rows:", lowtide.spark.read(spark, sys.argv[1], "users").count())
+spark.stop()
+"""
+
+
+@pytest.fixture
+def shop(store: lowtide.Store) -> lowtide.Store:
+    store["users"].insert_many([{"_id": n, "age": n % 50} for n in range(100)])
+    store["orders"].insert_many([{"_id": n, "user": n % 100} for n in range(20)])
+    return store
+
+
+def test_thirty_reads_of_one_instant_keep_one_pin_until_the_last_is_released(
+    spark: SparkSession, shop: lowtide.Store
+) -> None:
+    frames = [lowtide.spark.read(spark, shop.path, "users") for _ in range(4)]
+    own = spark.read.format("lowtide").options(path=str(shop.path), collection="orders").load()
+    declared = lowtide.spark.read(spark, shop.path, "users", schema="_id long")
+    assert lowtide.spark.release(declared) == 0, "it is not planned yet, and keeps nothing"
+    assert declared.count() == 100
+    (pin,) = shop.pins()
+    assert re.search(rf"Spark application 'lowtide' local-\d+, {re.escape(__file__)}:\d+\) and 5 more", pin.owner)
+    shop["users"].delete_many({})
+    for each in frames:
+        assert lowtide.spark.release(each.filter("age > 1")) == 0
+    joined = declared.join(own, "_id")
+    assert joined.count() == 20
+    assert lowtide.spark.release(joined) == 1, "both loads are released, and the pin goes with the last"
+    assert shop.pins() == []
+    with pytest.raises(PySparkException, match="it was released"):
+        own.count()
+
+
+def test_a_load_in_sparks_own_words_names_application_and_program(spark: SparkSession, shop: lowtide.Store) -> None:
+    spark.read.format("lowtide").options(path=str(shop.path), collection="orders").load()
+    (pin,) = shop.pins()
+    assert re.search(r"process \d+ on \S+ \(Spark application 'lowtide'", pin.owner)
+    assert "instant.py" not in pin.owner
+
+
+def test_a_table_of_the_catalog_is_created_read_written_and_dropped(spark: SparkSession, shop: lowtide.Store) -> None:
+    spark.sql(f"create table users using lowtide options (path '{shop.path}', collection 'users')")
+    try:
+        assert spark.sql("select count(*), max(age) from users").first() == (100, 49)
+        assert spark.table("users").schema.simpleString() == "struct<_id:bigint,age:bigint>"
+        spark.sql("insert into users values (100, 50), (101, 51)")
+        spark.sql("insert into users (_id) values (102)")
+        assert shop["users"].find_one({"_id": 101}) == {"_id": 101, "age": 51}
+        assert shop["users"].find_one({"_id": 102}) == {"_id": 102}
+        assert spark.sql("select count(*) from users").first() == (103,)
+        assert spark.sql("""select count(*) from users with (filter='{"age": 7}')""").first() == (2,)
+        spark.sql("insert overwrite users select 1, 2")
+        assert list(shop["users"].find()) == [{"_id": 1, "age": 2}]
+        assert lowtide.spark.release(spark.table("users")) == 0
+    finally:
+        spark.sql("drop table users")
+    assert shop["users"].count_documents({}) == 1, "a table that is dropped leaves the collection"
+    with pytest.raises(PySparkException, match="has no collection 'none'"):
+        spark.sql(f"create table none using lowtide options (path '{shop.path}', collection 'none')")
+
+
+def test_a_session_from_a_virtual_environment_that_is_not_activated(shop: lowtide.Store, tmp_path: Path) -> None:
+    """The python3 of the PATH is another one, which has no Lowtide."""
+    other = tmp_path / "python3"
+    other.write_text("#!/bin/sh\necho 'the wrong python' >&2\nexit 1\n")
+    other.chmod(0o700)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+    environment |= {"PATH": f"{tmp_path}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, "-c", NOT_ACTIVATED, str(shop.path)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    assert "rows: 100" in done.stdout, done.stderr
