@@ -159,12 +159,14 @@ class OfStore:
         self._rows: dict[str, bytes] = {}
         """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
-    def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
-        """The changes of a keyspace."""
+    def watch(self, name: str, since: int | None, before: bool, timeout: float | None) -> Watch:
+        """The changes of a collection."""
         feed = self._parts.feed
         feed.check_open()
         start = feed.published() if since is None else feed.check_since(since)
-        return Watch(feed, start, [keyspace], before, timeout, self._keep)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(name, start)]
+        return Watch(feed, start, keyspaces, before, timeout, self._keep, exactly=True)
 
     def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
         """The newest document with this value, without a snapshot; and whether that is sure.
@@ -204,7 +206,7 @@ class OfStore:
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
-        with Snapshot(engine, None, 1) as snapshot:
+        with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -218,11 +220,12 @@ class OfStore:
         return _repeated(lambda: self._attempt(engine, work), attempts)
 
     def _attempt(self, engine: Engine, work: Callable[[Transaction, PrefixOf], _Result]) -> _Result:
-        with Transaction(engine, SNAPSHOT, False) as tx:
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(tx, engine.catalog.prefix_of)
 
     def _attempt_all(self, work: Callable[[Source], _Result]) -> _Result:
-        with Transaction(self._parts.engine, SNAPSHOT, False) as tx:
+        engine = self._parts.engine
+        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
             return work(OfTransaction(tx))
 
     def hold(self) -> Held:
