@@ -159,12 +159,14 @@ class OfStore:
         self._rows: dict[str, bytes] = {}
         """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
-    def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
-        """The changes of a keyspace."""
+    def watch(self, name: str, since: int | None, before: bool, timeout: float | None) -> Watch:
+        """The changes of a collection."""
         feed = self._parts.feed
         feed.check_open()
         start = feed.published() if since is None else feed.check_since(since)
-        return Watch(feed, start, [keyspace], before, timeout, self._keep)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(name, start)]
+        return Watch(feed, start, keyspaces, before, timeout, self._keep, exactly=True)
 
     def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
         """The newest document with this value, without a snapshot; and whether that is sure.
