@@ -17,6 +17,7 @@ import pytest
 import lowtide
 from lowtide.documents import building
 from lowtide.documents.collection import Collection
+from lowtide.documents.ids import id_key
 from tests.crash.stores import killed
 from tests.race.gates import Gate
 from tests.support.clocks import ManualClock
@@ -61,13 +62,13 @@ def collection(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> Collect
 def test_a_build_ends_though_documents_of_every_step_change_under_it(
     store: lowtide.Store, collection: Collection, monkeypatch: pytest.MonkeyPatch, unique: bool, many: bool
 ) -> None:
-    """One of them, or nearly all; each document is looked at twice at most."""
-    fresh = iter(range(1000, 100_000))
+    """One of them, another one each time, or nearly all; each document is looked at twice at most."""
+    fresh, of_key = iter(range(1000, 100_000)), {id_key(number): number for number in range(100)}
 
     def meanwhile(keys: list[bytes]) -> None:
-        at = 10 * (len(steps.documents) - 1)
-        for _id in range(at, at + (9 if many else 1)):
-            collection.update_one({"_id": _id}, {"$set": {"v": next(fresh)}})
+        first = len(steps.documents) % len(keys)
+        for key in (keys[first:] + keys[:first])[: 9 if many else 1]:
+            collection.update_one({"_id": of_key[key]}, {"$set": {"v": next(fresh)}})
 
     steps = Steps(monkeypatch, meanwhile)
     collection.create_index("v", unique=unique)

@@ -25,6 +25,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
+from lowtide.documents.backtracking import Explosive, Search, search_of
 from lowtide.documents.codec import clean
 from lowtide.documents.values import Document
 from lowtide.errors import DocumentRefused, OperationFailure
@@ -168,8 +169,15 @@ def _max_length(validator: Any, most: int, instance: Any, schema: Any) -> Iterat
 
 
 def _pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> Iterator[Any]:
-    if isinstance(instance, str) and not re.search(pattern, instance):
+    if isinstance(instance, str) and not _search_of(pattern)(instance):
         yield _error(f"{instance!r} does not match {pattern!r}")
+
+
+def _search_of(pattern: str) -> Search:
+    try:
+        return search_of(re.compile(pattern))
+    except Explosive as error:
+        raise OperationFailure(f"the schema's pattern {pattern!r}: {error}; write it in another way") from error
 
 
 def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> Iterator[Any]:

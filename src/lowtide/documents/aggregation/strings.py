@@ -19,6 +19,7 @@ from lowtide.documents.aggregation.context import (
     whole_number,
 )
 from lowtide.documents.aggregation.conversions import to_text
+from lowtide.documents.backtracking import WHY, Explosive, is_explosive, search_of
 from lowtide.documents.paths import MISSING
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -120,7 +121,21 @@ def _absent(*values: object) -> bool:
 
 
 def _regex_match(value: Any, regex: Any, options: Any) -> bool:
-    return not _absent(value, regex) and _pattern(regex, options).search(_string(value)) is not None
+    if _absent(value, regex):
+        return False
+    try:
+        search = search_of(_pattern(regex, options))
+    except Explosive as error:
+        raise BadOperand(f"{regex!r}: {error}; write it in another way") from error
+    return bool(search(_string(value)))
+
+
+def _locating(regex: Any, options: Any) -> re.Pattern[str]:
+    """A pattern of which it is asked where it matches: that only ``re`` can tell."""
+    pattern = _pattern(regex, options)
+    if is_explosive(pattern):
+        raise BadOperand(f"{regex!r}: {WHY}; write it in another way, or ask with $regexMatch whether it matches")
+    return pattern
 
 
 def _found(match: re.Match[str]) -> dict[str, Any]:
@@ -128,12 +143,14 @@ def _found(match: re.Match[str]) -> dict[str, Any]:
 
 
 def _regex_find(value: Any, regex: Any, options: Any) -> dict[str, Any] | None:
-    match = None if _absent(value, regex) else _pattern(regex, options).search(_string(value))
+    match = None if _absent(value, regex) else _locating(regex, options).search(_string(value))
     return None if match is None else _found(match)
 
 
 def _regex_find_all(value: Any, regex: Any, options: Any) -> list[dict[str, Any]]:
-    return [] if _absent(value, regex) else [_found(each) for each in _pattern(regex, options).finditer(_string(value))]
+    return (
+        [] if _absent(value, regex) else [_found(each) for each in _locating(regex, options).finditer(_string(value))]
+    )
 
 
 def _replacing(count: int) -> Build:

@@ -9,6 +9,7 @@ from re import Pattern
 from typing import Any, Final
 from uuid import UUID
 
+from lowtide.documents.backtracking import search_of
 from lowtide.documents.paths import MISSING
 from lowtide.documents.values import RANKS, place
 
@@ -110,7 +111,7 @@ def one_of(operands: Sequence[Any], patterns: Sequence[Pattern[str]]) -> Test:
     hashed = frozenset([each for each in operands if type(each) in _HASHED])
     places = frozenset([place(each) for each in operands if type(each) not in _HASHED])
     null = None in operands
-    searches = [pattern.search for pattern in patterns]
+    searches = [search_of(pattern) for pattern in patterns]
 
     def test(value: Any) -> bool:
         kind = type(value)
@@ -126,8 +127,8 @@ def one_of(operands: Sequence[Any], patterns: Sequence[Pattern[str]]) -> Test:
 
 
 def found_by(pattern: Pattern[str]) -> Test:
-    search = pattern.search
-    return lambda value: type(value) is str and search(value) is not None
+    search = search_of(pattern)
+    return lambda value: type(value) is str and bool(search(value))
 
 
 def remainder(divisor: int, rest: int) -> Test:

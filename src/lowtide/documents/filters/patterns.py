@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from lowtide.documents.backtracking import Explosive, search_of
 from lowtide.errors import OperationFailure
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
@@ -27,16 +28,25 @@ def pattern_of(given: Any, options: Any, path: str) -> re.Pattern[str]:
         if not isinstance(given.pattern, str):
             raise OperationFailure(f"$regex at {path!r}: the pattern is of bytes; only strings are searched")
         if not flags:
-            return given
+            return _bearable(given, path)
         if given.flags & ~re.UNICODE:
             raise OperationFailure(f"$options at {path!r}: the compiled pattern has flags already; give them once")
         given = given.pattern
     if not isinstance(given, str):
         raise OperationFailure(f"$regex at {path!r}: it is a string or a compiled pattern, not {given!r}")
     try:
-        return re.compile(given, flags)
+        return _bearable(re.compile(given, flags), path)
     except (re.error, OverflowError, RecursionError) as error:
         raise OperationFailure(f"$regex at {path!r}: {given!r} is no regular expression: {error}") from error
+
+
+def _bearable(pattern: re.Pattern[str], path: str) -> re.Pattern[str]:
+    """The pattern, if it can be searched for without standing still."""
+    try:
+        search_of(pattern)
+    except Explosive as error:
+        raise OperationFailure(f"$regex at {path!r}: {pattern.pattern!r}: {error}; write it in another way") from error
+    return pattern
 
 
 def prefix_of(pattern: re.Pattern[str]) -> tuple[str, bool]:

@@ -1,0 +1,180 @@
+"""Faults of documents: entries without a document, documents without an entry, statements that are not whole."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_BUILDS = "tests/documents/test_index_builds.py::"
+_BESIDE = "tests/documents/test_builds_beside_writers.py::"
+
+MUTANTS = [
+    Mutant(
+        "a writer relies on no indexes",
+        "A transaction that wrote before an index was announced commits documents without entries.",
+        "documents/unit.py",
+        (("(self.look.row_key, *self._left_alone)", "tuple(self._left_alone)"),),
+        (
+            _BUILDS + "test_a_transaction_that_wrote_before_an_index_or_a_collection_came_or_went_cannot_commit_after",
+            "tests/docs/test_documents_promises.py::test_who_writes_relies_on_indexes_and_schema_at_every_level",
+        ),
+    ),
+    Mutant(
+        "a writer does not rely on the entry that it left alone",
+        "A unique index keeps an entry of a value that its document has given up.",
+        "documents/unit.py",
+        (("(self.look.row_key, *self._left_alone)", "(self.look.row_key,)"),),
+        (_BUILDS + "test_a_writer_that_left_another_ones_entry_alone_relies_on_it",),
+    ),
+    Mutant(
+        "a writer removes the entry of another document",
+        "While a unique index is built, a document that gives up a value takes the entry of another one with it.",
+        "documents/unit.py",
+        (
+            (
+                "        if index.building and index.unique and (holder := self._read(entry)) is not None",
+                "        if index.multikey and index.unique and (holder := self._read(entry)) is not None",
+            ),
+        ),
+        (_BUILDS + "test_a_document_that_gives_up_a_value_that_another_has_too_leaves_that_its_entry",),
+    ),
+    Mutant(
+        "a writer removes only entries that are there",
+        "A step enters a value that its document has lost meanwhile, since its writer had nothing to remove.",
+        "documents/unit.py",
+        (
+            (
+                "        changes[entry] = None\n        before[entry] = entry_value(index, key)\n",
+                (
+                    "        if not index.building or self._read(entry) is not None:\n"
+                    "            changes[entry] = None\n"
+                    "            before[entry] = entry_value(index, key)\n"
+                ),
+            ),
+        ),
+        (_BUILDS + "test_what_is_written_while_a_step_stands_before_its_commit_is_in_the_index",),
+    ),
+    Mutant(
+        "a build does not look again at what it left out",
+        "A unique index becomes ready though two documents have one value.",
+        "documents/building.py",
+        (
+            (
+                "    return current, [*rest, *dict.fromkeys(owners[entry] for entry in left_out)]\n",
+                "    return current, rest\n",
+            ),
+        ),
+        (
+            _BESIDE + "test_a_duplicate_that_comes_under_a_step_ends_the_build",
+            _BESIDE + "test_a_value_that_is_taken_and_given_up_under_a_step_is_entered_for_its_first_document",
+        ),
+    ),
+    Mutant(
+        "a build does not give way",
+        "A step is repeated for as long as documents change under it.",
+        "documents/building.py",
+        (("tx.give_way(set(owners), before) if owners else []", "[]"),),
+        (_BESIDE + "test_a_build_ends_though_documents_of_every_step_change_under_it",),
+    ),
+    Mutant(
+        "a build runs after what others insert",
+        "The documents to enter are those of each step's own instant, so a build never ends beside quick inserts.",
+        "documents/building.py",
+        (
+            (
+                '                after = keys[-1] + b"\\x00"\n            return\n',
+                (
+                    '                after = keys[-1] + b"\\x00"\n'
+                    "                held.close()\n"
+                    "                held = source.hold()\n"
+                    "                scan = held.reading.scan(Range(prefix + after, after_prefix(prefix)))\n"
+                    "            return\n"
+                ),
+            ),
+        ),
+        (_BESIDE + "test_a_build_does_not_run_after_the_documents_that_others_insert",),
+    ),
+    Mutant(
+        "a commit gives way to no member of its group",
+        "A step is refused for what an earlier member of its group of commits writes.",
+        "transaction/yielding.py",
+        (
+            (
+                "for each in earlier for key in each.writes if key in keys",
+                "for each in earlier[:0] for key in each.writes",
+            ),
+        ),
+        ("tests/unit/transaction/test_yielding.py::test_what_an_earlier_member_of_the_group_writes_is_left_out",),
+    ),
+    Mutant(
+        "the log keeps what a commit left out",
+        "After a crash the index has entries that the commit had given up.",
+        "transaction/yielding.py",
+        (
+            (
+                (
+                    "    request.payload = encode_payload(request.time, writes, request.names, before, keep_before, "
+                    "request.replaced)\n"
+                ),
+                "    assert before is not None\n",
+            ),
+        ),
+        (
+            "tests/unit/transaction/test_yielding.py::test_the_log_has_what_was_committed_and_no_more",
+            _BESIDE + "test_a_build_that_a_crash_cut_short_beside_writers_is_finished_after_it",
+        ),
+    ),
+    Mutant(
+        "a build does not note arrays",
+        "The planner joins two bounds on a field that is an array in some document.",
+        "documents/building.py",
+        (("multikey=bool(special & MULTIKEY)", "multikey=False"),),
+        (_BESIDE + "test_a_step_takes_no_more_documents_once_it_has_many_entries",),
+    ),
+    Mutant(
+        "a writer does not note arrays",
+        "The planner joins two bounds on a field that has just become an array.",
+        "documents/unit.py",
+        (("multikey=bool(special & MULTIKEY)", "multikey=False"),),
+        ("tests/unit/documents/test_management.py::test_an_array_makes_an_index_multikey_for_good",),
+    ),
+    Mutant(
+        "an index is read while it is built",
+        "A query does not find the documents that are not in the index yet.",
+        "documents/plans/planner.py",
+        (("ready = [each for each in indexes if not each.building]", "ready = list(indexes)"),),
+        (_BUILDS + "test_a_build_that_was_interrupted_is_finished_by_the_next_one",),
+    ),
+    Mutant(
+        "a cursor is not steady",
+        "A loop over a cursor in a transaction meets what the loop itself has written.",
+        "transaction/statement.py",
+        (("self._own = dict(tx._writes) if steady else None", "self._own: Writes | None = None"),),
+        ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
+    ),
+    Mutant(
+        "a statement does not guard what it writes",
+        "Below SNAPSHOT an update is lost, and an entry leads to a document that has another value.",
+        "transaction/statement.py",
+        (("for full_key in (*relied_on, *writes):", "for full_key in relied_on:"),),
+        ("tests/docs/test_documents_promises.py::test_no_level_loses_an_update_within_a_statement",),
+    ),
+    Mutant(
+        "a drop starts over with each step",
+        "Dropping an index takes quadratic time.",
+        "documents/management.py",
+        (('start = reached[1] if reached[0] == keyspace else b""', 'start = b""'),),
+        ("tests/documents/test_drops.py::test_a_drop_passes_each_key_once",),
+    ),
+    Mutant(
+        "a sparse index is asked for what may be missing",
+        "A query by $exists false reads an index that holds none of the documents in question.",
+        "documents/plans/planner.py",
+        (
+            (
+                "    if index.sparse and not any(_demands(filter, path) for path in index.paths):\n",
+                "    if index.sparse and not filter.conjuncts:\n",
+            ),
+        ),
+        ("tests/unit/documents/plans/test_planner.py::test_a_sparse_index_serves_what_asks_for_one_of_its_fields",),
+    ),
+]
