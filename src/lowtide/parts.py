@@ -11,6 +11,7 @@ from pathlib import Path
 from lowtide.base.borrowing import give_back
 from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.documents.generations import CollectionGenerations
 from lowtide.errors import Error, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -159,8 +160,10 @@ class Parts:
         undo.callback(self.monitor.close)
 
         self.waiters = Waiters(self.registry.last_published)
-        self.feed = Feed(
-            path / "log", opened.store_id, catalog, self.registry.last_published, self.waiters, self.check_open
+        generations = CollectionGenerations(lambda: self.engine, lambda: self.feed)
+        published, check = self.registry.last_published, self.check_open
+        self.feed: Feed = Feed(
+            path / "log", opened.store_id, catalog, published, self.waiters, check, None, generations
         )
         self.consumers = Consumers(self.base, self.feed, options.clock.time)
         self._running = Running(

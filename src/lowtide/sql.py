@@ -3,14 +3,18 @@
 A statement is a query and runs in a DuckDB of its own, in memory, which knows the collections that the statement names
 and nothing else: no files, no network, no variables of the program, no settings to change.
 
-Only the columns that the statement names are loaded, as far as that can be told from its syntax tree; where it cannot
-(``*``, whole rows, natural joins and the like), or DuckDB misses one, all are.
+A collection is read as the query runs: the columns that it needs, the documents that an index leads to for its
+conditions, and no more than its LIMIT takes. Its columns and their types are those of the first documents then; if one
+that is read does not fit them, or DuckDB misses a column, the query is run again over tables of all documents.
+
+Of these tables only the columns that the statement names are loaded, as far as that can be told from its syntax tree;
+where it cannot (``*``, whole rows, natural joins and the like), or DuckDB misses one, all are.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
@@ -59,6 +63,23 @@ class Source(Protocol):
 
     def table(self, name: str, columns: list[str] | None) -> Any:
         """A collection as a ``pyarrow.Table``: all columns, or those named, of type null where no document has one."""
+
+    def stream(self, name: str) -> Stream | None:
+        """A collection that is read as the query runs; None if it can only be loaded."""
+
+
+class Stream(Protocol):
+    """A collection that is read as the query runs; see ``documents.arrow.streaming``."""
+
+    empty: bool
+    complete: bool
+    uncovered: bool
+    failure: Exception | None
+
+    @property
+    def names(self) -> list[str]: ...
+
+    def dataset(self, columns: Collection[str] | None, watched: Sequence[str] = ()) -> Any: ...
 
 
 class Result:
@@ -140,7 +161,14 @@ def query(sql: str, parameters: Parameters, source: Source, *, external: bool = 
             _check(connection.extract_statements(sql))
             tree = _tree(connection, sql)
             named = _named(connection, sql, tree, collections, duckdb)
-            for _ in _loads(connection, source, named, _wanted(tree)):
+            wanted = _wanted(tree)
+            streams = {name: source.stream(name) for name in named}
+            if _streamed(connection, streams, wanted):
+                try:
+                    return _run(connection, sql, parameters)
+                except duckdb.Error as error:
+                    _check_streams(error, streams, duckdb)
+            for _ in _loads(connection, source, named, wanted):
                 try:
                     return _run(connection, sql, parameters)
                 except duckdb.BinderException as error:  # perhaps for a column that was left out
@@ -258,6 +286,41 @@ def _wanted(tree: Any) -> Wanted | None:
         tables |= {str(node.get(each, "")).casefold() for each in ("table_name", "alias")}
         wanted.names += node.get("using_columns") or ()
     return None if alone & tables else wanted
+
+
+def _streamed(connection: Any, streams: Mapping[str, Stream | None], wanted: Wanted | None) -> bool:
+    """Register the collections so that they are read as the query runs; whether that could be done. Of an empty one no
+    columns are known, and a name that seems to be of an outer query could be one that the sample does not have."""
+    names = [] if wanted is None else list(dict.fromkeys(wanted.names))
+    folded = {each.casefold() for each in names}
+    known = {each.casefold() for stream in streams.values() if stream is not None for each in stream.names}
+    datasets = {}
+    for name, stream in streams.items():
+        if stream is None or stream.empty:
+            return False
+        if wanted is None:
+            datasets[name] = stream.dataset(None)
+            continue
+        here = {each.casefold() for each in stream.names}
+        unknown = [] if stream.complete else [each for each in names if each.casefold() not in here]
+        if wanted.outer and any(each.casefold() in known for each in unknown):
+            return False
+        columns = [each for each in stream.names if each.casefold() in folded or each == "_id"]
+        datasets[name] = stream.dataset(columns, unknown)
+    for name, dataset in datasets.items():
+        connection.register(name, dataset)
+    return True
+
+
+def _check_streams(error: Exception, streams: Mapping[str, Stream | None], duckdb: Any) -> None:
+    """Raise what went wrong, unless it may go well with tables of all documents."""
+    uncovered = False
+    for stream in streams.values():
+        if stream is not None and stream.failure is not None:
+            raise stream.failure from error
+        uncovered = uncovered or (stream is not None and stream.uncovered)
+    if not uncovered and not isinstance(error, duckdb.BinderException):
+        raise error
 
 
 def _loads(connection: Any, source: Source, named: list[str], wanted: Wanted | None) -> Iterator[None]:

@@ -200,7 +200,7 @@ class Store:
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
         [('fir',)]
         """
-        with self.snapshot() as snapshot:
+        with Snapshot(self._parts.engine, None, 2) as snapshot:
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:

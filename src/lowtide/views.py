@@ -124,6 +124,11 @@ class _Tables:
     def table(self, name: str, columns: list[str] | None) -> Any:
         return self._snapshot.collection(name).to_arrow(columns)
 
+    def stream(self, name: str) -> Any:
+        from lowtide.documents.arrow.streaming import Stream
+
+        return Stream(self._snapshot.collection(name)._stored)
+
 
 def names_in(source: Source, engine: Engine, held: tuple[str, ...] | None = None) -> list[str]:
     """The collections that a source's statements see: also one that a transaction has just begun to fill, whose

@@ -17,6 +17,7 @@ HISTORY = code_blocks(ROOT / "docs" / "audit.md", "json")[0].code
 FILES = {
     "commands.txt": code_blocks(PAGE, "text")[-1].code,
     "people.csv": "id,name,born\n1,Ada,1815-12-10\n2,Bob,\n",
+    "tinydb.json": '{"_default": {"1": {"name": "Ada"}, "2": {"name": "Bob"}}, "pets": {"1": {"name": "Rex"}}}',
     "schema.json": '{"properties": {"age": {"minimum": 30}}}',
 }
 EXAMPLES = [

@@ -50,6 +50,9 @@ class Collections:
         stored = [encode_document(each) for each in self.documents[name]]
         return to_table(lambda: [stored], columns)
 
+    def stream(self, name: str) -> None:
+        """It can only be loaded: ``test_sql_streams`` is about what is read as a query runs."""
+
 
 class Everything(Collections):
     """The same, with all columns always."""

@@ -33,6 +33,7 @@ import lmdb
 from lowtide.base.chunks import stretch
 from lowtide.base.codec import check_key, decode_ts, encode_ts, row_ts
 from lowtide.base.consumers import ConsumerTable
+from lowtide.base.counting import count_rows
 from lowtide.base.forks import note_opened
 from lowtide.base.history import History, open_index
 from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
@@ -106,6 +107,10 @@ class Base:
                 return look(txn)
         except lmdb.Error as error:
             return self._again(error, lambda: self.read(look), b"")
+
+    def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
+        """How many keys of a range there are at ``ts``, and which of ``keys``; see ``counting``."""
+        return self.read(lambda txn: count_rows(self, txn, low, high, ts, keys))
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.

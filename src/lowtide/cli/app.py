@@ -5,17 +5,73 @@ from __future__ import annotations
 import io
 import logging
 import sys
-from typing import Annotated
+from collections.abc import Callable, Collection, Iterator
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import lowtide
 from lowtide.cli import audit, catalog, changes, edits, figures, inspect, pins, queries, shell, top, transfer, upkeep
 from lowtide.cli.failures import guarded
 from lowtide.cli.reach import PATIENCE, settings
 
+COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
+    "Documents": (
+        catalog.collections,
+        queries.find,
+        queries.count,
+        queries.aggregate,
+        queries.sql,
+        edits.insert,
+        edits.update,
+        edits.delete,
+        catalog.indexes,
+        catalog.schema,
+        transfer.import_,
+        transfer.export,
+        shell.shell,
+    ),
+    "Changes and pins": (changes.changes, changes.consumers, pins.pins, pins.pin, pins.unpin),
+    "Figures": (figures.stats, figures.snapshots, figures.metrics, top.top),
+    "Upkeep": (upkeep.verify, upkeep.backup, upkeep.checkpoint, upkeep.gc, upkeep.compact, audit.audit),
+}
+"""What there is to do, most used first; ``inspect`` comes last."""
+
+
+class _Sections(TyperGroup):
+    """Lists the commands in sections, each with all of its summary, on several lines if need be."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        width = max(map(len, self.commands))
+        for title, names in _sections(self.commands):
+            with formatter.section(title):
+                rows = [(name.ljust(width), _summary(self.commands[name].help)) for name in names]
+                formatter.write_dl(rows)
+
+
+def _sections(known: Collection[str]) -> Iterator[tuple[str, list[str]]]:
+    """The names of the commands by section; those that are in none belong to the last."""
+    left = dict.fromkeys(known)
+    for title, commands in COMMANDS.items():
+        names = [name for name in map(_name, commands) if name in left]
+        for name in names:
+            del left[name]
+        yield title, [*names, *left] if title == [*COMMANDS][-1] else names
+
+
+def _name(command: Callable[..., None]) -> str:
+    return command.__name__.removesuffix("_")
+
+
+def _summary(help: str | None) -> str:
+    """The first paragraph of a command's help."""
+    return " ".join((help or "").split("\n\n")[0].split())
+
+
 app = typer.Typer(
     name="lowtide",
+    cls=_Sections,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -23,37 +79,9 @@ app = typer.Typer(
 )
 inspecting = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
-for command in (
-    figures.stats,
-    figures.snapshots,
-    pins.pins,
-    pins.pin,
-    pins.unpin,
-    changes.changes,
-    changes.consumers,
-    upkeep.verify,
-    upkeep.checkpoint,
-    upkeep.gc,
-    upkeep.backup,
-    upkeep.compact,
-    figures.metrics,
-    top.top,
-    audit.audit,
-    catalog.collections,
-    queries.find,
-    queries.count,
-    queries.aggregate,
-    queries.sql,
-    edits.insert,
-    edits.update,
-    edits.delete,
-    catalog.indexes,
-    catalog.schema,
-    transfer.import_,
-    transfer.export,
-    shell.shell,
-):
-    app.command(command.__name__.removesuffix("_"))(guarded(command))
+for commands in COMMANDS.values():
+    for command in commands:
+        app.command(_name(command))(guarded(command))
 app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
 inspecting.command()(guarded(inspect.key))
 inspecting.command()(guarded(inspect.segment))

@@ -40,7 +40,13 @@ Fields = Annotated[
 
 Order = Annotated[
     str | None,
-    typer.Option("--sort", "-s", metavar="NAMES", help="In this order: city,-age, or as JSON.", show_default=False),
+    typer.Option(
+        "--sort",
+        "-s",
+        metavar="NAMES",
+        help="In this order: city,-age or city,age:desc, or as JSON.",
+        show_default=False,
+    ),
 ]
 
 FileFormat = Annotated[

@@ -11,11 +11,16 @@ import typer
 
 import lowtide
 from lowtide.cli.arguments import Json, StorePath
+from lowtide.cli.collections import check_exists
+from lowtide.cli.collections import in_words as document_text
 from lowtide.cli.failures import FAILED, fail
 from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, reading
-from lowtide.cli.words import moment, shortened, shown
+from lowtide.cli.words import clean, moment, shortened, shown
+from lowtide.documents.catalog import DOCUMENTS
+from lowtide.documents.watching import decoded
 from lowtide.errors import ChangesLost, UsageError
+from lowtide.files.extended import to_extended
 
 
 def changes(
@@ -33,9 +38,15 @@ def changes(
         int | None,
         typer.Option("--until", metavar="COMMIT", help="End with this commit, not with the last.", show_default=False),
     ] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option("--collection", "-c", metavar="NAME", help="Only of this collection; may be repeated."),
+    ] = None,
     keyspace: Annotated[
         list[str] | None,
-        typer.Option("--keyspace", "-k", metavar="NAME", help="Only of this keyspace; may be repeated."),
+        typer.Option(
+            "--keyspace", "-k", metavar="NAME", help="Only of this keyspace, as keys and values; may be repeated."
+        ),
     ] = None,
     limit: Annotated[
         int | None,
@@ -47,18 +58,36 @@ def changes(
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed later.")] = False,
     json: Json = False,
 ) -> None:
-    """What commits did to each key, in commit order. With --json one document to a line."""
+    """What commits did to each document and each key, in commit order. With --json one change to a line."""
     store, output = find_store(path), Output(json)
     if follow and until is not None:
         raise UsageError("--follow has no end; leave out --until")
+    if collection and keyspace:
+        raise UsageError("give --collection or --keyspace, not both")
     with reading(store) as opened:
-        found = _follow(opened, since, keyspace, before) if follow else _kept(opened, since, until, keyspace, before)
-        for each in islice(found, limit):
+        known = {} if keyspace else documents_in(opened)
+        only = keyspace
+        if collection:
+            for each in collection:
+                check_exists(each, known.values())
+            only = [name for name, of in known.items() if of in collection]
+        found = _follow(opened, since, only, before) if follow else _kept(opened, since, until, only, before)
+        for change in islice(found, limit):
+            if not keyspace and change.keyspace not in known and change.keyspace.startswith(DOCUMENTS):
+                known |= {change.keyspace: change.keyspace.removeprefix(DOCUMENTS), **documents_in(opened)}
+            name = known.get(change.keyspace)
             if json:
-                output.line(as_plain(each, before))
+                output.line(as_plain(change, before) if name is None else of_document(name, change, before))
             else:
-                line = in_words(each, before)
-                output.say(shortened(line, output.width) if output.is_terminal else line, flush=follow)
+                text = in_words(change, before) if name is None else document_in_words(name, change, before)
+                output.say(shortened(text, output.width) if output.is_terminal else text, flush=follow)
+
+
+def documents_in(opened: lowtide.Store) -> dict[str, str]:
+    """The collections by the keyspace of their documents."""
+    with opened.snapshot() as snapshot:
+        found = {name: snapshot.collection(name).keyspaces() for name in snapshot.list_collection_names()}
+    return {next(each for each in keyspaces if each.startswith(DOCUMENTS)): name for name, keyspaces in found.items()}
 
 
 def _kept(
@@ -87,6 +116,24 @@ def as_plain(change: lowtide.Change, before: bool) -> dict[str, Any]:
     if not change.replaced:
         del found["replaced"]
     return found
+
+
+def of_document(collection: str, change: lowtide.Change, before: bool) -> dict[str, Any]:
+    """A change of a document, as Extended JSON."""
+    found = decoded(change, collection)
+    plain: dict[str, Any] = {"ts": found.ts, "time": found.time, "collection": collection, "kind": found.kind}
+    plain |= {"_id": to_extended(found.id), "document": to_extended(found.document)}
+    return plain | {"before": to_extended(found.before)} if before else plain
+
+
+def document_in_words(collection: str, change: lowtide.Change, before: bool) -> str:
+    """A change of a document on one line."""
+    found = decoded(change, collection)
+    shown_of = found.document if found.document is not None else {"_id": found.id}
+    words = [f"{found.ts}  {moment(found.time)}  {found.kind}  {clean(collection)}  {document_text(shown_of, None)}"]
+    if before and found.before is not None:
+        words.append(f"(was {document_text(found.before, None)})")
+    return "  ".join(words)
 
 
 def in_words(change: lowtide.Change, before: bool) -> str:

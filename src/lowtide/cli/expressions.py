@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from lowtide.errors import UsageError
 from lowtide.files.extended import NotExtended, loads
 from lowtide.files.malformed import reason_and_byte
+
+_DIRECTED = re.compile(
+    r"(?P<name>.+?)(?:\s*:\s*|\s+)(?P<direction>asc|ascending|desc|descending|(?<=:)-?1)", re.IGNORECASE
+)
+"""A field and a direction: ``age:desc``, ``age desc``, ``age:-1``. A field of such a name can be given as JSON."""
 
 EXAMPLES = {
     "filter": '{"age": {"$gt": 3}}',
@@ -86,16 +92,28 @@ def columns_of_fields(fields: Mapping[str, Any] | None) -> list[str] | None:
 
 
 def order_of(text: str | None) -> list[tuple[str, int]] | None:
-    """An order, or the keys of an index: ``city,-age``, or an object.
+    """An order, or the keys of an index: ``city,-age``, ``city,age:desc``, or an object.
 
     >>> order_of("city,-age")
+    [('city', 1), ('age', -1)]
+    >>> order_of("city:asc,age:desc")
     [('city', 1), ('age', -1)]
     """
     if text is None:
         return None
     if text.lstrip().startswith("{"):
         return list(object_of(text, "order").items())
-    return _signed(text, "order")
+    return [_directed(name, direction, text) for name, direction in _signed(text, "order")]
+
+
+def _directed(part: str, direction: int, text: str) -> tuple[str, int]:
+    """The field and the direction of a part that may end with a word for it, as in SQL and in other tools."""
+    named = _DIRECTED.fullmatch(part)
+    if named is None:
+        return part, direction
+    if direction < 0:
+        raise UsageError(f"the order {text!r} gives {named['name']!r} two directions; write -{named['name']}")
+    return named["name"], -1 if named["direction"].lower() in ("desc", "descending", "-1") else 1
 
 
 def _signed(text: str, what: str) -> list[tuple[str, int]]:

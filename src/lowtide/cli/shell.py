@@ -6,6 +6,7 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -90,12 +91,20 @@ class Session:
         if name:
             if name not in self.commands:
                 raise UsageError(f"there is no command {name!r}; help lists those that there are")
-            return self._call(*words, "--help")
+            print(self._help_of(name))
+            return 0
         print(HELP)
         width = max(map(len, self.commands))
         for each, command in self.commands.items():
             print(f"  {each:<{width}}  {(command.help or '').split(chr(10))[0]}")
         return 0
+
+    def _help_of(self, name: str) -> str:
+        """The help of a command as it is in the shell: without the store, which is there already."""
+        command = copy(self.commands[name])
+        command.params = command.params[1:]
+        found: str = command.get_help(typer.Context(command, info_name=name))
+        return found
 
     def known(self) -> Known:
         """What may be completed."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -44,6 +45,15 @@ def import_(
             show_default=False,
         ),
     ] = "",
+    delimiter: Annotated[
+        str | None,
+        typer.Option(
+            "--delimiter",
+            metavar="CHARACTER",
+            help="What stands between the cells of a CSV: one character, or tab; by default seen from the header.",
+            show_default=False,
+        ),
+    ] = None,
     id_field: Annotated[
         str | None,
         typer.Option("--id-field", metavar="NAME", help="The field that becomes the _id.", show_default=False),
@@ -73,10 +83,12 @@ def import_(
 ) -> None:
     """Import the documents of a file: all of them, or none if one is refused.
 
-    The one transaction is held in memory until it is committed; --batches NUMBER bounds that, and gives it up.
+    The one transaction is held in memory until it is committed; --batches NUMBER bounds that, and gives it up. Of a
+    TinyDB file, which --format json takes for one document, the tables are imported: the default one, or the only one,
+    into COLLECTION, others into collections of their names.
     """
     store, output = _store_for(path, create), Output(json)
-    kinds, name = kinds_of(types), format_of(file, format)
+    kinds, name, between = kinds_of(types), format_of(file, format), delimiter_given(delimiter)
     wish = _Wish(collection, id_field, upsert, drop, batches)
     done = _Import(wish)
     try:
@@ -84,7 +96,7 @@ def import_(
             reading_from(file) as source,
             _opened(store, create) as opened,
             measured(f"importing {source.name}", source.size) as advance,
-            contextlib.closing(read_documents(source, name, kinds)) as found,
+            contextlib.closing(read_documents(source, name, kinds, delimiter=between, tables=format is None)) as found,
         ):
             done.run(opened, source, found, advance)
     except KeyboardInterrupt:
@@ -92,15 +104,27 @@ def import_(
             typer.echo(f"lowtide: interrupted\n{done.so_far()}", err=True)
         raise
     several = f", in {counted(done.commits, 'transaction')}" if batches is not None else ""
+    others = {"collections": done.counts} if done.counts.keys() - {collection} else {}
     output.answer(
-        {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits},
-        f"imported {counted(done.count)} into {collection}{several}",
+        {"path": store, "collection": collection, "file": file, "imported": done.count, "commits": done.commits}
+        | others,
+        f"imported {', '.join(f'{counted(count)} into {name}' for name, count in done.counts.items())}{several}",
     )
 
 
+def delimiter_given(text: str | None) -> str | None:
+    """The character that ``--delimiter`` means."""
+    found = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
+    if found is not None and (len(found) != 1 or found in '"\r\n'):
+        raise UsageError(f"the delimiter {text!r} is not one character; write one such as ; or the word tab")
+    return found
+
+
 def _store_for(path: Path, create: bool) -> Path:
-    if create and (not path.exists() or (path.is_dir() and not any(path.iterdir()))):
-        return path.absolute()
+    if not path.exists() or (path.is_dir() and not any(path.iterdir())):
+        if create:
+            return path.absolute()
+        raise UsageError(f"there is no store in {path.absolute()}; with --create it is made")
     return find_store(path)
 
 
@@ -131,8 +155,15 @@ class _Import:
     def __init__(self, wish: _Wish) -> None:
         self._wish = wish
         self._name = ""
-        self.count = 0
+        self._met = {wish.collection}
+        self.counts: dict[str, int] = {wish.collection: 0}
+        """Of each collection how many documents were committed."""
         self.commits = 0
+
+    @property
+    def count(self) -> int:
+        """How many documents were committed."""
+        return sum(self.counts.values())
 
     def run(self, store: lowtide.Store, source: Source, batches: Iterable[Batch], advance: Advance) -> None:
         """Import everything; ``count`` and ``commits`` tell how far it came, whatever happens."""
@@ -148,16 +179,17 @@ class _Import:
 
     def _whole(self, store: lowtide.Store, batches: Iterable[Batch], note: Callable[..., None]) -> None:
         """Everything in one transaction."""
-        count = 0
+        counts: dict[str, int] = {}
         tx = store.begin()
         try:
             if self._wish.drop:
                 tx.collection(self._wish.collection).drop()
             for batch in batches:
-                self._write(tx, batch)
-                count += len(batch.documents)
-                note(count)
-            note(count, ", committing")
+                target = self._target(batch, tx)
+                self._write(tx, batch, target)
+                counts[target] = counts.get(target, 0) + len(batch.documents)
+                note(sum(counts.values()))
+            note(sum(counts.values()), ", committing")
         except BaseException:
             tx.rollback()
             raise
@@ -165,7 +197,7 @@ class _Import:
             tx.commit()
         except UsageError as error:  # it is too large
             raise Error(f"{error}, with --batches NUMBER") from error
-        self.count, self.commits = count, 1
+        self.counts, self.commits = counts or self.counts, 1
 
     def _in_parts(self, store: lowtide.Store, batches: Iterable[Batch], note: Callable[..., None]) -> None:
         """Each batch in a transaction of its own."""
@@ -175,9 +207,10 @@ class _Import:
                 with store.transaction() as tx:
                     if drop:
                         tx.collection(self._wish.collection).drop()
-                    self._write(tx, batch)
+                    target = self._target(batch, tx)
+                    self._write(tx, batch, target)
                 drop = False
-                self.count += len(batch.documents)
+                self.counts[target] = self.counts.get(target, 0) + len(batch.documents)
                 self.commits += 1
                 note(self.count)
             if drop:  # for nothing
@@ -185,20 +218,30 @@ class _Import:
         except Error as error:
             raise Error(f"{error}\n{self.so_far()}") from error
 
+    def _target(self, batch: Batch, tx: Any) -> str:
+        """The collection of a batch: the one that was named; for a table, that of its name, which is dropped before, if
+        that was asked for."""
+        target = self._wish.collection if batch.table is None else batch.table
+        if target not in self._met:
+            self._met.add(target)
+            if self._wish.drop:
+                tx.collection(target).drop()
+        return target
+
     def so_far(self) -> str:
         """What is in, in words."""
         return (
-            f"{counted(self.count)} before that are in {self._wish.collection}, committed in "
+            f"{counted(self.count)} before that are in {', '.join(self.counts)}, committed in "
             f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert, if "
             "the documents have an _id of their own"
         )
 
-    def _write(self, tx: Any, batch: Batch) -> None:
+    def _write(self, tx: Any, batch: Batch, collection: str) -> None:
         """Write the documents in a transaction; an error names the place in the file."""
         documents = batch.documents
         if self._wish.id_field is not None:
             documents = [self._with_id(document, batch, index) for index, document in enumerate(documents)]
-        target = tx.collection(self._wish.collection)
+        target = tx.collection(collection)
         try:
             if self._wish.upsert:
                 for index, document in enumerate(documents):
@@ -235,19 +278,19 @@ class _Import:
 
 
 def cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """The same documents in batches of ``size``; the last may be smaller."""
+    """The same documents in batches of ``size``; the last of each table may be smaller."""
     documents: list[Document] = []
     places: list[int] = []
-    unit = "line"
-    for batch in batches:
-        unit = batch.unit
-        documents += batch.documents
-        places += batch.places
-        while len(documents) >= size:
-            yield Batch(documents[:size], places[:size], unit)
-            documents, places = documents[size:], places[size:]
-    if documents:
-        yield Batch(documents, places, unit)
+    for (unit, table), together in groupby(batches, key=lambda batch: (batch.unit, batch.table)):
+        for batch in together:
+            documents += batch.documents
+            places += batch.places
+            while len(documents) >= size:
+                yield Batch(documents[:size], places[:size], unit, table)
+                documents, places = documents[size:], places[size:]
+        if documents:
+            yield Batch(documents, places, unit, table)
+            documents, places = [], []
 
 
 def first_invalid(documents: list[Document]) -> int | None:

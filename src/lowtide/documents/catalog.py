@@ -55,7 +55,7 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     former: tuple[Former, ...] = ()
     """The last bulk loads of this name, oldest first."""
     loaded: int = 0
-    """The commit with which a bulk load gave the collection its keyspace; 0 if none did."""
+    """The commit with which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it began with it."""
 
     types: bytes | None = None
     """Types of columns that the documents do not tell, see ``documents/kept.py``."""

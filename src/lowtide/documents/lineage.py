@@ -1,68 +1,137 @@
-"""Which keyspace a collection has had, as the log tells it.
+"""Which keyspaces a collection has had, as the log tells it.
 
-A collection's documents lie in the keyspace that its row in the catalog names. A rename, a drop beside writers and a
-bulk load give the name another keyspace in one commit: what that did to single documents is nowhere written. So whoever
-follows the changes of a collection follows one keyspace, and must be told where it ends.
+A collection's documents lie in the keyspace that its row in the catalog names. A bulk load gives the name another one
+in one commit, and has written down what that did to each document (``feed/differences.py``); so the changes of the
+collection are those of the first keyspace, the difference, and those of the next. A rename, and a drop beside writers,
+give the name another keyspace as well, but what they did to single documents is nowhere written: who follows the
+changes of a collection must be told where they end.
 """
 
 from __future__ import annotations
 
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from lowtide.base.codec import after_prefix
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, row_key, row_of
+from lowtide.documents.look import Look
+from lowtide.documents.source import PrefixOf
 from lowtide.errors import ChangesLost, UsageError
+from lowtide.feed.differences import Difference, Swap, decode_difference
 from lowtide.feed.feed import Feed
 from lowtide.log.frame import Commit
+from lowtide.transaction.statement import Reading
+from lowtide.versions.visibility import Range
+
+Newest = Callable[[bytes], bytes | None]
+"""Reads the newest value of a full key."""
 
 
-def first_replacement(feed: Feed, collection: str, keyspace: str, since: int, until: int, *, known: bool) -> int | None:
-    """The first commit after ``since`` up to ``until`` that took ``keyspace`` from the collection, or gave it; None if
-    it had that all along.
+class Stretch(NamedTuple):
+    """The changes of ``keyspace`` in the commits after ``since`` up to ``until``."""
 
-    ``known`` says that the collection had the keyspace at ``since``. If that is not known, a first change of the row is
-    none if its value before shows that, or an earlier change that the log still has, or if the keyspace is the one that
-    the name began with and has never lost; otherwise it counts as a replacement.
-    """
-    catalog = feed.prefix_of(CATALOG, until)
+    keyspace: str
+    since: int
+    until: int
+
+
+class Lineage(NamedTuple):
+    """Where the changes of a collection are, in commit order, up to commit ``until``; ``keyspace`` is the one that it
+    has then. ``replaced`` is the next commit, if that replaced the collection as a whole; else None."""
+
+    parts: tuple[Stretch | Swap, ...]
+    until: int
+    keyspace: str
+    replaced: int | None = None
+
+
+def keyspace_at(feed: Feed, newest: Newest, collection: str, since: int) -> str | None:
+    """The keyspace that a collection had at commit ``since``; None if the log does not tell any more."""
+    catalog = feed.prefix_of(CATALOG, feed.published())
     if catalog is None:
-        return None
+        return DOCUMENTS + collection
     full_key = catalog + row_key(collection)
-    for commit in feed.writes_of(full_key, since, until):
-        row = row_of(collection, commit.writes[full_key])
-        if row.keyspace != keyspace:
-            return commit.ts
-        if not known:
-            original = keyspace == DOCUMENTS + collection and row.generation == 0
-            before = _keyspace_before(commit, full_key, collection) or _keyspace_at(feed, full_key, collection, since)
-            if before != keyspace if before is not None else not original:
-                return commit.ts
-            known = True
-    return None
+    row = row_of(collection, newest(full_key))
+    # Up to a commit that is taken after the look, so that the row is of no later one.
+    first = next(feed.writes_of(full_key, since, feed.published()), None)
+    return row.keyspace if first is None else _before(feed, first, full_key, collection, since)
 
 
-def _keyspace_before(commit: Commit, full_key: bytes, collection: str) -> str | None:
-    """The keyspace that the collection had before a commit that changes its row; None if the log does not tell."""
+def _before(feed: Feed, commit: Commit, full_key: bytes, collection: str, since: int) -> str | None:
+    """The keyspace that a collection had before the first commit after ``since`` that changes its row."""
+    row = row_of(collection, commit.writes[full_key])
+    if (former := row.swap_at(commit.ts)) is not None:
+        return former.keyspace
+    if 0 < row.loaded <= since:
+        return row.keyspace
     place = list(commit.writes).index(full_key)
     if commit.existed is not None and not commit.existed[place]:
         return row_of(collection, None).keyspace
     if commit.before is not None:
         return row_of(collection, commit.before[place]).keyspace
-    return None
-
-
-def _keyspace_at(feed: Feed, full_key: bytes, collection: str, ts: int) -> str | None:
-    """The keyspace that the last change of the row up to commit ``ts`` has named, if the log still has one."""
+    if row.keyspace == DOCUMENTS + collection and row.loaded == 0:
+        return row.keyspace  # it has never had another one
     found = None
     try:
-        for commit in feed.writes_of(full_key, min(ts, feed.first_kept() - 1), ts):
-            found = row_of(collection, commit.writes[full_key]).keyspace
+        for earlier in feed.writes_of(full_key, min(since, feed.first_kept() - 1), since):
+            found = row_of(collection, earlier.writes[full_key]).keyspace
     except ChangesLost:  # released meanwhile
         return None
     return found
 
 
+def lineage(feed: Feed, collection: str, keyspace: str, since: int, until: int) -> Lineage:
+    """Where the changes of a collection are that had ``keyspace`` at commit ``since``, up to commit ``until``."""
+    parts: list[Stretch | Swap] = []
+    catalog = feed.prefix_of(CATALOG, until)
+    begun, replaced_at = since, None
+    if catalog is not None:
+        full_key = catalog + row_key(collection)
+        for commit in feed.writes_of(full_key, since, until):
+            row = row_of(collection, commit.writes[full_key])
+            if row.keyspace == keyspace:
+                continue
+            former = row.swap_at(commit.ts)
+            if former is None or former.keyspace != keyspace:
+                replaced_at = commit.ts
+                break
+            if begun < commit.ts - 1:
+                parts.append(Stretch(keyspace, begun, commit.ts - 1))
+            parts.append(Swap(commit.ts, commit.time, collection, keyspace, row.keyspace, former.changes))
+            keyspace, begun = row.keyspace, commit.ts
+    end = until if replaced_at is None else replaced_at - 1
+    if begun < end:
+        parts.append(Stretch(keyspace, begun, end))
+    return Lineage(tuple(parts), end, keyspace, replaced_at)
+
+
+def swaps_in(catalog: bytes, commit: Commit) -> Iterator[Swap]:
+    """The keyspaces that a commit put in the place of others, by the rows of the ``catalog``, which is a prefix."""
+    for full_key, value in commit.writes.items():
+        if value is not None and full_key.startswith(catalog):
+            name = full_key[len(catalog) :].decode()
+            row: Row = row_of(name, value)
+            if (former := row.swap_at(commit.ts)) is not None:
+                yield Swap(commit.ts, commit.time, name, former.keyspace, row.keyspace, former.changes)
+
+
+def difference_at(
+    reading: Reading, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
+) -> Iterator[tuple[bytes, Difference]]:
+    """The difference that a bulk load made, for the keys from ``low`` on, before ``high``, None for the end. Raises
+    ChangesLost if it is no longer kept; once the first key is there, all are, as long as the reading is."""
+    former = Look(reading, prefix_of, swap.name).row.former
+    if all(each.ts != swap.ts for each in former):
+        raise ChangesLost(swap.ts - 1, swap.ts + 1)
+    prefix = prefix_of(swap.changes)
+    end = after_prefix(prefix) if high is None else prefix + high
+    return ((key, decode_difference(row)) for key, row in reading.scan(Range(prefix + low, end)))
+
+
 def replaced(collection: str, commit: int) -> UsageError:
     """What to say to who would follow the changes of a collection over a replacement."""
     return UsageError(
-        f"collection {collection!r} was replaced as a whole at commit {commit}: it was renamed, dropped or loaded "
-        "anew, and the log does not have the changes of its documents; start a new stream from its snapshot, or read "
-        f"the changes from version {commit + 1} on"
+        f"collection {collection!r} was replaced as a whole at commit {commit}: it was renamed, or dropped beside "
+        "writers, and the log does not have the changes of its documents. Start a new stream from its snapshot, with a "
+        f"new checkpoint; or read the changes up to version {commit - 1}, or from version {commit + 1} on"
     )

@@ -143,6 +143,14 @@ class Look:
         fetched = self._fetched(self.document_keys(by, wanted), wanted)
         return builtins.filter(None, chain.from_iterable(map(_second, fetched)))
 
+    def count(self, low: bytes = b"", high: bytes | None = None) -> int:
+        """How many documents have keys from ``low`` on, before ``high``, None for the end."""
+        end = self.prefix + high if high is not None else after_prefix(self.prefix)
+        wanted = Range(self.prefix + low, end)
+        if isinstance(self.reading, Snapshot):
+            return self.reading.count(wanted)
+        return sum(1 for _ in self.reading.scan(wanted))
+
     def between(self, low: bytes, high: bytes | None) -> Iterator[Stored]:
         """The documents with keys from ``low`` on, before ``high``, None for the end."""
         prefix = self.prefix
@@ -158,6 +166,16 @@ class Look:
         else:
             found = self._fetched_whole(self.document_keys(by), size)
         return builtins.filter(None, found if filter is None else picked(found, filter, by))
+
+    def batches_narrowed(self, by: Plan, size: int, most: int) -> Iterator[list[bytes]]:
+        """At least the documents that a plan leads to, in the order of their keys, in lists of about ``size``. All of
+        them, if the plan leads to more than ``most`` by an index: to fetch them one by one would take longer."""
+        if by.index is None and by.keys is None and not by.branches:
+            return self.batches(by, size)
+        keys = () if by.branches else sorted(islice(self.document_keys(by), most + 1))
+        if by.branches or len(keys) > most:
+            return self.batches_between(b"", None, size)
+        return builtins.filter(None, self._fetched_whole(iter(keys), size))
 
     def batches_between(self, low: bytes, high: bytes | None, size: int) -> Iterator[list[bytes]]:
         """The stored forms of the documents with ``low <= key < high``, None being the end of the collection, in their

@@ -219,7 +219,7 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
             writing.rely_on(_all_of(target.prefix))
         doomed = (*look.row.doomed, *look.row.loading, *target.row.doomed, *target.row.loading)
         moved = look.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
-        moved = moved.having(former=target.row.former, loaded=0)  # the past of a name stays with the name
+        moved = moved.having(former=target.row.former, loaded=-1)  # the past of a name stays with the name
         rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
+_MOST_FETCHED = 50_000
 """Documents that go to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
@@ -104,7 +105,8 @@ class ReadCollection:
     def count_documents(
         self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
     ) -> int:
-        """How many documents match. By an index that says it all, no document is read.
+        """How many documents match. By an index that says it all, no document is read; of all of them the number is
+        mostly known from the pages that they lie on, and always exact.
 
         >>> store.collection("users").count_documents({"city": "Oslo"})
         2
@@ -115,6 +117,8 @@ class ReadCollection:
 
         def work(look: Look) -> int:
             by = look.plan(compiled, None, hinted)
+            if most is None and not skipped and by.reads_everything and compiled.complete and not compiled.conjuncts:
+                return look.count()
             found: Iterator[Any]
             if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
                 found = look.entries(by) if by.index is not None else look.stored(by)
@@ -125,7 +129,7 @@ class ReadCollection:
         return self._look(work)
 
     def estimated_document_count(self) -> int:
-        """How many documents there are. Counts them, so it is exact, and O(documents).
+        """How many documents there are, exactly: as ``count_documents`` without a filter.
 
         >>> store.collection("users").estimated_document_count()
         3
@@ -215,6 +219,17 @@ class ReadCollection:
 
         return self._look(work)
 
+    def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
+        """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
+        match, without looking at documents that no index leads to."""
+        compiled = compile_filter(filter)
+        held = self._source.hold()
+        try:
+            look = Look(held.reading, held.prefix_of, self.name)
+            yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
+        finally:
+            held.close()
+
     def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.
 
@@ -253,7 +268,7 @@ class ReadCollection:
         source, compiled = self._source, compile_filter(filter)
         if not isinstance(source, OfStore):
             raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
-        return CollectionWatch(source.watch(self._row().keyspace, since, before, timeout), self.name, compiled)
+        return CollectionWatch(source.watch(self.name, since, before, timeout), self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.

@@ -161,12 +161,14 @@ class OfStore:
         self._rows: dict[str, bytes] = {}
         """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
-    def watch(self, keyspace: str, since: int | None, before: bool, timeout: float | None) -> Watch:
-        """The changes of a keyspace."""
+    def watch(self, name: str, since: int | None, before: bool, timeout: float | None) -> Watch:
+        """The changes of a collection."""
         feed = self._parts.feed
         feed.check_open()
         start = feed.published() if since is None else feed.check_since(since)
-        return Watch(feed, start, [keyspace], before, timeout, self._keep)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(name, start)]
+        return Watch(feed, start, keyspaces, before, timeout, self._keep, exactly=True)
 
     def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
         """The newest document with this value, without a snapshot; and whether that is sure.
@@ -206,7 +208,7 @@ class OfStore:
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
         engine = self._parts.engine
-        with Snapshot(engine, None, 1) as snapshot:
+        with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -218,9 +220,7 @@ class OfStore:
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
         prefix_of = engine.catalog.prefix_of
-        return run(
-            engine.line, lambda: Transaction(engine, SNAPSHOT, False), lambda tx: work(tx, prefix_of), attempts or None
-        )
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
 
     def hold(self) -> Held:
         engine = self._parts.engine
@@ -229,7 +229,12 @@ class OfStore:
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         engine = self._parts.engine
-        return run(engine.line, lambda: Transaction(engine, SNAPSHOT, False), lambda tx: work(OfTransaction(tx)))
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(OfTransaction(tx)))
+
+
+def _begun(engine: Engine) -> Transaction:
+    """A transaction for one statement, or for a few that belong together."""
+    return Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
 
 
 def _outside() -> int:

@@ -57,6 +57,16 @@ class DocumentChange:
         raise KeyError(name)
 
 
+def decoded(change: Change, collection: str) -> DocumentChange:
+    """A change of the keyspace of a collection's documents as what it did to a document."""
+    document = decode_document(change.value) if change.value is not None else None
+    before = decode_document(change.before) if change.before is not None else None
+    known = document or before
+    _id = known["_id"] if known is not None else id_of(change.key)
+    kind = "replace" if change.replaced else change.kind
+    return DocumentChange(change.ts, change.time, collection, kind, _id, document, before)
+
+
 class CollectionWatch:
     """The changes of a collection that match a filter, for ever; made by ``collection.watch``.
 
@@ -82,18 +92,10 @@ class CollectionWatch:
 
     def __next__(self) -> DocumentChange:
         while True:
-            found = self._decoded(next(self._changes))
+            found = decoded(next(self._changes), self._collection)
             known = found.document or found.before or {"_id": found.id}
             if self._filter.matches(known):
                 return found
-
-    def _decoded(self, change: Change) -> DocumentChange:
-        document = decode_document(change.value) if change.value is not None else None
-        before = decode_document(change.before) if change.before is not None else None
-        known = document or before
-        _id = known["_id"] if known is not None else id_of(change.key)
-        kind = "replace" if change.replaced else change.kind
-        return DocumentChange(change.ts, change.time, self._collection, kind, _id, document, before)
 
     def close(self) -> None:
         """End the iteration, also of a thread that waits in it."""

@@ -51,11 +51,12 @@ def difference(before: bytes | None, value: bytes | None, images: bool) -> Diffe
 
 
 class Swap(NamedTuple):
-    """Commit ``ts``, at ``time``, gave the entries of the keyspace ``old`` another one, ``new``; ``changes`` is the
-    keyspace with the difference."""
+    """Commit ``ts``, at ``time``, gave what is called ``name`` the keyspace ``new`` in the place of ``old``; the
+    keyspace ``changes`` has the difference."""
 
     ts: int
     time: float
+    name: str
     old: str
     new: str
     changes: str
@@ -67,11 +68,17 @@ class Generations(Protocol):
     def current(self, keyspace: str, since: int) -> str:
         """The keyspace that had the entries of ``keyspace`` at commit ``since``."""
 
+    def named(self, name: str, since: int) -> str:
+        """The keyspace that what is called ``name`` had at commit ``since``."""
+
     def swaps(self, commit: Commit) -> Iterable[Swap]:
         """What a commit put in the place of others."""
 
-    def differences(self, swap: Swap) -> Iterator[tuple[bytes, Difference]]:
-        """The keys of a swap, in their order. Raises ChangesLost if they are no longer kept."""
+    def differences(
+        self, swap: Swap, low: bytes = b"", high: bytes | None = None
+    ) -> Iterator[tuple[bytes, Difference]]:
+        """The keys of a swap from ``low`` on, before ``high``, None for the end, in their order. Raises ChangesLost if
+        they are no longer kept."""
 
 
 def changes_of(

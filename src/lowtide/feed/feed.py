@@ -12,6 +12,7 @@ from typing import Protocol
 from lowtide.base.names import check_keyspaces
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
+from lowtide.feed.differences import Generations, Swap, changes_of
 from lowtide.feed.ranges import CommitRange, commits_in
 from lowtide.log.cursor import LogCursor, Released, first_kept
 from lowtide.log.finding import commits_with, last_before
@@ -56,6 +57,7 @@ class Feed:
         waiting: Waiting,
         check_open: Callable[[], None],
         saved: Callable[[], tuple[int, Iterable[tuple[str, bytes]]]] | None = None,
+        generations: Generations | None = None,
     ) -> None:
         self._log = log
         self._store_id = store_id
@@ -64,6 +66,7 @@ class Feed:
         self.waiting = waiting
         self.check_open = check_open
         self._saved = saved
+        self.generations = generations
         self._named = 0
 
     def changes(self, since: int, until: int | None, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
@@ -124,10 +127,15 @@ class Feed:
         except Released as error:
             raise ChangesLost(error.wanted - 1, error.kept) from error
 
-    def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool) -> FeedReader:
-        """What reads on from ``since``, again and again."""
+    def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool, exactly: bool = False) -> FeedReader:
+        """What reads on from ``since``, again and again. ``exactly`` says that the keyspaces are those of ``since``,
+        not such in whose place others may have come before."""
         self._learn_names(since)
-        return FeedReader(self, LogCursor(self._log, self._store_id, since), keyspaces, before)
+        names = check_keyspaces(keyspaces, least=0)
+        asked = None if names is None else {each: each for each in names}
+        if asked is not None and not exactly and self.generations is not None:
+            asked = {self.generations.current(each, since): each for each in asked}
+        return FeedReader(self, LogCursor(self._log, self._store_id, since), asked, before)
 
     def learn(self, commit: Commit) -> None:
         """Take over the names that a commit carries."""
@@ -150,31 +158,53 @@ class Feed:
 
 
 class FeedReader:
-    """Reads changes from where it stands. Used by one thread at a time."""
+    """Reads changes from where it stands. Used by one thread at a time.
 
-    def __init__(self, feed: Feed, cursor: LogCursor, keyspaces: Iterable[str] | None, before: bool) -> None:
+    Of keyspaces that are named, it shows what is in their place as well: see ``Generations``."""
+
+    def __init__(self, feed: Feed, cursor: LogCursor, asked: dict[str, str] | None, before: bool) -> None:
         self._feed = feed
         self._cursor = cursor
-        names = check_keyspaces(keyspaces, least=0)
-        self._keyspaces = None if names is None else set(names)
+        self._asked = asked
+        """By the keyspace that has the entries now, the one that was asked for; None for all, as they are."""
         self._before = before
 
     def read(self, upto: int) -> Iterator[Change]:
         """The changes up to commit ``upto``, which is known to exist. To be read to its end, or not gone on with."""
-        names = self._feed.names
         try:
             for commit in self._cursor.read(upto):
                 self._feed.learn(commit)
                 if self._before and commit.before is None:
-                    raise UsageError(
-                        f"commit {commit.ts} was logged without the values that it replaced: "
-                        "open the store with before_images=True to have them in later ones"
-                    )
-                wanted = self._keyspaces
-                prefixes = None if wanted is None else {names.prefixes.get(each, b"") for each in wanted}
-                yield from changes_in(commit, names.name_of, prefixes, self._before)
+                    raise without_images(commit.ts)
+                yield from self._changes(commit)
                 self._feed.check_open()
         except Released as error:
             raise ChangesLost(error.wanted - 1, error.kept) from error
         finally:
             self._cursor.pause()
+
+    def _changes(self, commit: Commit) -> Iterator[Change]:
+        names, asked, generations = self._feed.names, self._asked, self._feed.generations
+        if asked is None:
+            return changes_in(commit, names.name_of, None, self._before)
+        prefixes = {names.prefixes.get(each, b"") for each in asked}
+        found = changes_in(commit, lambda prefix: asked[names.name_of(prefix)], prefixes, self._before)
+        swaps = () if generations is None else [each for each in generations.swaps(commit) if each.old in asked]
+        return found if generations is None or not swaps else self._swapped(found, swaps, generations)
+
+    def _swapped(self, found: Iterator[Change], swaps: Iterable[Swap], generations: Generations) -> Iterator[Change]:
+        """The changes of a commit that puts keyspaces in the place of others."""
+        assert self._asked is not None
+        yield from found
+        for each in swaps:
+            name = self._asked[each.old]
+            yield from changes_of(each, name, generations.differences(each), self._before, without_images)
+            del self._asked[each.old]
+            self._asked[each.new] = name
+
+
+def without_images(ts: int) -> UsageError:
+    return UsageError(
+        f"commit {ts} was logged without the values that it replaced: "
+        "open the store with before_images=True to have them in later ones"
+    )

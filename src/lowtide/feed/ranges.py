@@ -17,6 +17,7 @@ from zlib import crc32
 
 from lowtide.base.codec import KEYSPACE_PREFIX
 from lowtide.errors import ChangesLost, UsageError
+from lowtide.feed.differences import Difference, Swap
 from lowtide.log.cursor import LogCursor, Place, Released
 from lowtide.log.frame import Commit
 
@@ -186,6 +187,24 @@ def add_rows(
             keys.append(key)
             values.append(value)
     return len(commits)
+
+
+def add_difference(rows: Rows, swap: Swap, key: bytes, each: Difference, preimages: str) -> None:
+    """Add what a swap did to a key."""
+    kind, before = each.kind, each.before if preimages != Preimages.NONE else None
+    if kind is None:
+        return
+    if kind != "insert" and before is None and preimages == Preimages.REQUIRE:
+        raise _without_images(swap.ts)
+    found = [(DELETE, before)] if kind == "delete" else [(INSERT if kind == "insert" else POSTIMAGE, each.value)]
+    if kind == "update" and before is not None:
+        found.insert(0, (PREIMAGE, before))
+    for name, value in found:
+        rows.kinds.append(name)
+        rows.commits.append(swap.ts)
+        rows.times.append(swap.time)
+        rows.keys.append(key)
+        rows.values.append(value)
 
 
 def _without_images(ts: int) -> UsageError:

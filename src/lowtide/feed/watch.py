@@ -25,12 +25,14 @@ class Watch:
         before: bool,
         timeout: float | None,
         keep: object = None,
+        *,
+        exactly: bool = False,
     ) -> None:
         _check_timeout(timeout)
         self._feed = feed
         self._keep = keep
         """The store, which must not be closed under this because it was dropped."""
-        self._reader = feed.reader(since, keyspaces, before)
+        self._reader = feed.reader(since, keyspaces, before, exactly)
         self._timeout = timeout
         self._upto = since
         self._changes: Iterator[Change] = iter(())

@@ -16,11 +16,13 @@ LONGEST: Final = 96 << 20
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some documents, and the number of the line or row at which each begins."""
+    """Some documents, and the number of the line or row at which each begins; and the table that they are of, if the
+    file has several."""
 
     documents: list[Document]
     places: Sequence[int]
     unit: str = "line"
+    table: str | None = None
 
     def place(self, index: int) -> str:
         """Where the document with this index in the batch stands."""

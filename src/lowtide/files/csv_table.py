@@ -1,6 +1,7 @@
 """CSV: a header with the names of fields, and one document to a row.
 
-An empty cell is a field that is missing. A name with dots, such as ``address.city``, is a field inside an object.
+An empty cell is a field that is missing. A name with dots, such as ``address.city``, is a field inside an object. What
+stands between cells, if that is not said, is seen from the header: a comma, a semicolon, a tab or a bar.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, BinaryIO, Final
 
 from lowtide.documents.codec import MAX_DOCUMENT
@@ -19,6 +21,8 @@ from lowtide.files.problems import BadFile
 
 _BATCH: Final = 2000
 _QUOTE: Final = '"'
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_QUOTED: Final = re.compile(r'"[^"]*"?')
 _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$').search
 
 
@@ -60,17 +64,33 @@ def _at(document: Document, column: str) -> Any:
     return found
 
 
-def read_csv(stream: BinaryIO, name: str, kinds: Mapping[str, str] | None = None) -> Iterator[Batch]:
-    """The documents of a file. ``kinds`` says what columns hold, ``*`` what all others do. Raises BadFile, with the
-    line and the field."""
+def delimiter_of(header: str) -> str:
+    """What stands between the names of a header: the one of comma, semicolon, tab and bar that is there most often; a
+    comma if none is.
+
+    >>> delimiter_of('name;"weight, kg";city')
+    ';'
+    """
+    bare = _QUOTED.sub("", header)
+    return max(_DELIMITERS, key=bare.count)
+
+
+def read_csv(
+    stream: BinaryIO, name: str, kinds: Mapping[str, str] | None = None, delimiter: str | None = None
+) -> Iterator[Batch]:
+    """The documents of a file. ``kinds`` says what columns hold, ``*`` what all others do; ``delimiter`` what stands
+    between cells. Raises BadFile, with the line and the field."""
     csv.field_size_limit(max(csv.field_size_limit(), MAX_DOCUMENT))  # one for the whole process, so never lowered
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
-    rows = csv.reader(text, strict=True)
+    rows = csv.reader(())
     try:
+        first = text.readline()
+        between = delimiter or delimiter_of(first)
+        rows = csv.reader(chain([first] if first else (), text), strict=True, delimiter=between)
         header = next(rows, None)
         if header is None:
             return
-        columns = _Columns(header, kinds or {}, name)
+        columns = _Columns(header, kinds or {}, name, between)
         documents: list[Document] = []
         places: list[int] = []
         before = rows.line_num
@@ -96,8 +116,9 @@ def read_csv(stream: BinaryIO, name: str, kinds: Mapping[str, str] | None = None
 class _Columns:
     """What the header says: where each cell of a row goes."""
 
-    def __init__(self, header: Sequence[str], kinds: Mapping[str, str], name: str) -> None:
+    def __init__(self, header: Sequence[str], kinds: Mapping[str, str], name: str, delimiter: str) -> None:
         self._name = name
+        self._delimiter = delimiter
         self._header = header
         unknown = [column for column in kinds if column != "*" and column not in header]
         if unknown:
@@ -117,7 +138,8 @@ class _Columns:
                 self._name,
                 f"line {line}",
                 "",
-                f"the row has {len(row)} cells and the header {len(self._header)}; put a cell with commas in quotes",
+                f"the row has {len(row)} cells and the header {len(self._header)}; put a cell that has "
+                f"{self._delimiter!r} in it in quotes, or say with --delimiter what stands between cells",
             )
         document: Document = {}
         for index, cell in enumerate(row):

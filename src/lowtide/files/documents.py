@@ -15,23 +15,35 @@ from lowtide.files.json_lines import read_json_lines, write_json_lines
 from lowtide.files.parquet import read_parquet, write_parquet
 from lowtide.files.problems import BadFile
 from lowtide.files.streams import Source
+from lowtide.files.tinydb import tables_in
 
 Documents = Callable[[], Iterable[Document]]
 """Gives all documents, each time that it is called, and the same ones."""
 
 
-def read_documents(source: Source, format: str, kinds: Mapping[str, str] | None = None) -> Generator[Batch, None, None]:
-    """The documents of an open file. Raises BadFile for the first that cannot be read."""
+def read_documents(
+    source: Source,
+    format: str,
+    kinds: Mapping[str, str] | None = None,
+    *,
+    delimiter: str | None = None,
+    tables: bool = False,
+) -> Generator[Batch, None, None]:
+    """The documents of an open file. With ``tables`` JSON that is a TinyDB is read as its tables. Raises BadFile for
+    the first that cannot be read."""
     if kinds and format != "csv":
         raise UsageError("kinds of columns are for CSV; the other formats say themselves what a value is")
+    if delimiter is not None and format != "csv":
+        raise UsageError("a delimiter is for CSV; the other formats have none")
     try:
         match format:
             case "jsonl":
                 yield from read_json_lines(source.stream, source.name)
             case "json":
-                yield from read_json(source.stream, source.name)
+                found = read_json(source.stream, source.name)
+                yield from tables_in(found) if tables else found
             case "csv":
-                yield from read_csv(source.stream, source.name, kinds)
+                yield from read_csv(source.stream, source.name, kinds, delimiter)
             case "parquet":
                 if not source.stream.seekable():
                     raise UsageError("Parquet is read from its end, which a pipe has not; name a file")

@@ -67,6 +67,31 @@ def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> i
     return round(total)
 
 
+def begun_between(directory: Path, store_id: bytes, since: int, until: int) -> int:
+    """The bytes of the segments that begin between the first and the last of these commits: a measure of the range that
+    stays the same while the log grows."""
+    return sum(each.size for each in segments(directory, store_id, since) if since + 1 < each.first_ts <= until)
+
+
+def cut_between(directory: Path, store_id: bytes, since: int, until: int, parts: int) -> list[int]:
+    """Commits that cut those after ``since`` up to ``until`` into at most ``parts`` ranges, of about as much log each:
+    each range ends with one of them, but for the last. Commits of one segment count as if all were of the same size."""
+    known = segments(directory, store_id, since)
+    ends = [each.first_ts - 1 for each in known[1:]] + [until]
+    stretches: list[tuple[int, int, float]] = []
+    for segment, last in zip(known, ends, strict=True):
+        first, end = max(since, segment.first_ts - 1), min(until, last)
+        if first < end:
+            stretches.append((first, end, segment.size * (end - first) / max(1, last - segment.first_ts + 1)))
+    total, done = sum(each[2] for each in stretches), 0.0
+    cuts: list[int] = []
+    for first, end, size in stretches:
+        while len(cuts) < parts - 1 and (wanted := total * (len(cuts) + 1) / parts) <= done + size:
+            cuts.append(first + round((wanted - done) / size * (end - first)))
+        done += size
+    return sorted({each for each in cuts if since < each < until})
+
+
 def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, inclusive: bool) -> int | None:
     """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``,
     which must have been published. 0 if none was committed by then; None if all that the log still has is later.

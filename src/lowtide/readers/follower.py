@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.documents.generations import CollectionGenerations
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -89,6 +90,7 @@ class Follower:
                 self._waiters,
                 self.check_open,
                 self._base.named_upto,
+                CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
             self.pinning = FollowerPinning(

@@ -1,8 +1,9 @@
 """The change feed as a DataFrame: what the commits from one version to another did, read from the log by tasks.
 
-A version is the timestamp of a commit. The plan is a range of commits that is fixed when the DataFrame is first used;
-each task reads all of that range from the log's files and takes its share of the keys, so all changes of a key are in
-one partition, in commit order.
+A version is the timestamp of a commit. The plan is a range of commits that is fixed when the DataFrame is first used. A
+task reads a part of that range from the log's files; or, of a stream, all of a batch's range, and takes its share of
+the keys, so that all changes of a key are in one partition, in commit order. What a bulk load did in its one commit is
+not in the log: it is read from the store, in ranges of keys.
 """
 
 from __future__ import annotations
@@ -19,22 +20,24 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
-from lowtide.documents.lineage import first_replacement, replaced
+from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, replaced
 from lowtide.entry import open_store
 from lowtide.errors import ChangesLost, Error, UsageError
+from lowtide.feed.differences import Swap
 from lowtide.feed.feed import Feed
-from lowtide.feed.ranges import ALL, CommitRange, Preimages, Share, read_rows
-from lowtide.log.finding import bytes_between
+from lowtide.feed.ranges import ALL, CommitRange, Preimages, Rows, Share, add_difference, read_rows
+from lowtide.log.finding import begun_between, bytes_between, cut_between
 from lowtide.readers.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.options import Options
+from lowtide.spark.partitions import EVERYTHING, parts_of
 from lowtide.spark.place import Place
 from lowtide.store import Store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
 SMALL: Final = 32 << 20
-"""Bytes of log that are not worth a further task: each one reads all of the range."""
+"""Bytes of log that are not worth a further task."""
 FOREIGN: Final = ("asOf", "versionAsOf", "timestampAsOf", "filter", "keyStart", "keyEnd", "keyPrefix", "cache")
 """Options of snapshots, which mean nothing here."""
 
@@ -52,6 +55,19 @@ class ChangePart(InputPartition):
 
     def commits(self, path: Path) -> CommitRange:
         return CommitRange(path / "log", self.place.store_id, self.since, self.until)
+
+
+@dataclass(frozen=True)
+class DifferencePart(InputPartition):
+    """What a bulk load did to the documents with keys from ``low`` on, before ``high``, None for the end."""
+
+    place: Place
+    swap: Swap
+    low: bytes = b""
+    high: bytes | None = None
+
+
+Part = ChangePart | DifferencePart
 
 
 class Source:
@@ -78,15 +94,23 @@ class Source:
         catalog = self.feed.prefix_of(CATALOG, self.feed.published())
         return row_of(name, self.follower.newest(catalog + row_key(name)) if catalog is not None else None).keyspace
 
-    def replacement_since(self, keyspace: str, since: int) -> int | None:
-        """The first commit since then that gave the collection its ``keyspace``, or another."""
-        return self.replacement(keyspace, since, self.feed.published(), known=False)
-
-    def replacement(self, keyspace: str, since: int, until: int, *, known: bool) -> int | None:
-        """The first commit of a range that gave the collection another keyspace."""
+    def keyspace_at(self, since: int) -> str:
+        """The keyspace of what is asked for, as of a commit."""
         if self.options.collection is None:
-            return None
-        return first_replacement(self.feed, self.options.collection, keyspace, since, until, known=known)
+            return self.keyspace()
+        found = keyspace_at(self.feed, self.follower.newest, self.options.collection, since)
+        if found is None:
+            raise UsageError(
+                f"the log no longer tells where the collection had its documents at version {since}: it was renamed, "
+                "or dropped beside writers, before. Start with its snapshot, or with a later version"
+            )
+        return found
+
+    def lineage(self, keyspace: str, since: int, until: int) -> Lineage:
+        """Where the changes of a range are, of what had this keyspace at its start."""
+        if self.options.collection is None:
+            return Lineage((Stretch(keyspace, since, until),), until, keyspace)
+        return lineage(self.feed, self.options.collection, keyspace, since, until)
 
     def start(self) -> int | None:
         """The commit after which the asked-for changes begin; None if no start is given. Refuses one that does not
@@ -143,15 +167,35 @@ class Source:
             "consumer (store.consumer) for whoever reads it, or open the store with more feed_bytes"
         )
 
-    def parts(self, keyspace: str, since: int, until: int) -> list[ChangePart]:
-        """A range of changes in shares, one for each 32 MiB of log, and no more than were asked for."""
+    def parts(self, line: Lineage, *, by_key: bool) -> list[Part]:
+        """A range of changes in parts, one for each 32 MiB of log, and no more than were asked for: ranges of commits,
+        or, ``by_key``, shares of the keys."""
+        return [
+            part
+            for each in line.parts
+            for part in (self._swapped(each) if isinstance(each, Swap) else self._logged(each, by_key))
+        ]
+
+    def _most(self) -> int:
+        return self.options.number("partitions", os.cpu_count() or 2) or 1
+
+    def _logged(self, stretch: Stretch, by_key: bool) -> list[Part]:
+        keyspace, since, until = stretch
         prefix = self.feed.prefix_of(keyspace, until)
         if prefix is None:
             return [ChangePart(self.place, None, since, until)]
-        size = bytes_between(self.options.path / "log", self.place.store_id, since, until)
-        most = self.options.number("partitions", os.cpu_count() or 2) or 1
-        count = max(1, min(most, size // SMALL))
-        return [ChangePart(self.place, prefix, since, until, Share(index, count)) for index in range(count)]
+        log = self.options.path / "log", self.place.store_id, since, until
+        if by_key:  # the same shares whenever the batch is run
+            count = max(1, min(self._most(), begun_between(*log) // SMALL))
+            return [ChangePart(self.place, prefix, since, until, Share(index, count)) for index in range(count)]
+        cuts = cut_between(*log, max(1, min(self._most(), bytes_between(*log) // SMALL)))
+        return [ChangePart(self.place, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
+
+    def _swapped(self, swap: Swap) -> list[Part]:
+        with self.store.snapshot() as snapshot:
+            count = parts_of(self.options.number("partitions"), snapshot, swap.changes, EVERYTHING)
+            cuts = snapshot.cuts(swap.changes, count)
+        return [DifferencePart(self.place, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
 
 
 @contextmanager
@@ -170,16 +214,36 @@ def explained(options: Options) -> Iterator[None]:
         raise kind(f"{options.what} of the store {options.path}: {error}") from error
 
 
-def read_changes(part: ChangePart, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
+def read_changes(part: Part, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; none is empty."""
     path = part.place.check()
-    if part.prefix is None:
+    size, preimages = options.number("batchSize", BATCH) or BATCH, preimages_of(options)
+    found: Iterator[Rows]
+    if isinstance(part, DifferencePart):
+        found = _difference_rows(path, part, preimages, size)
+    elif part.prefix is None:
         return
-    size = options.number("batchSize", BATCH) or BATCH
-    for rows in read_rows(part.commits(path), part.prefix, preimages_of(options), part.share, size):
+    else:
+        found = read_rows(part.commits(path), part.prefix, preimages, part.share, size)
+    for rows in found:
         batch = columns.batch(rows)
         if batch.num_rows:
             yield batch
+
+
+def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[Rows]:
+    """The rows of a bulk load, a batch at a time: it may be of any size."""
+    with open_store(path, read_only=True) as store:
+        generations = store._parts.feed.generations
+        assert generations is not None
+        rows = Rows()
+        for key, each in generations.differences(part.swap, part.low, part.high):
+            add_difference(rows, part.swap, key, each, preimages)
+            if len(rows) >= size:
+                yield rows
+                rows = Rows()
+        if len(rows):
+            yield rows
 
 
 def preimages_of(options: Options) -> str:
@@ -197,7 +261,7 @@ class ChangeReader(DataSourceReader):
         self._schema = schema
         ChangeColumns(options, schema)  # refuses what it cannot make
 
-    def partitions(self) -> Sequence[ChangePart]:
+    def partitions(self) -> Sequence[Part]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
         with explained(self._options):
             source = Source(self._options)
@@ -206,20 +270,20 @@ class ChangeReader(DataSourceReader):
             finally:
                 source.close()
 
-    def _planned(self, source: Source) -> list[ChangePart]:
+    def _planned(self, source: Source) -> list[Part]:
         until, since = source.end(), source.start()
         if since is None:
             raise UsageError("the change feed needs a start: option startingVersion or startingTimestamp")
-        keyspace = source.keyspace()
         if since >= until:
             return [ChangePart(source.place, None, since, since)]
-        if (commit := source.replacement_since(keyspace, since)) is not None:
+        line = source.lineage(source.keyspace_at(since), since, until)
+        if line.replaced is not None:
             assert self._options.collection is not None
-            raise replaced(self._options.collection, commit)
-        return source.parts(keyspace, since, until)
+            raise replaced(self._options.collection, line.replaced)
+        return source.parts(line, by_key=False)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The record batches of one part, in a task."""
-        assert isinstance(partition, ChangePart)
+        assert isinstance(partition, Part)
         with explained(self._options):
             yield from read_changes(partition, self._options, ChangeColumns(self._options, self._schema))

@@ -43,6 +43,8 @@ class Offset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """When the snapshot was taken, in microseconds since the epoch; None for a stream without one."""
     after: str | None = None
     """How far the snapshot is delivered: BEGIN, or a key, see ``after_key``; None if it is done."""
+    began: str | None = None
+    """The keyspace with which the stream began, if a bulk load has put another one in its place since."""
 
     @property
     def pin(self) -> str:
@@ -58,7 +60,8 @@ class Offset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def origin(self) -> Offset:
         """Where the stream of this offset began."""
         after = None if self.taken is None else BEGIN
-        return msgspec.structs.replace(self, version=self.since, after=after)
+        keyspace = self.began or self.keyspace
+        return msgspec.structs.replace(self, keyspace=keyspace, began=None, version=self.since, after=after)
 
     def with_snapshot(self, keyspace: str, version: int, taken: float) -> Offset:
         """The beginning of a stream with a snapshot of this commit, taken at this time of day."""
@@ -73,6 +76,11 @@ class Offset(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def at_version(self, version: int) -> Offset:
         """With the changes delivered up to this commit."""
         return msgspec.structs.replace(self, version=version)
+
+    def swapped(self, version: int, keyspace: str) -> Offset:
+        """With the changes delivered up to this commit, which gave the collection another keyspace."""
+        began = self.began or self.keyspace
+        return msgspec.structs.replace(self, version=version, keyspace=keyspace, began=began)
 
     def plain(self) -> dict[str, Any]:
         """As Spark keeps it."""

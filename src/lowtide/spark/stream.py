@@ -25,10 +25,11 @@ from pyspark.sql.types import StructType
 from lowtide.documents.catalog import CATALOG
 from lowtide.documents.lineage import replaced
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
+from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import commits_in
 from lowtide.readers.pinned import open_snapshot, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
-from lowtide.spark.changes import FOREIGN, ChangePart, Source, explained, preimages_of, read_changes
+from lowtide.spark.changes import FOREIGN, Part, Source, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at
 from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened, read_snapshot
 from lowtide.spark.limits import Limits
@@ -125,7 +126,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         offset = Offset(
             store=source.place.store_id.hex(),
             what=self._options.what,
-            keyspace=source.keyspace(),
+            keyspace=source.keyspace() if since is None else source.keyspace_at(since),
             stream=stream,
             consumer=self._options.text("consumer") or f"spark stream {stream}",
             since=last if since is None else since,
@@ -135,8 +136,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         try:
             if since is None:
                 offset = self._pinned(offset)
-            elif (commit := source.replacement_since(offset.keyspace, since)) is not None:
-                raise self._replaced(commit)
+            else:
+                line = source.lineage(offset.keyspace, since, last)
+                if line.replaced is not None:
+                    raise self._replaced(line.replaced)
         except Error:
             if "consumer" not in self._options:
                 source.follower.consumers.remove(offset.consumer)
@@ -208,7 +211,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _through_log(self, offset: Offset, limits: Limits) -> Offset:
-        """As far through the log as there is, and as the limits allow; by one commit at least, never by part of one."""
+        """As far through the log as there is, and as the limits allow; by one commit at least, never by part of one. A
+        bulk load is a batch of its own, so that its parts can be ranges of keys."""
         source, since = self._source, offset.version
         until = source.feed.published()
         if self._target is not None:
@@ -220,10 +224,14 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return offset
         if limits.commits is not None:
             until = min(until, since + limits.commits)
-        commit = source.replacement(offset.keyspace, since, until, known=True)
-        if commit == since + 1:
-            raise self._replaced(commit)
-        until = until if commit is None else commit - 1
+        line = source.lineage(offset.keyspace, since, until)
+        if not line.parts:
+            assert line.replaced is not None
+            raise self._replaced(line.replaced)
+        first = line.parts[0]
+        if isinstance(first, Swap):
+            return offset.swapped(first.ts, first.new)
+        until = first.until
         if limits.by_size:
             prefix = source.feed.prefix_of(offset.keyspace, until)
             if prefix is not None:
@@ -268,7 +276,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if first.after is not None:
                 return self._snapshot_parts(first, last)
             self._source.check_kept(first.version, f"the place of the stream, version {first.version + 1},")
-            return self._source.parts(last.keyspace, first.version, last.version)
+            line = self._source.lineage(first.keyspace, first.version, last.version)
+            return self._source.parts(line, by_key=True)
 
     def _snapshot_parts(self, first: Offset, last: Offset) -> list[SnapshotPart]:
         """The entries between two places of the snapshot; in ranges of keys, if they are all that are left."""
@@ -286,7 +295,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The record batches of one part, in a task."""
         columns = ChangeColumns(self._options, self._schema)
         with explained(self._options):
-            if isinstance(partition, ChangePart):
+            if isinstance(partition, Part):
                 yield from read_changes(partition, self._options, columns)
             else:
                 assert isinstance(partition, SnapshotPart)

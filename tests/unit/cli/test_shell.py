@@ -64,7 +64,7 @@ def test_help_lists_the_commands_that_the_shell_has_and_explains_each(unowned: P
     assert code == 0
     assert "  unpin " in out
     assert "  audit " not in out
-    assert "Usage: lowtide inspect key" in out
+    assert "Usage: inspect key" in out
 
 
 def test_there_is_no_shell_without_a_store(tmp_path: Path) -> None:

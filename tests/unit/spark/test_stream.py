@@ -373,8 +373,9 @@ def test_a_stream_of_documents_without_their_changes_is_refused(store: lowtide.S
 
 
 def test_large_ranges_are_split_and_keep_the_order_of_a_key(
-    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    store = open_store(segment_bytes=4096)
     monkeypatch.setattr(changes, "SMALL", 1 << 10)
     query = Query(store.path, startingVersion=1, partitions=3)
     for turn in range(3):
