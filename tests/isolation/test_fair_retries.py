@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -298,6 +299,6 @@ def test_even_with_no_time_an_attempt_is_made_in_turn(store: lowtide.Store) -> N
 @pytest.mark.parametrize(
     "wrong", [{"attempts": 0}, {"attempts": True}, {"attempts": 1.5}, {"timeout": -1}, {"timeout": "1"}]
 )
-def test_bounds_that_mean_nothing_are_refused(store: lowtide.Store, wrong: dict[str, int]) -> None:
+def test_bounds_that_mean_nothing_are_refused(store: lowtide.Store, wrong: dict[str, Any]) -> None:
     with pytest.raises(lowtide.UsageError, match=next(iter(wrong))):
         store.run(lambda tx: None, **wrong)
