@@ -39,6 +39,7 @@ from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import Keyspace
+from lowtide.transaction.line import Line
 from lowtide.transaction.registry import Entry, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.upkeep.basis import Running
@@ -137,6 +138,7 @@ class Parts:
             options.read_only,
             options.before_images,
             options.snapshot_origins,
+            Line(options.clock),
         )
         self.pinning = Pinning(
             self.engine,
