@@ -5,11 +5,12 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: help demo test bench mutants soak attack lint clean setup
+.PHONY: help demo test quick bench mutants soak attack lint clean setup
 
 help:
 	@echo "make demo    set up, then show the store at work"
 	@echo "make test    set up, then run every test, the type checker and the linter"
+	@echo "make quick   set up, then the quick tests and the checkers: a minute, for the inner loop (see CONTRIBUTING.md)"
 	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
@@ -18,18 +19,18 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,schema,arrow,spark,sql,test,demo,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements/test.txt -r requirements/demo.txt
 	@touch $@
 
 # What only the comparison needs. A peer that cannot be installed here is left out of it.
-$(PEERS): $(STAMP)
+$(PEERS): $(STAMP) requirements/peers.txt
 	@echo "Installing the peers ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
-	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy montydb mongita tinydb pyarrow; do \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements/peers.txt \
+	  || for peer in $$(sed 's/#.*//; s/>=.*//' requirements/peers.txt); do \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
 	  done
 	@touch $@
@@ -40,6 +41,10 @@ demo: setup
 test: setup
 	@command -v java > /dev/null || test -n "$$JAVA_HOME" || echo "No Java here: the tests of Spark will be skipped. They need Java 17, 21 or 25 (Debian, Ubuntu: apt install openjdk-17-jre-headless)."
 	@$(BIN)/python -m pytest -n 2
+
+quick: setup
+	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy & checked=$$!; $(BIN)/python -m pytest -q -n 2 --quick; tested=$$?; wait $$checked && exit $$tested
 
 mutants: setup
 	@$(BIN)/python -m tests.mutants

@@ -10,6 +10,7 @@ from pathlib import Path
 import lmdb
 import msgspec
 
+import lowtide
 from bench import collections, peers
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
@@ -93,7 +94,7 @@ def describe(directory: Path) -> dict[str, object]:
         "kernel": platform.release(),
         "filesystem": filesystem(directory),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "lowtide": _version_of("lowtide"),
+        "lowtide": lowtide.__version__,
         "sqlite3": sqlite3.sqlite_version,
         "py-lmdb": _version_of("lmdb"),
         "lmdb": ".".join(str(part) for part in lmdb.version()),

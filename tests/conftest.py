@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -15,7 +16,8 @@ import pytest
 import lowtide
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
-from tests.support.workers import OneSession
+from tests.support.quick import is_slow, with_few_examples
+from tests.support.workers import OneSession, in_order
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
@@ -40,6 +42,27 @@ SPARK = {
     "spark.sql.shuffle.partitions": "2",
 }
 """What makes a session start, and a small query run, quickly."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--quick", action="store_true", help="only what takes a minute, for the inner loop")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if config.getoption("--quick") and is_slow(collection_path) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--quick"):
+        with_few_examples(items)
+    in_order(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay: the cyclic collector need not go through them again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # some tests run others in one process

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 CORES = 2
 ROOT = Path(__file__).resolve().parents[2]
+FILES = {"spark.sql.files.maxPartitionBytes": "1g", "spark.sql.files.openCostInBytes": "1g"}
+"""So that Spark's own readers have a task for each file: as many as there are cores. Spark would cut a file that is
+larger than the others by more than the cost of opening one, and have a third task for the rest."""
 
 
 def lacking() -> str | None:
@@ -50,7 +53,7 @@ def make_session(place: Path) -> SparkSession:
     settings = {
         "spark.driver.memory": "2g",
         "spark.sql.shuffle.partitions": str(CORES),
-        "spark.sql.files.maxPartitionBytes": "1g",  # so that Spark's own readers have as many tasks as there are cores
+        **FILES,
         "spark.sql.warehouse.dir": str(place / "warehouse"),
         "spark.local.dir": str(place / "scratch"),
         "spark.driver.extraJavaOptions": f"-Djava.io.tmpdir={place} -Dderby.system.home={place}",

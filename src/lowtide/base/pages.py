@@ -203,6 +203,31 @@ class PageFile:
             raise Unreadable("a table of one leaf")
         return walk(table.root, table.depth, low, high)
 
+    def count_between(self, table: Table, low: bytes, high: bytes | None) -> int:
+        """How many keys of a table have ``low <= key < high``. The table has two levels at least. O(leaves)."""
+        leaves = [
+            self.child(each.page, index)
+            for each in self.stretches(table, low, high)
+            for index in range(each.first, each.end)
+        ]
+        found = sum(self.count(number, LEAF) for number in leaves)
+        if not leaves:
+            return 0
+        before = self._rank(leaves[0], low)
+        after = 0 if high is None else self.count(leaves[-1], LEAF) - self._rank(leaves[-1], high)
+        return found - before - after
+
+    def _rank(self, number: int, bound: bytes) -> int:
+        """How many keys of a leaf lie below ``bound``."""
+        first, end = 0, self.count(number, LEAF)
+        while first < end:
+            middle = (first + end) // 2
+            if self.key(number, middle) < bound:
+                first = middle + 1
+            else:
+                end = middle
+        return first
+
     def _first_above(self, number: int, count: int, above: Callable[[bytes], bool]) -> int:
         """The first node but the first one whose key is ``above``; ``count`` if none is."""
         first, end = 1, count

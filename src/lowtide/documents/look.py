@@ -143,6 +143,14 @@ class Look:
         fetched = self._fetched(self.document_keys(by, wanted), wanted)
         return builtins.filter(None, chain.from_iterable(map(_second, fetched)))
 
+    def count(self, low: bytes = b"", high: bytes | None = None) -> int:
+        """How many documents have keys from ``low`` on, before ``high``, None for the end."""
+        end = self.prefix + high if high is not None else after_prefix(self.prefix)
+        wanted = Range(self.prefix + low, end)
+        if isinstance(self.reading, Snapshot):
+            return self.reading.count(wanted)
+        return sum(1 for _ in self.reading.scan(wanted))
+
     def between(self, low: bytes, high: bytes | None) -> Iterator[Stored]:
         """The documents with keys from ``low`` on, before ``high``, None for the end."""
         prefix = self.prefix

@@ -15,6 +15,7 @@ from typing import TypeVar
 import lmdb
 
 from lowtide.base.codec import encode_ts, horizon
+from lowtide.base.counting import count_rows
 from lowtide.base.environment import Base
 from lowtide.base.pins import PinRow
 from lowtide.base.seen import Instant
@@ -75,6 +76,15 @@ class PinnedBase:
             return look(txn)
 
         return self._base.read(checked)
+
+    def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
+        """As ``Base.counted``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[int, set[bytes]] | None:
+            self.check(txn)
+            return count_rows(self._base, txn, low, high, self._ts, keys)
+
+        return self._base.read(look)
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp

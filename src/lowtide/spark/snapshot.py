@@ -48,6 +48,8 @@ from lowtide.views import Snapshot
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
+_MOST_NUMBERED: Final = 1_000_000
+"""Rows of one that has no columns."""
 CORRUPT: Final = "_corrupt_record"
 """The column that Spark's own readers keep a document in that does not fit."""
 
@@ -90,7 +92,7 @@ class SnapshotReader(DataSourceReader):
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
             look = look_at(snapshot, self._collection)
             parts = parts_of(self._parts, snapshot, look.row.keyspace, self._bounds)
-            if self._filter is None and self._cache is not None:
+            if self._filter is None and self._cache is not None and self._schema.names:
                 return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
 
@@ -164,6 +166,8 @@ class SnapshotReader(DataSourceReader):
     def _batches(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self._options.keyspace is not None:
             return self._entries(snapshot, self._options.keyspace, partition)
+        if not self._schema.names and self._filter is None and isinstance(partition, Rows):
+            return self._numbers(look_at(snapshot, self._collection), partition)
         if isinstance(partition, Rows) and partition.block is not None and self._cache is not None:
             return self._cache.read_or_fill(partition.block, lambda: self._documents(snapshot, partition))
         return self._documents(snapshot, partition)
@@ -178,6 +182,14 @@ class SnapshotReader(DataSourceReader):
                 yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
             else:
                 yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
+
+    def _numbers(self, look: Look, partition: Rows) -> Iterator[pa.RecordBatch]:
+        """As many rows as there are documents, without a column: none of them is read."""
+        left = look.count(partition.low, partition.high)
+        while left > 0:
+            rows = min(left, _MOST_NUMBERED)
+            yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
+            left -= rows
 
     def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)

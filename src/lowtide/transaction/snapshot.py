@@ -13,6 +13,7 @@ from lowtide.errors import UsageError
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import ReadKeyspace
 from lowtide.transaction.registry import Details
+from lowtide.versions.counting import count_visible
 from lowtide.versions.cutting import estimated_cuts
 from lowtide.versions.newest import newest_change
 from lowtide.versions.visibility import Range
@@ -112,6 +113,13 @@ class Snapshot:
         if cuts is None:
             return of_keys([key for key, _ in self.scan(wanted)], parts)
         return [key[KEYSPACE_PREFIX:] for key in cuts]
+
+    def count(self, wanted: Range) -> int:
+        """How many keys there are in a range of full keys of one keyspace at ``ts``. By the headers of the base's
+        pages, unless the keyspace was changed after ``ts`` and a checkpoint has passed: then they are read."""
+        count = count_visible(*self._engine.reader.sources, wanted, self._open_ts())
+        self._open_ts()  # after that was read, see ``read``
+        return count if count is not None else sum(1 for _ in self.scan(wanted))
 
     def unchanged_since(self, keyspace: str) -> int | None:
         """A commit after which the keyspace did not change, up to ``ts``: what was read there of it at that commit, or

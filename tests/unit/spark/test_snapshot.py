@@ -23,6 +23,7 @@ from lowtide.documents.arrow import table
 from lowtide.documents.ids import id_key
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.readers.pinned import renew_pin
+from lowtide.spark import snapshot
 from tests.conftest import OpenStore
 from tests.unit.spark.loading import Load, struct
 
@@ -260,3 +261,18 @@ def test_batches_are_record_batches_of_the_schema_that_spark_compares(
     (batch,) = [batch for part in load.partitions for batch in load.batches(part)]
     assert isinstance(batch, pa.RecordBatch)
     assert batch.to_pylist() == [{"_id": 1, "o": {"a": ["1", '"x"']}, "t": NOON, "d": Decimal("1.5"), "n": None}]
+
+
+def test_rows_without_columns_are_counted_and_not_read(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store["c"].insert_many([{"_id": n, "v": "x" * 100} for n in range(1000)])
+    store.checkpoint()
+    store["c"].delete_many({"_id": {"$lt": 10}})
+    load = Load(store.path, StructType([]), collection="c", partitions=3)
+    narrow = Load(store.path, StructType([]), collection="c", keyStart=500)
+    with monkeypatch.context() as patch:
+        patch.setattr(snapshot, "_MOST_NUMBERED", 100)
+        patch.setattr(snapshot.SnapshotReader, "_documents", lambda *_: pytest.fail("documents were read"))
+        assert len(load.partitions) == 3
+        assert len(load.rows()) == 990
+        assert len(narrow.rows()) == 500
+    assert len(Load(store.path, StructType([]), collection="c", filter='{"_id": {"$lt": 20}}').rows()) == 10

@@ -1,0 +1,61 @@
+"""A program that uses a store over Spark Connect, with a local server that ends with it; prints what it found as JSON.
+
+python -m tests.spark.connected STORE COPY CHECKPOINT
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+import lowtide
+import lowtide.spark
+from tests.conftest import SPARK
+
+SERVER = {
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+}
+
+
+def main(path: str, copy: str, checkpoint: str) -> None:
+    builder = SparkSession.builder.remote("local[2]")
+    for name, value in {**SPARK, **SERVER}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    found: dict[str, Any] = {"is_connect": type(spark).__module__.startswith("pyspark.sql.connect")}
+    with lowtide.open(path) as store:
+        users = lowtide.spark.read(spark, path, "users")
+        found["first"] = [users.count(), users.filter("age < 10").count()]
+        store["users"].delete_many({"_id": {"$gte": 50}})
+        found["same instant"] = [users.count(), lowtide.spark.read(spark, path, "users", columns=["_id"]).count()]
+        found["owner"] = next(pin.owner for pin in store.pins())
+        found["pins"] = len(store.pins())
+        found["released"] = lowtide.spark.release(users.filter("age < 10"))
+        own = spark.read.format("lowtide").options(path=path, collection="users").load()
+        found["own words"] = own.count()
+        rows = spark.createDataFrame([(1000, 1), (1001, 2)], "_id long, age long")
+        rows.write.format("lowtide").options(path=path, collection="users").mode("append").save()
+        found["written"] = store["users"].count_documents({})
+        spark.sql(f"create table users using lowtide options (path '{path}', collection 'users')")
+        spark.sql("insert into users values (1002, 3)")
+        found["table"] = spark.sql("select max(_id) from users").first()[0]  # type: ignore[index]
+        spark.sql("drop table users")
+    stream = spark.readStream.format("lowtide").options(path=path, collection="users", readChangeFeed="true").load()
+    sink = stream.selectExpr("_id", "age").writeStream.format("lowtide").options(path=copy, collection="users")
+    sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination(120)
+    with lowtide.open(copy) as store:
+        found["streamed"] = store["users"].count_documents({})
+    print(json.dumps(found))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
