@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lowtide.base.environment import Base
 from lowtide.base.sharing import SharedUse
+from lowtide.base.soundness import check_owned
 from lowtide.errors import CorruptionError
 
 
@@ -58,6 +59,8 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
             _uses[base] = _Uses(hold=hold)
         elif owner:
             base.take_over()
+        if owner and not create:
+            _check_sound(base)
         uses = _uses[base]
         if owner:
             uses.owner = next(_loans)
@@ -65,6 +68,18 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
             uses.readers += 1
         uses.adjust_hold(directory)
         return base
+
+
+def _check_sound(base: Base) -> None:
+    """Refuse a base with a damaged page to the one who is going to write it: see structure."""
+    try:
+        with base.steady:
+            check_owned(base.env, base.directory)
+    except CorruptionError:
+        if not _uses[base].readers:
+            _uses.pop(base)
+            base.close()
+        raise
 
 
 def _find(directory: Path) -> Base | None:

@@ -40,6 +40,7 @@ from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
 from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
 from lowtide.base.seen import Instant
+from lowtide.base.soundness import DAMAGED, Soundness, check_environment
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
@@ -58,11 +59,17 @@ class Base:
         self._may_grow = may_grow
         self.env = open_largest(directory, map_size, create)
         try:
+            if not create:
+                check_environment(self.env, directory, most=0)
             self.open_tables(create)
         except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
+        except CorruptionError:
+            self.env.close()
+            raise
         self.closed = False
+        self.soundness = Soundness(directory)
         self.abandoned = False
         """Whether this is a forked child's copy of its parent's base."""
         note_opened(self)
@@ -182,10 +189,6 @@ class Base:
         """How many superseded versions are kept."""
         return self.read(self.history.count)
 
-    def count_tombstones(self) -> int:
-        """How many deletions are kept for writers to conflict with."""
-        return self.read(lambda txn: int(txn.stat(self.tombstones)["entries"]))
-
     def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
         """A stretch of the superseded versions without their values, see ``History.sizes``."""
         try:
@@ -214,8 +217,8 @@ class Base:
             return attempt()
         if isinstance(error, lmdb.ReadersFullError):
             raise too_many_readers() from error
-        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
-            raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
+        if isinstance(error, DAMAGED):
+            raise self.soundness.met(error) from error
         if isinstance(error, lmdb.MapResizedError):
             self.sync_map_size()
         elif type(error) not in _GROWING:
@@ -226,6 +229,11 @@ class Base:
             except lmdb.Error as gone:
                 raise Error(f"LMDB gave up {self.directory}: {gone}; close the store and open it again") from gone
             return attempt()
+
+    def check_pages(self) -> None:
+        """Raise CorruptionError if any page is damaged, however large the file is. 40 microseconds a page."""
+        with self.steady:
+            self.soundness.check(self.env)
 
     # Writing
 
@@ -294,6 +302,9 @@ class Base:
             except lmdb.DiskError as error:
                 self._abort(txn)
                 raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+            except (*DAMAGED, lmdb.BadTxnError) as error:
+                self._abort(txn)
+                raise self.soundness.met(error) from error
             except lmdb.Error as error:
                 self._abort(txn)
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
