@@ -42,8 +42,9 @@ from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
+from lowtide.versions.changed import all_changed_since
 from lowtide.versions.layers import VersionStore
-from lowtide.versions.visibility import Range, all_changed_since
+from lowtide.versions.visibility import Range
 
 STEP: Final = 5000
 """Documents of one small transaction."""
