@@ -19,18 +19,18 @@ help:
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
+$(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[cli,schema,arrow,spark,sql,test,demo,bench]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements/test.txt -r requirements/demo.txt
 	@touch $@
 
 # What only the comparison needs. A peer that cannot be installed here is left out of it.
-$(PEERS): $(STAMP)
+$(PEERS): $(STAMP) requirements/peers.txt
 	@echo "Installing the peers ..."
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[peers]' \
-	  || for peer in rocksdict pyturso ZODB duckdb jasonisnthappy montydb mongita tinydb pyarrow; do \
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -r requirements/peers.txt \
+	  || for peer in $$(sed 's/#.*//; s/>=.*//' requirements/peers.txt); do \
 	    $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $$peer || echo "without $$peer"; \
 	  done
 	@touch $@

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,8 +83,46 @@ def declared(requirements: list[str]) -> set[str]:
 def test_each_dependency_is_pinned_for_the_project_itself() -> None:
     pinned = {line.partition("==")[0].lower() for line in (ROOT / "constraints.txt").read_text().split()}
     extras = [each for extra in PROJECT["optional-dependencies"].values() for each in extra]
-    wanted = {re.split(r"[><=~!\[]", each)[0].lower() for each in [*PROJECT["dependencies"], *extras]}
-    assert wanted <= pinned
+    wanted = {re.split(r"[><=~!\[]", each)[0].lower() for each in [*PROJECT["dependencies"], *extras, *for_work()]}
+    assert wanted - {"lowtide"} <= pinned
+
+
+def for_work() -> list[str]:
+    """What is needed to work on Lowtide, not to use it."""
+    lines = [line for path in (ROOT / "requirements").glob("*.txt") for line in path.read_text().splitlines()]
+    return [line for line in lines if not line.startswith("#")]
+
+
+def test_the_extras_are_for_users_and_one_has_them_all() -> None:
+    extras = PROJECT["optional-dependencies"]
+    assert set(extras) == {"cli", "schema", "arrow", "spark", "sql", "all"}
+    itself = next(each for each in extras["all"] if each.startswith("lowtide["))
+    assert set(itself.removeprefix("lowtide[").removesuffix("]").split(",")) == set(extras) - {"all"}
+    assert declared(extras["all"]) >= {"pandas", "polars"}
+    makefile = (ROOT / "Makefile").read_text()
+    assert {f"-r requirements/{path.name}" for path in (ROOT / "requirements").iterdir()} == set(
+        re.findall(r"-r requirements/\w+\.txt", makefile)
+    )
+
+
+def test_the_description_of_the_package_has_no_link_into_the_repository() -> None:
+    """Where it is shown there is no repository beside it."""
+    source = (ROOT / "hatch_build.py").read_text()
+    before, _, after = source.partition("class ReadmeHook")
+    namespace: dict[str, Any] = {}
+    exec(re.sub(r"^from hatchling.*\n", "", before, flags=re.MULTILINE), namespace)
+    assert 'metadata["readme"]' in after
+    readme = (ROOT / "README.md").read_text()
+    shown = namespace["description"](readme)
+    targets = re.findall(r"\]\(([^)]*)\)", re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL))
+    assert [each for each in targets if not each.startswith(("#", "http"))] == []
+    assert "![" not in shown
+    assert "[documents](docs/documents.md): collections" in readme
+    assert "documents: collections" in shown
+    assert readme.count("```") == shown.count("```")
+    assert readme.count("\n| ") == shown.count("\n| ")
+    example = "[a](b.md) ![c](d.svg) [e](https://f.g)\n\n![h](i.svg)\n\n```\n[j](k)\n```\n"
+    assert namespace["description"](example) == "a  [e](https://f.g)\n\n```\n[j](k)\n```\n"
 
 
 def modules_after(statements: str) -> set[str]:
