@@ -29,11 +29,15 @@ class UsageError(Error):
 
 
 class TransientError(Error):
-    """Nothing was changed, and the same work may succeed if it is begun anew, as ``store.run`` does."""
+    """Nothing was changed, and the same work may succeed if it is retried, as ``store.run`` does."""
+
+
+ADVICE = "; retry the transaction, or have store.run retry it"
+"""What to do about a conflict: the end of its message, as long as nothing has retried it yet."""
 
 
 class ConflictError(TransientError):
-    """Another transaction committed first. Begin anew and repeat the work.
+    """Another transaction committed first. Retry the whole transaction; ``store.run`` does.
 
     ``keyspace`` and ``key`` name what both touched, ``snapshot_ts`` the instant this transaction
     read from, ``committed_ts`` the commit that it did not see.
@@ -50,7 +54,7 @@ class ConflictError(TransientError):
     def _message(self, what: str) -> str:
         return (
             f"this transaction {'read' if self.read else 'wrote'} {what} as of commit {self.snapshot_ts}, "
-            f"but commit {self.committed_ts} changed it first; nothing was written, begin anew (store.run does)"
+            f"but commit {self.committed_ts} changed it first; nothing was written{ADVICE}"
         )
 
     def naming(self, what: str) -> ConflictError:

@@ -17,7 +17,7 @@ from lowtide.transaction.registry import Entry, Registry
 
 logger = logging.getLogger("lowtide")
 
-Hook = Callable[[float], None]
+Hook = Callable[[float], object]
 """Called at each tick with the clock's monotonic time."""
 
 

@@ -12,7 +12,7 @@ from lowtide.base.borrowing import give_back
 from lowtide.base.pins import PinRow
 from lowtide.checkpoint.checkpointer import Checkpointer
 from lowtide.documents.generations import CollectionGenerations
-from lowtide.errors import Error, UsageError
+from lowtide.errors import CorruptionError, Error, StoreFailed, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
 from lowtide.feed.waiters import Waiters
@@ -39,6 +39,7 @@ from lowtide.transaction.catalog import Catalog
 from lowtide.transaction.commit import Committer
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.keyspace import Keyspace
+from lowtide.transaction.line import Line
 from lowtide.transaction.registry import Entry, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.upkeep.basis import Running
@@ -137,6 +138,7 @@ class Parts:
             options.read_only,
             options.before_images,
             options.snapshot_origins,
+            Line(options.clock),
         )
         self.pinning = Pinning(
             self.engine,
@@ -147,13 +149,8 @@ class Parts:
         self._opened_at = opened.last_ts
         self.loader = Loader(path, self)
         snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
-        hooks = (
-            snapshots.expire,
-            lambda now: self.pinning.expire(),
-            snapshots.report,
-            self._clear_dead_readers,
-            lambda now: self.loader.tidy(),
-        )
+        holders = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
+        hooks = (*holders, lambda now: self.base.clear_dead_readers(), lambda now: self.loader.tidy())
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
         undo.callback(self.monitor.close)
 
@@ -178,6 +175,7 @@ class Parts:
             self.check_open,
             options.clock.monotonic,
         )
+        self.base.soundness.on_damage = self._distrust
         self._page = Page(path, opened.store_id, owner=True)
         undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
@@ -197,6 +195,16 @@ class Parts:
     def _sample_at(self, bound: int) -> tuple[Exact, int | None]:
         horizon = make_horizon(self._options.collector, self.registry.timestamps(), bound)
         return horizon, self.registry.oldest_writer()
+
+    @property
+    def _failure(self) -> BaseException | None:
+        """Why no commit is accepted any more."""
+        return self.log.failure or self.base.soundness.damage
+
+    def _distrust(self, error: CorruptionError) -> None:
+        """A page of the base is damaged. Reads go on; no commit is accepted that the base might not take."""
+        self.committer.closed = self.committer.closed or StoreFailed(f"no commit is accepted: {error}")
+        logger.error("no further commit is accepted: %s", error)
 
     def _prune(self, budget: int, wait: bool) -> int | None:
         if wait:
@@ -227,8 +235,7 @@ class Parts:
 
     def _look(self) -> None:
         """Wake the background if something is due, and say at which length of the log to look again. Under the commit
-        lock. What a checkpoint or a new segment changes meanwhile makes the next look early, or late by a small step.
-        """
+        lock. What a checkpoint or a new segment changes meanwhile makes the next one early, or late by a small step."""
         log = self.log
         to_spare = log.spare_mark - log.position
         to_checkpoint = self.checkpointer.due_at - log.appended
@@ -239,22 +246,18 @@ class Parts:
         self._look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
 
     def _checkpoint_due(self) -> bool:
-        return (
-            self.log.appended >= self.checkpointer.due_at or self.versions.active.versions >= self._checkpoint_versions
-        )
+        versions = self.versions.active.versions
+        return self.log.appended >= self.checkpointer.due_at or versions >= self._checkpoint_versions
 
     def _maintain(self) -> None:
         self.log.prepare_spare()
-        if self._checkpoint_due() and self.checkpointer.may_try() and self.log.failure is None:
+        if self._checkpoint_due() and self.checkpointer.may_try() and self._failure is None:
             self.base.clear_dead_readers()
             self.pinning.expire()
             with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
                 self.checkpointer.run(wait=False)
         if self.collector.wanted:
             self.collector.collect()
-
-    def _clear_dead_readers(self, now: float) -> None:
-        self.base.clear_dead_readers()
 
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
@@ -296,7 +299,7 @@ class Parts:
             checkpoint_failures=self.checkpointer.failures,
             last_checkpoint_failure=self.checkpointer.last_failure,
             collect_failures=self.committer.collect_failures + self.collector.failures,
-            failure=str(self.log.failure) if self.log.failure is not None else None,
+            failure=str(self._failure) if self._failure is not None else None,
             commits=bound - self._opened_at,
             conflicts=self.committer.conflicts,
             expired=self.registry.expirations,
@@ -364,7 +367,7 @@ class Parts:
     def _last_checkpoint(self) -> None:
         """Leave the base up to date. Not needed for safety: the log has everything."""
         try:
-            if self.log.failure is None and not self.base.closed:
+            if self._failure is None and not self.base.closed:
                 self.log.mark()  # point: close.checkpoint
                 self.checkpointer.run()
         except (Error, OSError) as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -12,7 +11,6 @@ from typing import TypeVar
 
 from lowtide.documents.collection import Collection
 from lowtide.documents.source import OfStore
-from lowtide.errors import TransientError, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.watch import Watch
@@ -25,6 +23,7 @@ from lowtide.sql import Parameters, Result
 from lowtide.stats import Stats
 from lowtide.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.transaction.keyspace import Keyspace
+from lowtide.transaction.retry import bounds, run
 from lowtide.upkeep.backup import BackupReport, back_up
 from lowtide.upkeep.compact import CompactReport, compact
 from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
@@ -33,8 +32,6 @@ from lowtide.upkeep.verify import verify_store
 from lowtide.views import Snapshot, Transaction, names_in
 
 _Result = TypeVar("_Result")
-_FIRST_PAUSE = 0.0005
-_LONGEST_PAUSE = 0.1
 
 
 class Store:
@@ -73,9 +70,9 @@ class Store:
         """
         return self._begin(isolation, read_only)
 
-    def _begin(self, isolation: Isolation | str, read_only: bool) -> Transaction:
+    def _begin(self, isolation: Isolation | str, read_only: bool, depth: int = 3) -> Transaction:
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        tx = Transaction(self._parts.engine, policy, read_only, 3)
+        tx = Transaction(self._parts.engine, policy, read_only, depth)
         tx._keep = self
         return tx
 
@@ -85,31 +82,26 @@ class Store:
         return policy if policy.fixed or not self._options.read_only else SNAPSHOT
 
     def run(
-        self, fn: Callable[[Transaction], _Result], isolation: Isolation | str = "snapshot", attempts: int = 10
+        self,
+        fn: Callable[[Transaction], _Result],
+        isolation: Isolation | str = "snapshot",
+        attempts: int | None = None,
+        *,
+        timeout: float | None = None,
     ) -> _Result:
-        """Run ``fn(tx)`` in a transaction and commit it, beginning anew when another one committed first.
+        """Run ``fn(tx)`` in a transaction and commit it; retry both when another transaction committed first.
 
-        ``fn`` may run up to ``attempts`` times, so it should do nothing that cannot be repeated. The pauses in between
-        grow and are random, so that those who collided do not collide again. The last error is raised.
+        ``fn`` may run many times, so it should do nothing that cannot be repeated. It is tried for ``timeout`` seconds,
+        by default 60, or ``attempts`` times if that is given; then the last error is raised. After a few failures the
+        retries are fair: callers that want the same keys go one after another, and others that can be retried give way
+        to them.
 
         >>> def ripen(tx):
         ...     tx.keyspace("fruit").put(b"banana", b"brown")
         >>> store.run(ripen)
         """
-        if attempts < 1:
-            raise UsageError(f"attempts must be at least 1, not {attempts}")
-        pause = _FIRST_PAUSE
-        while True:
-            attempts -= 1
-            tx = self._begin(isolation, False)
-            try:
-                with tx:
-                    return fn(tx)
-            except TransientError:
-                if attempts == 0:
-                    raise
-            self._options.clock.sleep(random.uniform(0, pause))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+        most, seconds = bounds(attempts, timeout)
+        return run(self._parts.engine.line, lambda: self._begin(isolation, False, 5), fn, most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a

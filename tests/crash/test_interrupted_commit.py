@@ -90,6 +90,22 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
     assert reopened(tmp_path / "store") == model.content
 
 
+def test_an_interrupt_anywhere_leaves_the_callbacks_of_later_commits_running(open_store: OpenStore) -> None:
+    store = open_store(**SMALL)
+    tried, reached, called = set[Place](), ["somewhere"], list[int]()
+
+    def work() -> int:
+        with store.transaction() as tx:
+            tx.keyspace("k").put(b"a", b"1")
+            tx.on_commit(called.append)
+        return called[-1]
+
+    while reached:
+        with interrupted(tried, KeyboardInterrupt()) as reached, contextlib.suppress(KeyboardInterrupt):
+            work()
+        assert work() == store.stats().last_commit, f"after an interrupt in {reached}"
+
+
 def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: OpenStore) -> None:
     store = open_store(**SMALL)
     commit(store, both(1))

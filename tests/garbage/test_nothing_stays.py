@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 
 def size_of(path: Path) -> int:
@@ -153,6 +155,20 @@ def test_closing_while_others_collect_and_checkpoint_ends(open_store: OpenStore)
             pass
         store.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         assert refusals == ["the store is closed"] * 3
+
+
+def test_a_scan_that_goes_from_instant_to_instant_holds_back_none_that_it_has_left(store: lowtide.Store) -> None:
+    """Each chunk of a scan below SNAPSHOT has a snapshot of its own, which ends with the chunk."""
+    keys = store.keyspace("k")
+    keys.put_many({b"%04d" % index: b"" for index in range(400)})
+    with store.transaction("none") as tx:
+        scan = tx.keyspace("k").scan()
+        next(scan)
+        keys.put(b"0000", b"once more")
+        assert parts_of(store).versions.active.held, "the scan may still see what was there"
+        assert len(list(islice(scan, 200))) == 200
+        assert not parts_of(store).versions.active.held
+        scan.close()  # type: ignore[attr-defined]

@@ -15,6 +15,7 @@ from tests.conftest import OpenStore
 from tests.garbage.background import wait_until
 from tests.isolation.world import FIRST_COMMITTER_WINS, LAST_COMMITTER_WINS
 from tests.support.clocks import ManualClock
+from tests.support.groups import commit_in_one_group
 from tests.support.parts import parts_of
 
 AGE = 10.0
@@ -126,15 +127,8 @@ def test_one_in_a_group_that_expired_fails_alone(store: lowtide.Store, clock: Ma
     tick(store)
     young = store.begin()
     young.keyspace("k").put(b"young", b"1")
-    committer = parts_of(store).committer
-    requests: list[Any] = []
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(committer, "submit", requests.append)
-        old.commit()
-        young.commit()
-    with committer.exclusive():
-        committer._commit(requests)
-    assert [type(request.error) for request in requests] == [lowtide.SnapshotExpired, type(None)]
+    raised = commit_in_one_group(store, [old.commit, young.commit])
+    assert [type(error) for error in raised] == [lowtide.SnapshotExpired, type(None)]
     assert dict(store.keyspace("k").scan(prefix=b"young")) == {b"young": b"1"}
     assert store.keyspace("k").get(b"old") is None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants import checkpoint, commit, documents, feed, garbage, log, pins, recovery, spark, versions
+from tests.mutants import checkpoint, commit, documents, feed, garbage, loading, log, pins, recovery, spark, versions
 from tests.mutants.mutant import Mutant
 
 LAYERS: dict[str, list[Mutant]] = {
@@ -15,6 +15,7 @@ LAYERS: dict[str, list[Mutant]] = {
     "pins": pins.MUTANTS,
     "feed": feed.MUTANTS,
     "documents": documents.MUTANTS,
+    "loading": loading.MUTANTS,
     "spark": spark.MUTANTS,
 }
 

@@ -314,4 +314,42 @@ MUTANTS = [
         ),
         ("tests/crash/test_interrupted_snapshots.py::test_whatever_is_live_is_named_at_every_instruction[snapshot]",),
     ),
+    Mutant(
+        "no commit gives way to a turn",
+        "A retry that has its turn is beaten by quicker ones as before, and can fail for ever.",
+        "transaction/line.py",
+        (("            if holder is None:\n", "            if holder is None or True:\n"),),
+        (
+            (
+                "tests/isolation/test_fair_retries.py::"
+                "test_a_retried_commit_of_the_same_key_waits_for_the_end_of_the_turn"
+            ),
+        ),
+    ),
+    Mutant(
+        "a turn without an end",
+        "A holder of a turn that hangs or died holds up all retries of its keys.",
+        "transaction/line.py",
+        (("        if place.until is None or place.until > now:\n", "        if True:\n"),),
+        ("tests/unit/transaction/test_line.py::test_a_holder_that_never_leaves_is_passed_over_after_its_time",),
+    ),
+    Mutant(
+        "a holder of a turn gives way",
+        "Two retries that have their turns wait for each other, and a retry inside a retry for itself.",
+        "transaction/line.py",
+        ((" and not self.has_place() and (now", " and (now"),),
+        ("tests/unit/transaction/test_line.py::test_a_thread_that_has_a_place_gives_way_to_no_other",),
+    ),
+    Mutant(
+        "turns out of order",
+        "Who takes a place later may have its turn first, so that a caller can be passed by for ever.",
+        "transaction/line.py",
+        (
+            (
+                "            self.places = (*self.places, place)\n",
+                "            self.places = (place, *self.places)\n",
+            ),
+        ),
+        ("tests/unit/transaction/test_line.py::test_turns_come_in_the_order_of_the_places",),
+    ),
 ]

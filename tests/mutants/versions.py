@@ -37,11 +37,11 @@ MUTANTS = [
     Mutant(
         "scans do not show own writes",
         "A scan shows what is committed only, though a point read shows the transaction's own writes.",
-        "versions/visibility.py",
+        "versions/own.py",
         (
             (
-                "    for key in own_keys[first:end]:\n",
-                "    for key in own_keys[end:end]:\n",
+                "        for key in keys[first:end]:\n",
+                "        for key in keys[end:end]:\n",
             ),
         ),
         (
@@ -117,5 +117,92 @@ MUTANTS = [
             ),
         ),
         ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
+    ),
+    Mutant(
+        "a put leaves the gaps as they are",
+        "What is put among deleted keys is hidden from every later scan.",
+        "versions/gap_map.py",
+        (("            if gaps := without(of[prefix], inside):\n", "            if gaps := of[prefix]:\n"),),
+        (
+            "tests/unit/versions/test_gap_map.py::test_a_put_cuts_its_key_out_and_a_deletion_does_not",
+            "tests/unit/versions/test_deleted_keys.py::test_what_is_pushed_into_the_deleted_part_is_popped_next",
+        ),
+    ),
+    Mutant(
+        "a gap is noted without a look at what was put meanwhile",
+        "A put that comes while a scan is among the deleted keys is hidden from every later scan.",
+        "versions/gap_map.py",
+        (("without(gaps, watch.puts[:])", "without(gaps, watch.puts[:0])"),),
+        (
+            "tests/unit/versions/test_gap_map.py::test_what_is_put_while_a_scan_watches_is_cut_out_of_what_it_notes",
+            "tests/race/test_gaps.py::test_a_put_behind_a_scan_that_goes_on_is_cut_out_of_what_it_notes",
+        ),
+    ),
+    Mutant(
+        "a gap serves snapshots from before the deletions",
+        "An old snapshot does not see what was deleted after it.",
+        "versions/gaps.py",
+        (
+            (
+                "gaps[at].high >= high and gaps[at].since <= ts:\n",
+                "gaps[at].high >= high:\n",
+            ),
+            (
+                "gaps[at].low <= low < gaps[at].high and gaps[at].since <= ts:\n",
+                "gaps[at].low <= low < gaps[at].high:\n",
+            ),
+        ),
+        (
+            "tests/unit/versions/test_gaps.py::test_an_older_snapshot_does_not_use_a_gap",
+            "tests/race/test_gaps.py::test_a_gap_is_not_used_by_a_snapshot_from_before_the_deletions",
+        ),
+    ),
+    Mutant(
+        "a gap reaches over keys with later versions",
+        "A key that was put and deleted after an old snapshot is hidden from the snapshots in between.",
+        "versions/visibility.py",
+        (("([newer] if newer is not None else [])", "[]"), (" or newer is not None:\n", ":\n")),
+        ("tests/race/test_gaps.py::test_what_was_put_and_deleted_after_an_old_snapshot_is_seen_by_those_in_between",),
+    ),
+    Mutant(
+        "an old snapshot notes gaps below the boundary",
+        "What was put after the snapshot and brought to the base by a checkpoint is hidden from later scans.",
+        "versions/visibility.py",
+        (("            if ts >= self._versions.boundary:\n", "            if ts:\n"),),
+        ("tests/race/test_gaps.py::test_an_old_snapshot_does_not_note_what_was_put_and_checkpointed_after_it",),
+    ),
+    Mutant(
+        "a publisher leaves the table to the scan that holds the lock",
+        "A put that comes between a scan's look at the puts and its note is hidden from every later scan.",
+        "versions/gap_map.py",
+        (("            self.of = {}\n\n    def _cut", "            pass\n\n    def _cut"),),
+        (
+            "tests/race/test_gaps.py::test_a_put_that_comes_while_a_scan_notes_is_seen_by_all_who_begin_later",
+            (
+                "tests/unit/versions/test_gap_map.py::"
+                "test_a_put_that_meets_a_scan_noting_forgets_everything_and_does_not_wait"
+            ),
+        ),
+    ),
+    Mutant(
+        "scans never note a gap",
+        "Each scan comes through all that was deleted since the last checkpoint.",
+        "versions/visibility.py",
+        (("                gaps.note(watch, dead, ts,", "                (watch, dead, ts,"),),
+        ("tests/unit/versions/test_deleted_keys.py::test_find_one_after_most_were_deleted",),
+    ),
+    Mutant(
+        "own puts leave the own gaps as they are",
+        "A transaction does not find in a scan what it put where it had deleted before.",
+        "versions/own.py",
+        (("            self.gaps = without(self.gaps, puts)\n", "            pass\n"),),
+        ("tests/unit/versions/test_own.py::test_what_is_put_into_an_own_gap_is_shown",),
+    ),
+    Mutant(
+        "own gaps outlive a savepoint",
+        "A transaction does not find in a scan what it deleted in a savepoint that was rolled back.",
+        "versions/own.py",
+        (("        self._keys = None\n        self.gaps = ()\n", "        self._keys = None\n"),),
+        ("tests/unit/versions/test_own.py::test_what_was_deleted_in_a_savepoint_that_is_undone_is_shown_again",),
     ),
 ]

@@ -14,7 +14,7 @@ from functools import partial
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lowtide.base.codec import is_tombstone, row_ts
+from lowtide.base.codec import after_prefix, is_tombstone, row_ts
 from lowtide.checkpoint.apply import Changes, Target, apply_checkpoint, changes_of
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
@@ -41,6 +41,7 @@ class Shelving(RuleBasedStateMachine):
         self.published = 0
         self.syncing = False
         self.reader = Reader(self.versions, self.base, self, 3)
+        self.reader.first_chunk = self.reader.least_run = 1  # so that one deleted key is worth a gap
         self.collector = "exact"
         self.log: list[Commit] = []
         self.live: list[tuple[int, bool]] = []
@@ -67,6 +68,9 @@ class Shelving(RuleBasedStateMachine):
         return next((each.ts for each in reversed(self.log) if key in each.writes), 0)
 
     # The parts at work
+
+    def timestamps(self) -> list[int]:
+        return [ts for ts, _ in self.live]
 
     def horizon(self, bound: int) -> Exact:
         return make_horizon(self.collector, (ts for ts, _ in self.live), bound)
@@ -165,11 +169,22 @@ class Shelving(RuleBasedStateMachine):
             found = {key: value for key in KEYS if (value := self.reader.get(key, ts)) is not None}
             assert found == expected
             for reverse in (False, True):
-                scan = self.reader.scan(Range(PREFIX, None, reverse), partial(int, ts), None)
+                scan = self.reader.scan(Range(PREFIX, after_prefix(PREFIX), reverse), partial(int, ts), None)
                 in_order = sorted(expected.items(), reverse=reverse)
                 assert [entry for chunk in scan for entry in chunk] == [
                     (key[len(PREFIX) :], value) for key, value in in_order
                 ]
+
+    @rule(low=st.sampled_from(KEYS), reverse=st.booleans(), newest=st.booleans())
+    def somebody_scans_a_part(self, low: bytes, reverse: bool, newest: bool) -> None:
+        """Which may note another gap than a scan of everything does."""
+        ts = self.published if newest or not self.live else self.live[0][0]
+        for chunk in self.reader.scan(Range(low, KEYS[-1], reverse), partial(int, ts), None):
+            assert all(value == self.value_at(PREFIX + key, ts) for key, value in chunk)
+
+    @invariant()
+    def the_gaps_are_in_order(self) -> None:
+        self.versions.gaps.check()
 
     @invariant()
     def the_counters_are_exact(self) -> None:

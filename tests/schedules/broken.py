@@ -21,6 +21,8 @@ from lowtide.transaction.reads import RangeSet
 from lowtide.transaction.registry import Registration, Registry
 from lowtide.transaction.validate import Validator
 from lowtide.versions.chain import visible
+from lowtide.versions.gap_map import GapMap, Watch
+from lowtide.versions.gaps import Gap, noted, without
 from lowtide.versions.layers import VersionStore
 from lowtide.versions.ordered import OrderedKeys
 from lowtide.versions.visibility import Reader
@@ -158,3 +160,48 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
             return list(islice(self._sorted.irange(low, high, inclusive=(True, False), reverse=reverse), limit))
 
     monkeypatch.setattr(OrderedKeys, "between", between)
+
+
+def gap_noted_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that notes a gap without being told of what is put meanwhile."""
+    monkeypatch.setattr(GapMap, "watch", lambda self: Watch())
+
+
+def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher that misses a scan which notes its gap and ends its watch between the two looks."""
+    put = GapMap.put
+
+    def look_and_put(self: Any, writes: Any) -> None:
+        if not self.of:
+            if not self._watches:  # point: gaps.watches
+                return
+            put(self, writes)
+            return
+        put(self, writes)
+
+    monkeypatch.setattr(GapMap, "put", look_and_put)
+
+
+def nothing_cut_where_no_gap_is_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A publisher that leaves the lock alone since there is no gap, while a scan that was told nothing yet has it."""
+    put = GapMap.put
+
+    def put_unless_empty(self: Any, writes: Any) -> None:
+        if self.of:
+            put(self, writes)
+            return
+        for watch in self._watches[:]:
+            watch.puts += [key for key, value in writes.items() if value is not None]
+
+    monkeypatch.setattr(GapMap, "put", put_unless_empty)
+
+
+def table_taken_after_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scan that looks at what it was told before it takes the table, which a publisher may forget in between."""
+
+    def note(self: Any, watch: Any, gap: Gap, live: Any) -> None:
+        puts = watch.puts[:]
+        of, prefix = self.of, gap.low[:4]  # point: gaps.note
+        of[prefix] = without(noted(of.get(prefix, ()), gap, lambda low, high: False), puts)  # point: gaps.noted
+
+    monkeypatch.setattr(GapMap, "_note", note)

@@ -97,11 +97,13 @@ class Outcome:
 
 class Laboratory:
     """Runs programs under schedules. A store is used for so many ``uses``, since opening one takes longer than a
-    schedule, and examining a long log does, too. Stores are in memory where the system has a file system there."""
+    schedule, and examining a long log does, too. Stores are in memory where the system has a file system there. With
+    ``short_scans`` a scan reads one entry at a time, and one deleted key is worth a gap."""
 
-    def __init__(self, *, points: PointsOfCode = ENGINE, uses: int = 20) -> None:
+    def __init__(self, *, points: PointsOfCode = ENGINE, uses: int = 20, short_scans: bool = False) -> None:
         self._points = points
         self._uses = uses
+        self._short_scans = short_scans
         self._world: World | None = None
         self._locks = contextlib.ExitStack()
         self.schedules = 0
@@ -127,6 +129,9 @@ class Laboratory:
             self.discard()
             self._world = World(Path(tempfile.mkdtemp(prefix="schedules-")))
         self._world.uses += 1
+        self._world.parts.versions.gaps.forget()
+        if self._short_scans:
+            self._world.parts.reader.first_chunk = self._world.parts.reader.least_run = 1
         return self._world
 
     def run(self, program: Program, choices: Choices, stops: Collection[str] | None = None) -> Outcome:

@@ -10,7 +10,7 @@ import pytest
 from lowtide import Isolation
 from tests.schedules import broken
 from tests.schedules.exploring import Finding, Stops, explore, explore_seeds, replay, shrink
-from tests.schedules.program import Append, Direct, Get, Job, Program, Put, Scan, Tx, View
+from tests.schedules.program import Append, Delete, Direct, Get, Job, Program, Put, Scan, Tx, View
 from tests.schedules.running import Laboratory
 
 SNAPSHOT, SERIALIZABLE = Isolation.SNAPSHOT, Isolation.SERIALIZABLE
@@ -18,6 +18,9 @@ A, B, C = b"a", b"b", b"c"
 
 READER = Tx(SNAPSHOT, (Get(A), Get(B)))
 CHECKPOINT = Job("checkpoint")
+POPPED = Program((Direct((Delete(A), Scan(), Scan())), Direct((Put(A),))))
+"""One deletes the first key, so that its scan notes a gap; another puts the key again."""
+GAPS = frozenset(("scan.watch", "scan.chains", "gaps.note", "gaps.noted", "gaps.cut", "gaps.watches", "publish.gaps"))
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,7 @@ class Case:
     bound: int
     stops: frozenset[str] | None = None
     uses: int = 20
+    short_scans: bool = False
 
 
 CASES = {
@@ -60,6 +64,10 @@ CASES = {
     "keys_that_are_nowhere": Case(
         "read", Program((READER, Tx(SNAPSHOT, (Scan(),)), Direct((Scan(),))), checkpointed=False), 2
     ),
+    "gap_noted_unwatched": Case("content", POPPED, 1, GAPS, short_scans=True),
+    "gaps_looked_for_before_watches": Case("content", POPPED, 2, GAPS, short_scans=True),
+    "nothing_cut_where_no_gap_is_yet": Case("content", POPPED, 1, GAPS, short_scans=True),
+    "table_taken_after_the_look": Case("content", POPPED, 2, GAPS, short_scans=True),
 }
 
 
@@ -82,7 +90,7 @@ def convict(laboratory: Laboratory, finding: Finding, kind: str, stops: Stops = 
 @pytest.mark.parametrize("name", CASES)
 def test_a_broken_engine_is_convicted_within_the_bound(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     case = CASES[name]
-    with Laboratory(points=broken.WITH_BROKEN, uses=case.uses) as laboratory:
+    with Laboratory(points=broken.WITH_BROKEN, uses=case.uses, short_scans=case.short_scans) as laboratory:
         explore(laboratory, case.program, bound=case.bound, stops=case.stops, most=50).check()
         breaking: broken.Break = getattr(broken, name)
         breaking(monkeypatch)

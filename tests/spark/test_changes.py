@@ -95,3 +95,37 @@ def test_a_stream_keeps_to_its_limits_and_never_splits_a_commit(
     found = collected.run(startingVersion=1, maxRowsPerTrigger=3)
     assert [len(batch) for batch in found] == [1, 5, 3]
     assert [row[3] for batch in found for row in batch] == [1, 2, 2, 2, 2, 2, 3, 3, 4]
+
+
+def test_a_bulk_load_is_in_feed_and_stream_and_a_replica_follows(
+    spark: SparkSession, open_store: OpenStore, tmp_path: Path
+) -> None:
+    store, copy = open_store(before_images=False, feed_bytes=1 << 30), open_store("copy", feed_bytes=1 << 30)
+    store["users"].insert_many([{"_id": each, "city": "Oslo"} for each in range(50)])
+
+    def replicate() -> list[tuple[Any, ...]]:
+        """Follow the stream into the copy until it has all there is; what the copy has."""
+        asked = spark.readStream.format("lowtide").option("path", str(store.path)).option("collection", "users")
+        frame = asked.schema(SCHEMA).load()
+        sink = frame.writeStream.format("lowtide").options(path=str(copy.path), collection="users", writeMode="changes")
+        query = sink.option("checkpointLocation", str(tmp_path / "progress")).trigger(availableNow=True).start()
+        try:
+            assert query.awaitTermination(60)
+        finally:
+            query.stop()
+        return [tuple(each.values()) for each in copy["users"].find({}, sort=[("_id", 1)])]
+
+    def documents() -> list[tuple[Any, ...]]:
+        return [tuple(each.values()) for each in store["users"].find({}, sort=[("_id", 1)])]
+
+    assert replicate() == documents()
+    before = store.stats().last_commit
+    rows = spark.range(40, 60).selectExpr("id AS _id", "if(id = 45, 'Oslo', 'Voss') AS city")
+    writer = rows.write.format("lowtide").options(path=str(store.path), collection="users", writeMode="upsert")
+    writer.option("bulkBytes", 0).mode("append").save()
+    store["users"].delete_one({"_id": 0})
+    found = [tuple(row)[:3] for row in changes(spark, store, startingVersion=before + 1).collect()]
+    expected = [(each, "Voss", "update_postimage") for each in range(40, 50) if each != 45]
+    expected += [(each, "Voss", "insert") for each in range(50, 60)]
+    assert sorted(found) == [(0, None, "delete"), *sorted(expected)]
+    assert replicate() == documents()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +64,33 @@ def test_a_dataframe_is_written_by_the_owner_as_one_commit(spark: SparkSession, 
     assert ids(store) == list(range(1500))
     save(spark.range(3).selectExpr("id AS key"), store, "overwrite", idField="key")
     assert ids(store) == [0, 1, 2]
+    assert litter(store) == []
+
+
+def test_a_write_ends_beside_a_thread_that_changes_the_same_documents(
+    spark: SparkSession, store: lowtide.Store
+) -> None:
+    lowtide.spark.register(spark)
+    store["c"].insert_many([{"_id": each, "n": -1} for each in range(5000)])
+    stop, seen = threading.Event(), []
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            store["c"].update_one({"_id": number % 5000}, {"$inc": {"w": 1}})
+            if number % 100 == 0:
+                seen.append(store["c"].count_documents({"n": {"$gte": 0}}))
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        save(spark.range(5000).selectExpr("id AS _id", "id AS n"), store, writeMode="upsert", commitTimeout="60")
+    finally:
+        stop.set()
+        writer.join()
+    assert set(seen) <= {0, 5000}, "all of it or nothing"
+    assert store["c"].count_documents({"n": {"$gte": 0}}) == 5000
     assert litter(store) == []
 
 

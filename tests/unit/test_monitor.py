@@ -239,7 +239,7 @@ def test_a_store_that_is_dropped_is_not_kept_alive_by_its_monitor(tmp_path: Path
 
 def test_an_opening_that_fails_leaves_no_monitor_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = monitor_threads()
-    monkeypatch.setattr("lowtide.parts.Autocommit", lambda engine: 1 / 0)
+    monkeypatch.setattr("lowtide.parts.Page", lambda *arguments, **named: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         lowtide.open(tmp_path / "store")
     assert monitor_threads() == before

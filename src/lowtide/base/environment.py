@@ -36,10 +36,11 @@ from lowtide.base.consumers import ConsumerTable
 from lowtide.base.counting import count_rows
 from lowtide.base.forks import note_opened
 from lowtide.base.history import History, open_index
-from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
+from lowtide.base.mapping import ask_for_room, open_fixed, open_largest, too_many_readers
 from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
 from lowtide.base.seen import Instant
+from lowtide.base.soundness import DAMAGED, Soundness, check_environment
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
@@ -51,18 +52,27 @@ _Result = TypeVar("_Result")
 
 
 class Base:
-    """An open base. Any thread may read; see the module for who writes."""
+    """An open base. Any thread may read; see the module for who writes. No process can write a ``fixed`` one: media."""
 
-    def __init__(self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True) -> None:
+    def __init__(
+        self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
+    ) -> None:
         self.directory = directory
         self._may_grow = may_grow
-        self.env = open_largest(directory, map_size, create)
+        self.fixed = fixed
+        self.env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
         try:
+            if not create:
+                check_environment(self.env, directory, most=0)
             self.open_tables(create)
         except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             self.env.close()
             raise CorruptionError(directory, f"this is not the base of a Lowtide store: {error}") from error
+        except CorruptionError:
+            self.env.close()
+            raise
         self.closed = False
+        self.soundness = Soundness(directory)
         self.abandoned = False
         """Whether this is a forked child's copy of its parent's base."""
         note_opened(self)
@@ -75,9 +85,9 @@ class Base:
         sees that commit sees this, and an early look into the history costs time only."""
 
     def open_tables(self, create: bool) -> None:
-        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
         self._file = (self.directory / "data.mdb").stat()
-        with self.env.begin(write=True) as txn:
+        with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> lmdb._Database:
                 return self.env.open_db(name, txn=txn, create=create)
@@ -154,9 +164,7 @@ class Base:
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
         try:
-            with self._begin(
-                self.rows
-            ) as txn:  # before ``history_below`` is looked at, which is raised before a commit
+            with self._begin(self.rows) as txn:  # before a look at ``history_below``, which is raised before a commit
                 return self.at(ts, ts < self.history_below).entries(txn, low, high, limit, reverse, strip)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
@@ -181,10 +189,6 @@ class Base:
     def count_history(self) -> int:
         """How many superseded versions are kept."""
         return self.read(self.history.count)
-
-    def count_tombstones(self) -> int:
-        """How many deletions are kept for writers to conflict with."""
-        return self.read(lambda txn: int(txn.stat(self.tombstones)["entries"]))
 
     def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
         """A stretch of the superseded versions without their values, see ``History.sizes``."""
@@ -214,8 +218,8 @@ class Base:
             return attempt()
         if isinstance(error, lmdb.ReadersFullError):
             raise too_many_readers() from error
-        if isinstance(error, lmdb.CorruptedError | lmdb.PageNotFoundError | lmdb.InvalidError):
-            raise CorruptionError(self.directory, f"LMDB finds its file damaged: {error}") from error
+        if isinstance(error, DAMAGED):
+            raise self.soundness.met(error) from error
         if isinstance(error, lmdb.MapResizedError):
             self.sync_map_size()
         elif type(error) not in _GROWING:
@@ -226,6 +230,11 @@ class Base:
             except lmdb.Error as gone:
                 raise Error(f"LMDB gave up {self.directory}: {gone}; close the store and open it again") from gone
             return attempt()
+
+    def check_pages(self) -> None:
+        """Raise CorruptionError if any page is damaged, however large the file is. 40 microseconds a page."""
+        with self.steady:
+            self.soundness.check(self.env)
 
     # Writing
 
@@ -294,6 +303,9 @@ class Base:
             except lmdb.DiskError as error:
                 self._abort(txn)
                 raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+            except (*DAMAGED, lmdb.BadTxnError) as error:
+                self._abort(txn)
+                raise self.soundness.met(error) from error
             except lmdb.Error as error:
                 self._abort(txn)
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error

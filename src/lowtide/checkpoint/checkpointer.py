@@ -26,7 +26,8 @@ import lmdb
 
 from lowtide.base.environment import Base
 from lowtide.checkpoint.apply import Applied, Changes, Target, apply_checkpoint
-from lowtide.checkpoint.helper import Helper, HelperLost, Request
+from lowtide.checkpoint.helper import Helper, HelperDied, HelperLost, Request
+from lowtide.errors import CorruptionError
 from lowtide.garbage.horizon import Exact
 from lowtide.garbage.ledger import Kept
 from lowtide.log.writer import LogWriter
@@ -161,7 +162,12 @@ class Checkpointer:
                 return self._helper.checkpoint(self._request(target), target.sample)
             except lmdb.MapFullError:
                 self._base.grow()
+            except CorruptionError as error:
+                self._base.soundness.note(error)
+                raise
             except HelperLost as error:
+                if isinstance(error, HelperDied):
+                    self._base.check_pages()  # in this thread a damaged page would end the whole process
                 logger.warning("%s; making the checkpoint in a thread", error)
                 break
         return apply_checkpoint(self._base, Changes(layer.chains, layer.names), target)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -24,7 +25,7 @@ import msgspec
 from lowtide.base.environment import Base
 from lowtide.base.sharing import SharedUse
 from lowtide.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
-from lowtide.errors import Error
+from lowtide.errors import CorruptionError, Error
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.ledger import Cell
 from lowtide.log.cursor import Place
@@ -36,6 +37,13 @@ _QUIT = b""
 
 class HelperLost(Error):
     """The helper process died or could not be started; the checkpoint is repeated in a thread."""
+
+
+class HelperDied(HelperLost):
+    """The helper process was ended by a signal that LMDB, or the machine, raises on a damaged page."""
+
+
+_DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -68,6 +76,8 @@ class Response(msgspec.Struct, frozen=True):
     cells: list[tuple[Cell, int]] | None = None
     map_full: bool = False
     error: str | None = None
+    damaged: bool = False
+    """Whether the error is a damaged page of the base."""
     asks: bool = False
 
 
@@ -95,15 +105,16 @@ class Helper:
                 answer = receive(process.stdout)
         except BaseException as error:
             # An answer that nobody took would be taken for the answer to the next request.
-            self.kill()
+            code = self.kill()
             if isinstance(error, OSError):
-                raise HelperLost(f"the checkpoint helper cannot be reached: {error}") from error
+                raise _lost(code, f"the checkpoint helper cannot be reached: {error}") from error
             raise
         if answer is None:
-            self.kill()
-            raise HelperLost("the checkpoint helper ended before it answered")
+            raise _lost(self.kill(), "the checkpoint helper ended before it answered")
         if response.map_full:
             raise lmdb.MapFullError(response.error or "map full")
+        if response.damaged:
+            raise CorruptionError(Path(request.base), f"the checkpoint helper failed: {response.error}")
         if response.error is not None:
             raise Error(f"the checkpoint helper failed: {response.error}")
         return Applied(response.rows, response.kept, dict(response.cells) if response.cells is not None else None)
@@ -131,18 +142,20 @@ class Helper:
         process = self._process
         return process.pid if process is not None and process.poll() is None else None
 
-    def kill(self) -> None:
-        """End the helper at once; LMDB undoes what it was in the middle of."""
+    def kill(self) -> int:
+        """End the helper at once; LMDB undoes what it was in the middle of. Returns how it ended, as ``Popen`` says it:
+        if it had ended by itself, how that was."""
         with self._lock:
             process, self._process = self._process, None
         if process is None:
-            return
+            return 0
         process.kill()
-        process.wait()
+        code = process.wait()
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 with contextlib.suppress(OSError):
                     stream.close()
+        return code
 
     def abandon(self) -> None:
         """In a forked child: give up the copies of the pipes, so that the helper sees when its owner ends."""
@@ -168,6 +181,13 @@ class Helper:
         process.stdout.close()
 
 
+def _lost(code: int, message: str) -> HelperLost:
+    """The error for a helper that ended with ``code``."""
+    if -code in _DEADLY:
+        return HelperDied(f"the checkpoint helper was ended by {signal.Signals(-code).name}")
+    return HelperLost(message)
+
+
 def serve() -> None:
     """The helper's end: requests in, responses out, until the input ends."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
@@ -177,7 +197,8 @@ def serve() -> None:
         except lmdb.MapFullError as error:
             response = Response(map_full=True, error=str(error))
         except Exception as error:
-            response = Response(error=f"{type(error).__name__}: {error}")
+            damaged = isinstance(error, CorruptionError) and error.path.name == "data.mdb"
+            response = Response(error=f"{type(error).__name__}: {error}", damaged=damaged)
         try:
             send(responses, msgspec.msgpack.encode(response))
         except BrokenPipeError:

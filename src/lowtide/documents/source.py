@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from random import uniform
-from time import sleep
 from types import FrameType
 from typing import Protocol, TypeVar
 
@@ -21,6 +19,7 @@ from lowtide.feed.watch import Watch
 from lowtide.transaction.catalog import NOWHERE
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.retry import Retry, run
 from lowtide.transaction.snapshot import Snapshot
 from lowtide.transaction.statement import Reading, Statement, Writing, statement_of
 from lowtide.transaction.transaction import Transaction
@@ -28,8 +27,6 @@ from lowtide.transaction.transaction import Transaction
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]
 """Tells the prefix of a keyspace's full keys."""
-_FIRST_PAUSE = 0.0002
-_LONGEST_PAUSE = 0.05
 
 
 class Source(Protocol):
@@ -93,7 +90,12 @@ class OfTransaction:
             raise UsageError("this transaction is read-only")
         if tx._policy.buffered:
             return self._run(work)
-        return _repeated(lambda: self._run(work), attempts)
+        retry = Retry(tx._engine.line, tx._engine.now(), attempts or None)
+        while True:
+            try:
+                return self._run(work)
+            except TransientError as error:
+                retry.failed(error)
 
     def _run(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
         tx = self._tx
@@ -217,16 +219,8 @@ class OfStore:
         engine = self._parts.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
-        return _repeated(lambda: self._attempt(engine, work), attempts)
-
-    def _attempt(self, engine: Engine, work: Callable[[Transaction, PrefixOf], _Result]) -> _Result:
-        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
-            return work(tx, engine.catalog.prefix_of)
-
-    def _attempt_all(self, work: Callable[[Source], _Result]) -> _Result:
-        engine = self._parts.engine
-        with Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1) as tx:
-            return work(OfTransaction(tx))
+        prefix_of = engine.catalog.prefix_of
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
 
     def hold(self) -> Held:
         engine = self._parts.engine
@@ -234,21 +228,13 @@ class OfStore:
         return _Held(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
-        return _repeated(lambda: self._attempt_all(work))
+        engine = self._parts.engine
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(OfTransaction(tx)))
 
 
-def _repeated(attempt: Callable[[], _Result], attempts: int = 0) -> _Result:
-    """What ``attempt`` comes to, once it meets no conflict: each time, somebody else's commit went through."""
-    longest = _FIRST_PAUSE
-    while True:
-        try:
-            return attempt()
-        except TransientError:
-            attempts -= 1
-            if attempts == 0:
-                raise
-            sleep(uniform(0, longest))
-            longest = min(longest * 2, _LONGEST_PAUSE)
+def _begun(engine: Engine) -> Transaction:
+    """A transaction for one statement, or for a few that belong together."""
+    return Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
 
 
 def _outside() -> int:

@@ -28,6 +28,8 @@ class Difference(msgspec.Struct, frozen=True, array_like=True, omit_defaults=Tru
     value: bytes | None
     was: int = ABSENT
     before: bytes | None = None
+    version: int = 0
+    """While the load is going on, the commit elsewhere that left ``value``, if it applies changes."""
 
     @property
     def kind(self) -> Kind | None:

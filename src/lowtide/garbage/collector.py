@@ -177,6 +177,8 @@ class Collector:
             self.wanted = False  # point: collect.begun
             chains, history = self._chains_wanted, self._history_wanted
             self._chains_wanted = self._history_wanted = False
+            if self._base.soundness.damage is not None:
+                return 0  # LMDB may end the process that walks a damaged table
             try:
                 dropped = 0 if history and not (chains or thorough) else self._collect_chains()
                 dropped += self._collect_history(thorough, history)

@@ -20,6 +20,7 @@ from lowtide.documents.source import PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
 from lowtide.loading.job import Counts, How, Job
+from lowtide.loading.staged_changes import StagedChange, decode_change, take_latest
 from lowtide.transaction.statement import Writing
 from lowtide.versions.visibility import Range
 
@@ -43,6 +44,8 @@ def apply_batches(unit: Unit, how: How, batches: Batches, most: int) -> Counts:
             delete(unit, batches, counts)
         case "overwrite":
             overwrite(unit, batches, counts, most)
+        case "changes":
+            changes(unit, batches, counts)
     return counts
 
 
@@ -154,6 +157,37 @@ def overwrite(unit: Unit, batches: Batches, counts: Counts, most: int) -> None:
             if was is not None and was != new:
                 _replace(unit, key, was, new)
                 counts.replaced += 1
+
+
+def changes(unit: Unit, batches: Batches, counts: Counts) -> None:
+    """Leave each document as the last of its changes has left it. In a collection with a unique index, all that change
+    go before any comes, so that documents may exchange values."""
+    latest: dict[bytes, StagedChange] = {}
+    for keys, staged in batches:
+        take_latest(latest, unit.look.name, zip(keys, map(decode_change, staged), strict=True))
+    keys = list(latest)
+    is_unique = any(each.unique for each in unit.row.indexes)
+    fresh: list[tuple[bytes, bytes]] = []
+    for start in range(0, len(keys), _BATCH):
+        part = keys[start : start + _BATCH]
+        for key, old in zip(part, unit.stored_of(part), strict=True):
+            new = latest[key].document
+            if old == new:
+                continue
+            if old is None and new is not None:
+                fresh.append((key, new))
+                counts.inserted += 1
+            elif old is not None and new is not None:
+                counts.replaced += 1
+                if is_unique:
+                    _delete(unit, key, old)
+                    fresh.append((key, new))
+                else:
+                    _replace(unit, key, old, new)
+            elif old is not None:
+                _delete(unit, key, old)
+                counts.deleted += 1
+    insert_new(unit, [key for key, _ in fresh], [new for _, new in fresh])
 
 
 def _documents(unit: Unit) -> Iterator[tuple[bytes, bytes]]:

@@ -16,6 +16,7 @@ from lowtide.documents.unit import Unit
 from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
 from lowtide.loading.apply import duplicate, insert_new, twice
 from lowtide.loading.job import Counts, Job
+from lowtide.loading.staged_changes import StagedChange, decode_change, take_latest
 from lowtide.log.frame import Writes
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
@@ -68,11 +69,11 @@ class Beside:
                 raise duplicate(self._collection, key)
             else:
                 found[key] = self._compared(noted, stored)
-        if how == "upsert":
-            counts.replaced += len(found)
-            counts.inserted -= len(found)
+        if how != "overwrite":
+            replaced = sum(each.value is not None for each in found.values())
+            counts.replaced, counts.inserted, counts.deleted = replaced, -replaced, len(found) - replaced
         else:
-            counts.deleted += len(found)
+            counts.deleted = len(found)
         self._note(writing, found)
         insert_new(unit, [key for key, _ in kept], [stored for _, stored in kept])
         return self._taken(unit), counts
@@ -132,6 +133,23 @@ class Beside:
 
     def _taken(self, unit: Unit) -> Row:
         return unit.apply_beside().having(schema=self.row.schema)
+
+    def note_changes(self, writing: Writing, keys: list[bytes], staged: list[bytes]) -> tuple[Row, Counts]:
+        """Staged changes: of each document the last one is noted, and entered when all are known."""
+        latest: dict[bytes, StagedChange] = {}
+        take_latest(latest, self._collection, zip(keys, map(decode_change, staged), strict=True))
+        for key, noted in zip(list(latest), self._noted(writing, list(latest)), strict=True):
+            if noted is not None:
+                take_latest(latest, self._collection, [(key, StagedChange(noted.version, noted.value))])
+        self._note(writing, {key: Difference(each.document, version=each.version) for key, each in latest.items()})
+        return self.row, Counts()
+
+    def enter_noted(self, writing: Writing, noted: list[tuple[bytes, bytes]]) -> tuple[Row, Counts]:
+        """The documents that the last changes have left, of rows of the difference."""
+        unit = self._unit(writing, checked=True)
+        found = [(key, value) for key, row in noted if (value := decode_difference(row).value) is not None]
+        insert_new(unit, [key for key, _ in found], [value for _, value in found])
+        return self._taken(unit), Counts(inserted=len(found))
 
     # The difference
 

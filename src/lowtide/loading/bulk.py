@@ -42,8 +42,9 @@ from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
+from lowtide.versions.changed import all_changed_since
 from lowtide.versions.layers import VersionStore
-from lowtide.versions.visibility import Range, all_changed_since
+from lowtide.versions.visibility import Range
 
 STEP: Final = 5000
 """Documents of one small transaction."""
@@ -113,8 +114,11 @@ class BulkLoad:
         self._counts = Counts()
         self._beside = self._source.change(self._announce)
         try:
+            enter = self._beside.note_changes if self._job.how == "changes" else self._beside.enter
             for batch in self._staged():
-                self._small(lambda tx, batch=batch: self._beside.enter(tx, *batch))  # type: ignore[misc]
+                self._small(lambda tx, batch=batch: enter(tx, *batch))  # type: ignore[misc]
+            if self._job.how == "changes":
+                self._enter_noted()
             return self._finish()
         except BaseException:
             give_up_claim(self._directory)
@@ -182,6 +186,14 @@ class BulkLoad:
                     end += 1
                 yield keys[start:end], documents[start:end]
                 start = end
+
+    def _enter_noted(self) -> None:
+        """The documents of all changes, after it is known of each document which change is the last."""
+        prefix = self._prefix_of(self._beside.changes)
+        with Transaction(self._engine, SNAPSHOT, False) as noted:
+            rows = noted.scan(Range(prefix, after_prefix(prefix)))
+            while batch := _part(rows):
+                self._small(lambda tx, batch=batch: self._beside.enter_noted(tx, batch))  # type: ignore[misc]
 
     def _finish(self) -> Receipt:
         """Copy what the collection has, catch up with what others do, and swap."""

@@ -10,7 +10,7 @@ import msgspec
 from lowtide.documents.ids import new_id
 from lowtide.errors import UsageError
 
-How = Literal["append", "upsert", "delete", "overwrite"]
+How = Literal["append", "upsert", "delete", "overwrite", "changes"]
 BULK_BYTES: Final = 256 << 20
 """Staged bytes past which a job is no longer one transaction in memory, unless it says otherwise."""
 _VERSION: Final = 1

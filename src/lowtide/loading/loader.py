@@ -9,9 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
-from random import uniform
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -30,6 +28,7 @@ from lowtide.loading.receipts import prune_receipts, receipt_of, receipt_rows
 from lowtide.loading.staged import announced, check_wanted, claim, give_up_claim, staged_batches, staging_of, sweep
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.isolation import SNAPSHOT
+from lowtide.transaction.retry import pauses
 from lowtide.transaction.statement import Writing
 from lowtide.transaction.transaction import Transaction
 
@@ -44,7 +43,6 @@ SMALL_ROWS: Final = 200
 SMALL_BYTES: Final = 256 << 10
 """A job of at most these is applied under the commit lock, rather than as a bulk load, if all attempts fail: others
 wait for it, for some milliseconds."""
-_LONGEST_PAUSE: Final = 0.1
 
 
 class Loader:
@@ -159,16 +157,15 @@ class Loader:
 
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
         """All of it in one transaction, repeated if others were quicker, but not for long."""
-        longest, begun = 0.001, monotonic()
-        for attempt in count(1):
+        begun = monotonic()
+        for attempt, pause in enumerate(pauses(), 1):
             try:
                 return self._attempt(self._parts.engine, name, job, directory)
             except TransientError:
                 give_up_claim(directory)
                 if attempt >= ATTEMPTS or (attempt >= LEAST_ATTEMPTS and monotonic() - begun > IMPATIENCE):
                     raise
-            sleep(uniform(0, longest))
-            longest = min(2 * longest, _LONGEST_PAUSE)
+            sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
     def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:

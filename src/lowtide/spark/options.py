@@ -56,7 +56,7 @@ OPTIONS: Final = {
     "maxRowsPerTrigger": "the most changes of one micro-batch, but for a single larger commit",
     "maxBytesPerTrigger": "the most log of one micro-batch, but for a single larger commit",
     # Writing
-    "writeMode": "what rows are: insert, upsert or delete",
+    "writeMode": "what rows are: insert, upsert, delete, or changes as the change feed has them",
     "idField": "the column that becomes _id",
     "deleteBy": "the column with the _ids to delete",
     "ignoreNullFields": "whether a null is left out of its document",

@@ -23,6 +23,7 @@ from lowtide.errors import Error, UsageError
 from lowtide.handover import TIMEOUT, ensure_store, load
 from lowtide.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
 from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
+from lowtide.spark.applying import check_change_columns, documents_of, encode_changes, without_change_columns
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.keeping import types_of
 from lowtide.spark.options import Options
@@ -31,7 +32,7 @@ from lowtide.spark.schemas import arrow_schema, check_types
 
 logger = logging.getLogger("lowtide")
 
-_MODES: Final[dict[str, How]] = {"insert": "append", "upsert": "upsert", "delete": "delete"}
+_MODES: Final[dict[str, How]] = {"insert": "append", "upsert": "upsert", "delete": "delete", "changes": "changes"}
 _READING: Final = (
     "keyspace",
     "asOf",
@@ -70,10 +71,14 @@ class Writing:
         self._how = _how(options, overwrite)
         if self._how != "delete":
             check_types(schema)
+        if self._how == "changes":
+            check_change_columns(schema)
         texts = options.names("jsonColumns") or ()
         self._arrow = arrow_schema(schema, texts)
         self._id_field = _id_field(options, schema, self._how)
-        self._types = None if self._how == "delete" else types_of(schema, texts, self._id_field)
+        self._types = (
+            None if self._how == "delete" else types_of(documents_of(schema, self._how), texts, self._id_field)
+        )
         self._timeout = options.seconds("commitTimeout", TIMEOUT)
         self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
         self._encoder()  # so that a schema that cannot be stored is refused before any task begins
@@ -103,6 +108,8 @@ class Writing:
         schema = self._arrow
         if self._how == "delete":
             schema = pa.schema([schema.field(self._id_field)])
+        if self._how == "changes":
+            schema = without_change_columns(schema)
         return RowEncoder(schema, self._collection, self._id_field, self._options.flag("ignoreNullFields", True))
 
     @property
@@ -124,6 +131,8 @@ class Writing:
         for batch in batches:
             if self._how == "delete":
                 yield encoder.encode_ids(pa.record_batch([batch.column(at)], names=[self._id_field])), None
+            elif self._how == "changes":
+                yield encode_changes(encoder, batch)
             else:
                 yield encoder.encode(batch)
 
@@ -202,8 +211,9 @@ def _id_field(options: Options, schema: StructType, how: How) -> str:
     known = ", ".join(map(repr, schema.names))
     if name is not None:
         raise UsageError(f"there is no column {name!r} to take the _id from; there are {known}")
-    if how in ("upsert", "delete"):
-        raise UsageError(f"to {how} documents a column '_id', or option 'idField', tells which; there are {known}")
+    if how in ("upsert", "delete", "changes"):
+        what = "apply changes to" if how == "changes" else how
+        raise UsageError(f"to {what} documents a column '_id', or option 'idField', tells which; there are {known}")
     return wanted
 
 

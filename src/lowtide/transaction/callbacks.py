@@ -30,13 +30,21 @@ class Callbacks:
 
     def run(self) -> None:
         """Run what is due. A callback that raises is reported and harms nobody."""
-        while self.due and self._running.acquire(blocking=False):
-            try:
-                while self.due:
-                    ts, callback = self.due.popleft()
-                    try:
-                        callback(ts)
-                    except Exception:
-                        logger.exception("a callback of commit %d failed; the commit stands", ts)
-            finally:
+        while self.due and self._run_if_free():
+            pass  # what was lined up after the last look, and found the lock taken
+
+    def _run_if_free(self) -> bool:
+        taken: list[bool] = []
+        try:
+            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
+            taken.extend(map(self._running.acquire, (False,)))
+            while taken[0] and self.due:
+                ts, callback = self.due.popleft()
+                try:
+                    callback(ts)
+                except Exception:
+                    logger.exception("a callback of commit %d failed; the commit stands", ts)
+            return taken[0]
+        finally:
+            if True in taken:
                 self._running.release()

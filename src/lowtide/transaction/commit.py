@@ -25,7 +25,7 @@ from functools import partial
 from itertools import islice
 from threading import get_ident
 
-from lowtide.errors import ConflictError, TransientError, UsageError
+from lowtide.errors import ConflictError, Error, TransientError, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.prune import prune
 from lowtide.log.frame import Names, Writes, encode_payload
@@ -78,7 +78,7 @@ class Committer:
         self.collect_failures = 0
         self.conflicts = 0
         """Commits that were refused so far; written under the commit lock."""
-        self.closed: UsageError | None = None
+        self.closed: Error | None = None
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""

@@ -10,6 +10,7 @@ from typing import Protocol
 from lowtide.errors import UsageError
 from lowtide.transaction.callbacks import Callbacks
 from lowtide.transaction.catalog import Catalog
+from lowtide.transaction.line import Line
 from lowtide.transaction.registry import Expired, Registry
 from lowtide.transaction.request import Request
 from lowtide.transaction.turn import Turn
@@ -68,6 +69,8 @@ class Engine:
     read_only: bool
     before_images: bool
     origins: bool = True
+    line: Line = field(default_factory=Line)
+    """Where retries wait for their turn."""
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)

@@ -55,7 +55,8 @@ class Savepoint:
             raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
         if tx._savepoint is not self:
             raise UsageError("a savepoint inside this one is still open; leave that one first")
-        tx._ordered = None
+        if tx._overlay is not None:
+            tx._overlay.undo([key for key, _ in undo[self._mark :]])
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Missing):

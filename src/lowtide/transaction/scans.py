@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from types import CodeType
 
-from lowtide.log.frame import Writes
 from lowtide.transaction.engine import Engine
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.registry import Registration
+from lowtide.versions.own import OwnWrites
 from lowtide.versions.visibility import Range
 
 
@@ -25,7 +25,7 @@ def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSe
 def scan_latest(
     engine: Engine,
     wanted: Range,
-    own: Writes | None,
+    own: OwnWrites | None,
     one_snapshot: bool,
     code: CodeType,
     instruction: int,

@@ -15,6 +15,7 @@ from lowtide.transaction.guards import Guards
 from lowtide.transaction.registry import Registration
 from lowtide.transaction.scans import tracked
 from lowtide.transaction.transaction import Transaction
+from lowtide.versions.own import OwnWrites
 from lowtide.versions.visibility import Range
 
 
@@ -46,12 +47,13 @@ class Statement:
     sees the transaction's own writes as they were when it began. Used by one thread; closed by whoever made it, or
     dropped."""
 
-    __slots__ = ("_own", "_registration", "_tx", "ts")
+    __slots__ = ("_own", "_registration", "_steady", "_tx", "ts")
 
     def __init__(self, tx: Transaction, *, steady: bool = False) -> None:
         self._registration: Registration | None = None
         self._tx = tx
-        self._own = dict(tx._writes) if steady else None
+        self._steady = steady
+        self._own = tx._own() if steady and tx._writes else None
         self.ts = tx._open_ts()
         if not tx._policy.fixed:
             engine = tx._engine
@@ -69,20 +71,21 @@ class Statement:
             tx._reads.keys.update(full_keys)
         values = tx._engine.reader.get_many(full_keys, self.ts)
         self._open_ts()
-        writes = tx._writes if self._own is None else self._own
-        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)] if writes else values
+        if self._own is not None:
+            return self._own.values_over(full_keys, values)
+        if self._steady or not tx._writes:
+            return values
+        writes = tx._writes
+        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys, with the user's keys."""
         tx = self._tx
-        if self._own is None:
-            own = tx._own(wanted) if tx._writes else None
-        else:
-            own = {key: value for key, value in self._own.items() if wanted.covers(key)} or None
+        own = tx._own() if tx._writes and not self._steady else self._own
         entries = self._scan(wanted, own)
         return entries if tx._reads is None else tracked(entries, wanted, tx._reads)
 
-    def _scan(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
+    def _scan(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
         for chunk in self._tx._engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()
             yield from chunk

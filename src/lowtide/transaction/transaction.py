@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from types import TracebackType
 from typing import Final, Self
 
@@ -28,11 +26,10 @@ from lowtide.transaction.request import Request
 from lowtide.transaction.savepoint import MISSING, Savepoint
 from lowtide.transaction.scans import scan_latest, tracked
 from lowtide.transaction.yielding import Yielding
+from lowtide.versions.own import Overlay, OwnWrites
 from lowtide.versions.visibility import Range
 
 _OPEN: Final = ""
-_FEW: Final = 64
-"""So many new keys are put in their places one by one; for more, all are sorted."""
 
 
 class Transaction:
@@ -43,7 +40,7 @@ class Transaction:
         "_callbacks",
         "_engine",
         "_guards",
-        "_ordered",
+        "_overlay",
         "_policy",
         "_reads",
         "_registration",
@@ -72,7 +69,7 @@ class Transaction:
         self._before: Writes = {}
         self._callbacks: list[Callback] | None = None
         self._guards: Guards | None = None
-        self._ordered: list[bytes] | None = None
+        self._overlay: Overlay | None = None
         self._wrote_at_once = False
         if engine.read_only:
             read_only = True
@@ -145,6 +142,8 @@ class Transaction:
             self._open_ts()
         if self._savepoint is not None:
             self._savepoint.undo.append((full_key, self._writes.get(full_key, MISSING)))
+        if self._overlay is not None:
+            self._overlay.change({full_key: value})
         self._writes[full_key] = value
 
     def write_many(self, writes: Writes) -> None:
@@ -159,6 +158,8 @@ class Transaction:
         if self._savepoint is not None:
             before = self._writes.get
             self._savepoint.undo.extend([(full_key, before(full_key, MISSING)) for full_key in writes])
+        if self._overlay is not None:
+            self._overlay.change(writes)
         if self._writes:
             self._writes.update(writes)
         else:
@@ -205,7 +206,7 @@ class Transaction:
         """The entries of a range of full keys, with the user's keys."""
         if self._state:
             raise self._finished()
-        own = self._own(wanted) if self._writes else None
+        own = self._own() if self._writes else None
         if self._policy.fixed:
             entries = self._scan_snapshot(wanted, own)
             return entries if self._reads is None else tracked(entries, wanted, self._reads)
@@ -213,21 +214,13 @@ class Transaction:
         one_snapshot = self._policy.scan_snapshot
         return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
 
-    def _own(self, wanted: Range) -> Writes | None:
-        """The own writes in a range. Their keys are kept in order from the first scan on, so that a scan in a large
-        transaction looks only at what it wants. Keys are only ever added, but for the end of a savepoint."""
-        writes = self._writes
-        ordered = self._ordered
-        if ordered is None or len(writes) - len(ordered) > _FEW:
-            ordered = self._ordered = sorted(writes)
-        elif len(ordered) != len(writes):
-            for key in islice(reversed(writes), len(writes) - len(ordered)):
-                insort(ordered, key)
-        first = bisect_left(ordered, wanted.low)
-        end = bisect_left(ordered, wanted.high) if wanted.high is not None else len(ordered)
-        return {key: writes[key] for key in ordered[first:end]} or None
+    def _own(self) -> OwnWrites:
+        """The own writes as they are now, for a scan."""
+        if self._overlay is None:
+            self._overlay = Overlay()
+        return self._overlay.view(self._writes, self._policy.fixed)
 
-    def _scan_snapshot(self, wanted: Range, own: Writes | None) -> Iterator[tuple[bytes, bytes]]:
+    def _scan_snapshot(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
         for chunk in self._engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()  # after the chunk was read, see ``read``
             yield from chunk

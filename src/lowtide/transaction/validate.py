@@ -13,8 +13,9 @@ from lowtide.base.environment import Base
 from lowtide.transaction.guards import Guards
 from lowtide.transaction.reads import ReadSet
 from lowtide.transaction.request import Request
+from lowtide.versions.changed import changed_since
 from lowtide.versions.layers import VersionStore
-from lowtide.versions.visibility import Range, changed_since
+from lowtide.versions.visibility import Range
 
 _MOST_KEYS = 200_000
 """Keys of recent commits that are remembered for validation before the slower way is taken."""

@@ -6,6 +6,9 @@ commit lock, it notes the last commit, how far the log reaches, and the chains, 
 is then read in one LMDB transaction; a sweep may run beside it and is not seen. What is committed meanwhile stays in
 memory and log, and is not looked at. A checkpoint that falls due waits until the examination is over.
 
+The pages of the base are examined first, without LMDB (check_pages). Only if they are sound is LMDB asked to read
+them: it may end a process that reads a damaged page. So verifying always ends with a report.
+
 Locks, in this order: the checkpointer's, the log's hold, the commit lock (given back at once), the base's ``steady``.
 Who holds the commit lock never waits for one of the others.
 """
@@ -20,6 +23,8 @@ from pathlib import Path
 
 import lmdb
 
+from lowtide.base.environment import Base
+from lowtide.base.pages import Unreadable
 from lowtide.base.pins import PinRow
 from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
 from lowtide.garbage.horizon import Exact, make_horizon
@@ -39,9 +44,11 @@ from lowtide.upkeep.check_base import (
 )
 from lowtide.upkeep.check_chains import check_layer, copy_layers
 from lowtide.upkeep.check_log import LogExamination, Piece
+from lowtide.upkeep.check_pages import check_pages, new_check
 from lowtide.upkeep.report import REPORT, Examination, Report
 
 _NEVER = 1 << 62
+_ATTEMPTS = 100
 
 
 def verify_store(running: Running) -> Report:
@@ -66,7 +73,10 @@ def verify_store(running: Running) -> Report:
             Piece(each.path, each.used if each.used < each.size else None)
             for each in running.without_released(segments)
         ]
-        with open_tables(running.base) as tables:
+        pages = new_check()
+        with _sound_tables(running.base, pages) as tables:
+            if tables is None:
+                return Report(running.path, boundary, published, (manifest.check(), pages.check()))
             names = tables.names()
             agreement = Agreement(boundary, published, layers)
             consumers = Examination("consumers of the change feed", "consumers")
@@ -83,7 +93,7 @@ def verify_store(running: Running) -> Report:
         for layer in layers:
             check_layer(layer, names, memory[0], memory[1])
         agreement.compare_chains(names)
-    checks = [manifest, *log.checks, agreement.before, *base, agreement.base, *memory, agreement.chains]
+    checks = [manifest, *log.checks, agreement.before, pages, *base, agreement.base, *memory, agreement.chains]
     return Report(running.path, boundary, published, tuple(each.check() for each in checks))
 
 
@@ -115,8 +125,11 @@ def _verify_directory(directory: Path) -> Report:
         manifest.problem(str(error), directory / MANIFEST)
         return Report(directory, 0, 0, (manifest.check(),))
     manifest.examined += 1
-    base = Examination("base: identity, boundary and keyspaces", "entries")
+    pages = new_check()
     try:
+        _check_pages_of(directory / "base" / "data.mdb", pages)
+        if pages.found:
+            return Report(directory, 0, 0, (manifest.check(), pages.check()))
         with read_tables(directory / "base" / "data.mdb") as tables:
             boundary, names = tables.boundary, tables.names()
             log = LogExamination(store_id, boundary)
@@ -128,11 +141,37 @@ def _verify_directory(directory: Path) -> Report:
             if log.last_ts < boundary:
                 log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be begun anew")
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
-    except CorruptionError as error:
-        base.problem(str(error), directory / "base")
-        return Report(directory, 0, 0, (manifest.check(), base.check()))
-    examined = [manifest, *log.checks, agreement.before, *checks, agreement.base]
+    except (CorruptionError, lmdb.Error) as error:
+        pages.problem(str(error), directory / "base")
+        return Report(directory, 0, 0, (manifest.check(), pages.check()))
+    examined = [manifest, *log.checks, agreement.before, pages, *checks, agreement.base]
     return Report(directory, boundary, last_commit, tuple(each.check() for each in examined))
+
+
+def _check_pages_of(data: Path, check: Examination) -> None:
+    """Examine the pages of a file that nobody writes. One that is missing is left to the caller."""
+    if data.is_file():
+        try:
+            check_pages(data, check)
+        except Unreadable as error:
+            check.problem(f"this is not an LMDB file that can be opened: {error}", data)
+
+
+@contextmanager
+def _sound_tables(base: Base, check: Examination) -> Iterator[Tables | None]:
+    """The tables of an open base, if all its pages are sound; None if they are not, and ``check`` says which."""
+    for attempt in range(_ATTEMPTS):
+        with open_tables(base) as tables:
+            try:
+                check_pages(base.directory / "data.mdb", check, tables.txn.id())
+            except Unreadable as error:  # two commits came between the transaction's begin and this look
+                if attempt < _ATTEMPTS - 1:
+                    continue
+                check.problem(f"the meta pages cannot be read: {error}", base.directory / "data.mdb")
+            if check.found:
+                base.soundness.note(CorruptionError(base.directory / "data.mdb", str(check.problems[0])))
+            yield tables if check.found == 0 else None
+            return
 
 
 def _pieces(directory: Path, log: LogExamination) -> list[Piece]:

@@ -24,6 +24,7 @@ from typing import NoReturn, TypeAlias
 from lowtide.errors import UsageError
 from lowtide.log.frame import Names, Writes
 from lowtide.versions.chain import Chain, versions_of
+from lowtide.versions.gap_map import GapMap
 from lowtide.versions.ordered import OrderedKeys
 
 Chains: TypeAlias = dict[bytes, Chain]
@@ -100,6 +101,8 @@ class VersionStore:
         self.boundary = boundary
         """The commit up to which the base holds everything."""
         self.view: View = (self.active, None, {})
+        self.gaps = GapMap()
+        """Where scans need not look; see there."""
         self._closed = False
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
@@ -119,6 +122,7 @@ class VersionStore:
                 grown.append(key)
             chains[key] = (ts, value, older)
             size += len(key) + len(value or b"")
+        self.gaps.put(writes)  # point: publish.gaps
         layer.versions += len(writes)
         layer.bytes += size
         return grown
@@ -234,6 +238,7 @@ class VersionStore:
         self.boundary = self.frozen_upto
         if not self._closed:
             self.view = (self.active, None, cache)  # point: drop.view
+            self.gaps.forget()  # most of what they pass over is gone
         self.frozen = None  # point: drop.frozen
 
     def close(self, reason: str) -> None:
@@ -242,6 +247,7 @@ class VersionStore:
         closed.chains, closed.keys = ClosedChains(reason), ClosedKeys(reason)
         self._closed = True  # first: the last checkpoint, which is still to come, must not open the view again
         self.view = (closed, None, {})
+        self.gaps.close()
 
     def changed_at(self, full_key: bytes) -> int | None:
         """The timestamp of the newest version in memory of ``full_key``; None if there is none."""

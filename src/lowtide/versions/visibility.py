@@ -8,22 +8,21 @@ instead the reader still has the layer and LMDB already has its content, both sa
 
 from __future__ import annotations
 
-import sys
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
 from pathlib import Path
 from time import sleep
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import lmdb
 
 from lowtide.base.codec import KEYSPACE_PREFIX, LATEST, horizon
 from lowtide.base.environment import Base
 from lowtide.base.first import first_row
-from lowtide.log.frame import Writes
-from lowtide.versions.chain import Chain, visible
+from lowtide.versions.chain import visible
 from lowtide.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
+from lowtide.versions.own import OwnWrites
+from lowtide.versions.range import Range as Range
 
 _Result = TypeVar("_Result")
 
@@ -33,34 +32,16 @@ _READS_BETWEEN = 128
 _second = itemgetter(1)
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
-
-
-class Range(NamedTuple):
-    """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
-    a scan reads at first, 0 if it may choose; it reads more each time that more are asked for."""
-
-    low: bytes
-    high: bytes | None
-    reverse: bool = False
-    first: int = 0
-
-    def covers(self, key: bytes) -> bool:
-        return self.low <= key and (self.high is None or key < self.high)
-
-    def beyond(self, key: bytes) -> Range:
-        """What is left of the range when a scan has come past ``key``."""
-        return Range(self.low, key, True) if self.reverse else Range(key + b"\x00", self.high)
-
-    def upto(self, key: bytes) -> Range:
-        """The part of the range that a scan has covered when it stands on ``key``."""
-        return Range(key, self.high, True) if self.reverse else Range(self.low, key + b"\x00")
+_LEAST_RUN = 32
 
 
 class Published(Protocol):
-    """Who knows the last published timestamp, and whether a commit is waiting for the disk."""
+    """Who knows the last published timestamp, whether a commit is waiting for the disk, and which snapshots live."""
 
     published: int
     syncing: bool
+
+    def timestamps(self) -> list[int]: ...
 
 
 class Rows(Protocol):
@@ -93,7 +74,7 @@ class Rows(Protocol):
 class Reader:
     """Reads of the committed state at a timestamp. Lock-free; any number of threads."""
 
-    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions")
+    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "first_chunk", "least_run")
 
     def __init__(self, versions: VersionStore, base: Rows, registry: Published, cache_rows: int) -> None:
         self._versions = versions
@@ -101,6 +82,10 @@ class Reader:
         self._registry = registry
         self._cache_rows = cache_rows
         self._reads = 0
+        self.first_chunk = _FIRST_CHUNK
+        """So many entries a scan reads at first, unless it was told."""
+        self.least_run = _LEAST_RUN
+        """So many keys in a row that are not visible are worth a gap."""
 
     @property
     def sources(self) -> tuple[VersionStore, Rows]:
@@ -205,19 +190,22 @@ class Reader:
             cache[full_key] = found  # point: read.fill
         return found
 
-    def scan(self, wanted: Range, ts: Callable[[], int], own: Writes | None) -> Iterator[list[tuple[bytes, bytes]]]:
+    def scan(self, wanted: Range, ts: Callable[[], int], own: OwnWrites | None) -> Iterator[list[tuple[bytes, bytes]]]:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
-        each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes
-        in the range, as they were when the scan began."""
-        size = wanted.first or _FIRST_CHUNK
-        own_keys = sorted(own) if own else []
-        rest: Range | None = wanted
+        each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes, as
+        they were when the scan began."""
+        size = wanted.first or self.first_chunk
+        if own is not None and not own.touches(wanted):
+            own = None
+        rest = wanted if own is None else own.past(wanted)
         while rest is not None:
-            entries, last = self._chunk(rest, ts(), size, 0 if own else KEYSPACE_PREFIX)
-            if own:
-                entries = _overlay(entries, own, own_keys, rest if last is None else rest.upto(last))
+            entries, last = self._chunk(rest, ts(), size, KEYSPACE_PREFIX if own is None else 0)
+            if own is not None:
+                entries = own.over(entries, rest if last is None else rest.upto(last))
             yield entries
             rest = rest.beyond(last) if last is not None else None
+            if own is not None and rest is not None:
+                rest = own.past(rest)
             size = min(size * 2, _LARGEST_CHUNK)
 
     def values(self, wanted: Range, ts: Callable[[], int], size: int) -> Iterator[list[bytes]]:
@@ -259,7 +247,55 @@ class Reader:
 
     def _chunk(self, wanted: Range, ts: int, size: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
         """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end.
-        ``strip`` bytes are taken off the entries' keys."""
+        ``strip`` bytes are taken off the entries' keys. Deleted keys at its beginning are left out once a scan has come
+        through them, see ``gap_map``."""
+        gaps = self._versions.gaps
+        if gaps.of:
+            rest = gaps.past(wanted, ts)
+            if rest is None:
+                return [], None
+            if rest is not wanted:  # others have been deleted since, as often as not
+                wanted, size = rest, max(size, self.least_run)
+        entries, last, _ = self._look(wanted, ts, size, strip)
+        if entries or last is None:
+            return entries, last
+        if size < self.least_run:
+            entries, last, _ = self._look(wanted.beyond(last), ts, self.least_run, strip)
+            if entries or last is None:
+                return entries, last
+        return self._skip(wanted, ts, strip)
+
+    def _skip(self, wanted: Range, ts: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """As ``_chunk``, of a range that begins with many keys that are not visible: come through them all, and note
+        them as a gap."""
+        gaps, size = self._versions.gaps, self.least_run
+        entries: list[tuple[bytes, bytes]] = []
+        last: bytes | None = None
+        newer: bytes | None = None
+        watch = gaps.watch()  # point: scan.watch
+        try:
+            rest = gaps.past(wanted, ts)
+            while rest is not None:
+                entries, last, newer = self._look(rest, ts, size, strip)
+                if entries or last is None or newer is not None:
+                    break
+                rest, last = gaps.past(rest.beyond(last), ts), None
+                size = min(size * 2, _LARGEST_CHUNK)
+            # After the layers were taken: a commit after ``ts`` that they do not have has moved the boundary before.
+            if ts >= self._versions.boundary:
+                ends = [wanted.low[:strip] + key for key, _ in entries[:1]] + ([newer] if newer is not None else [])
+                end = (max(ends) if wanted.reverse else min(ends)) if ends else None
+                dead = wanted.before(end) if end is not None else wanted
+                gaps.note(watch, dead, ts, self._registry.timestamps)
+        finally:
+            gaps.unwatch(watch)
+        return entries, last
+
+    def _look(
+        self, wanted: Range, ts: int, size: int, strip: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None, bytes | None]:
+        """What is visible at ``ts`` of a part of the range, in scan order; the part's last key, None at the end; and
+        the first key in it that the layers have a version of after ``ts``."""
         low, high, reverse = wanted.low, wanted.high, wanted.reverse
         touched: list[tuple[Layer, list[bytes]]] = []
         for layer in self._versions.layers:
@@ -274,70 +310,24 @@ class Reader:
         elif (low, high) != (wanted.low, wanted.high):
             last = low if reverse else high[:-1] if high is not None else None
         if not touched:
-            return entries, last
+            return entries, last, None
         found = dict(entries)
+        newer: list[bytes] = []
         for layer, keys in reversed(touched):  # point: scan.chains
+            chains = layer.chains
             for key in keys:
                 if key < low or (high is not None and key >= high):
                     continue
-                version = visible(layer.chains.get(key), ts)
-                if version is not None:
-                    _put(found, key, version)
-        return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last
-
-
-def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> tuple[bytes, int] | None:
-    """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
-    for layer in versions.layers:
-        keys = layer.keys.between(wanted.low, wanted.high, sys.maxsize, False)
-        for key in keys:
-            if layer.chains[key][0] > since:
-                return key, layer.chains[key][0]
-    rest: Range | None = wanted
-    while rest is not None and since < versions.boundary:
-        changed, last = base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
-        if changed:
-            return changed[0], base.changed_at(changed[0])
-        rest = Range(last + b"\x00", rest.high) if last is not None else None
-    return None
-
-
-def all_changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> list[bytes]:
-    """The keys of the range that were changed after ``since``, deletions included, perhaps with some that were changed
-    just now; and none is missing, as long as a writer is registered at ``since``: see ``_chunk`` for the order."""
-    found: dict[bytes, None] = {}
-    for layer in versions.layers:
-        for key in layer.keys.between(wanted.low, wanted.high, sys.maxsize, False):
-            chain = layer.chains.get(key)
-            if chain is not None and chain[0] > since:
-                found[key] = None
-    rest: Range | None = wanted
-    while rest is not None and since < versions.boundary:
-        changed, last = base.changed_keys(rest.low, rest.high, since, _LARGEST_CHUNK)
-        found.update(dict.fromkeys(changed))
-        rest = Range(last + b"\x00", rest.high) if last is not None else None
-    return list(found)
-
-
-def _put(found: dict[bytes, bytes], key: bytes, version: Chain) -> None:
-    value = version[1]
-    if value is None:
-        found.pop(key, None)
-    else:
-        found[key] = value
-
-
-def _overlay(
-    entries: list[tuple[bytes, bytes]], own: Writes, own_keys: list[bytes], part: Range
-) -> list[tuple[bytes, bytes]]:
-    """The committed ``entries`` of ``part`` with the transaction's own writes laid over them, and the user's keys."""
-    first = bisect_left(own_keys, part.low)
-    end = bisect_left(own_keys, part.high) if part.high is not None else len(own_keys)
-    found = dict(entries)
-    for key in own_keys[first:end]:
-        value = own[key]
-        if value is None:
-            found.pop(key, None)
-        else:
-            found[key] = value
-    return [(key[KEYSPACE_PREFIX:], found[key]) for key in sorted(found, reverse=part.reverse)]
+                chain = chains.get(key)
+                if chain is None or chain[0] > ts:
+                    newer.append(key)
+                    chain = visible(chain, ts)
+                    if chain is None:
+                        continue
+                value = chain[1]
+                if value is None:
+                    found.pop(key, None)
+                else:
+                    found[key] = value
+        first = (max(newer) if reverse else min(newer)) if newer else None
+        return [(key[strip:], found[key]) for key in sorted(found, reverse=reverse)], last, first

@@ -27,7 +27,7 @@ def conflict(store: lowtide.Store, first: Callable[[Any], object], second: Calla
     with pytest.raises(ConflictError) as caught:
         other.commit()
     assert f"commit {caught.value.committed_ts} changed it first" in str(caught.value)
-    assert "begin anew" in str(caught.value)
+    assert "retry the transaction" in str(caught.value)
     return caught.value
 
 

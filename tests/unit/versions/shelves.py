@@ -41,6 +41,9 @@ class Shelves:
         self.oldest_writer: int | None = None
         self._applied = False
 
+    def timestamps(self) -> list[int]:
+        return list(self.live)
+
     def commit(self, writes: Writes) -> None:
         """Publish ``writes``, and prune the chains they grew."""
         ts = self.published + 1

@@ -5,7 +5,8 @@ from __future__ import annotations
 import lowtide
 from lowtide.base.codec import after_prefix
 from lowtide.parts import Parts
-from lowtide.versions.visibility import Range, all_changed_since
+from lowtide.versions.changed import all_changed_since
+from lowtide.versions.visibility import Range
 
 
 def test_all_keys_that_were_changed_or_deleted_are_found_before_and_after_a_checkpoint(store: lowtide.Store) -> None:

@@ -9,8 +9,11 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from lowtide.base.codec import after_prefix
 from lowtide.log.frame import Writes
-from lowtide.versions import visibility
+from lowtide.versions import changed, visibility
+from lowtide.versions.changed import changed_since
+from lowtide.versions.own import Overlay
 from lowtide.versions.visibility import Range
 from tests.unit.versions.shelves import PREFIX, Shelves, open_shelves, within
 
@@ -26,7 +29,7 @@ def _range(low: bytes, high: bytes | None, reverse: bool) -> Range:
     return Range(low, high if high is None else max(low, high), reverse)
 
 
-ranges = st.builds(_range, keys, st.none() | keys, st.booleans())
+ranges = st.builds(_range, keys, st.none() | st.just(after_prefix(PREFIX)) | keys, st.booleans())
 moves = st.sampled_from(["freeze", "apply", "drop"])
 steps = st.lists(st.tuples(st.just("commit"), writes) | st.tuples(moves, st.booleans()), max_size=12)
 
@@ -39,6 +42,8 @@ def chunk(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> in
     size: int = request.param
     monkeypatch.setattr(visibility, "_FIRST_CHUNK", size)
     monkeypatch.setattr(visibility, "_LARGEST_CHUNK", size)
+    monkeypatch.setattr(visibility, "_LEAST_RUN", size)
+    monkeypatch.setattr(changed, "_STEP", size)
     return size
 
 
@@ -56,7 +61,8 @@ def arrange(shelves: Shelves, script: list[tuple[str, object]]) -> None:
 
 
 def scan(shelves: Shelves, wanted: Range, ts: int, own: Writes | None = None) -> Iterator[tuple[bytes, bytes]]:
-    for part in shelves.reader.scan(wanted, lambda: ts, own):
+    view = Overlay().view(own, True) if own is not None else None
+    for part in shelves.reader.scan(wanted, lambda: ts, view):
         yield from part
 
 
@@ -152,7 +158,7 @@ def test_changed_since_names_a_key_iff_one_of_the_range_was_changed(
             for key in committed
             if ts > since and within({key: b""}, wanted)
         }
-        found = visibility.changed_since(shelves.versions, shelves.base, wanted, since)
+        found = changed_since(shelves.versions, shelves.base, wanted, since)
         assert (found is None) == (not changed)
         if found is not None:
             assert changed[found[0]] == found[1], "the commit that is named is the key's last change"
