@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import lowtide
 import lowtide.spark
+from tests.support.patience import PATIENCE
 
 NOT_ACTIVATED = """
 import sys
@@ -92,5 +93,5 @@ def test_a_session_from_a_virtual_environment_that_is_not_activated(shop: lowtid
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment |= {"PATH": f"{tmp_path}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", NOT_ACTIVATED, str(shop.path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert "rows: 100" in done.stdout, done.stderr
