@@ -19,8 +19,11 @@ import pytest
 import lowtide
 from lowtide.base import soundness
 from lowtide.base.structure import FREE, Examiner
+from lowtide.checkpoint.apply import Applied
+from lowtide.checkpoint.helper import HelperDied, HelperLost, _lost
 from lowtide.upkeep.verify import verify_files
 from tests.support.attack import FULL, some
+from tests.support.parts import parts_of
 
 PAGE = 4096
 TIMEOUT = 240
@@ -259,3 +262,40 @@ def test_a_helper_that_dies_of_a_damaged_page_does_not_take_the_store_with_it(
         return "fine"
 
     assert in_a_fork(use) == "fine"
+
+
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_checkpoint_whose_helper_died_of_a_signal_is_repeated_only_if_the_pages_are_sound(
+    sound: Sound, tmp_path: Path, damaged: bool
+) -> None:
+    """LMDB calls abort() on some pages; in a thread that would be the end of the whole process."""
+    path = tmp_path / "store"
+    shutil.copytree(sound.path, path)
+
+    def use() -> str:
+        store = lowtide.open(path, checkpointer="process", monitor_interval=3600)
+        store.keyspace("k").put(b"0001", b"x")
+        helper = parts_of(store).checkpointer._helper
+
+        def die(*arguments: object) -> Applied:
+            raise _lost(-signal.SIGABRT, "")
+
+        helper.checkpoint = die  # type: ignore[method-assign, assignment]
+        if damaged:
+            break_page(path, sound.leaf_of("rows"), zeros)
+            with pytest.raises(lowtide.CorruptionError, match=r"page \d+, of the table 'rows'.*restore a backup"):
+                store.checkpoint()
+            assert "damaged" in (store.stats().failure or "")
+        else:
+            store.checkpoint()
+            assert store.stats().boundary == store.stats().last_commit
+        return "fine"
+
+    assert in_a_fork(use) == "fine"
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(-signal.SIGABRT, HelperDied), (-signal.SIGBUS, HelperDied), (-signal.SIGKILL, HelperLost)]
+)
+def test_how_a_helper_ended_tells_whether_a_page_may_be_damaged(code: int, kind: type[HelperLost]) -> None:
+    assert type(_lost(code, "it is gone")) is kind

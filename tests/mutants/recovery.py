@@ -117,4 +117,35 @@ MUTANTS = [
         ),
         ("tests/unit/recovery/test_cases.py::test_the_end_of_a_full_segment_is_never_a_tail",),
     ),
+    Mutant(
+        "the pages of a base are not looked at",
+        "A store with a damaged page is opened for writing: LMDB ends the process when it meets the page.",
+        "base/borrowing.py",
+        (("        if owner and not create:\n            _check_sound(base)\n", ""),),
+        (("tests/crash/test_damaged_pages.py::test_a_store_with_a_damaged_page_is_refused_and_the_page_is_named"),),
+    ),
+    Mutant(
+        "LMDB verifies its own pages",
+        "The examination lets LMDB read pages that nobody has looked at, and dies with it.",
+        "upkeep/verify.py",
+        (
+            (
+                "        if pages.found:\n            return Report(directory, 0, 0, ",
+                "        if False:\n            return Report(directory, 0, 0, ",
+            ),
+        ),
+        ("tests/crash/test_damaged_pages.py::test_files_are_verified_whichever_page_is_damaged",),
+    ),
+    Mutant(
+        "a checkpoint that killed the helper is repeated",
+        "The owner makes the very checkpoint of which its helper process died, in a thread of its own.",
+        "checkpoint/checkpointer.py",
+        (("                if isinstance(error, HelperDied):\n", "                if False:\n"),),
+        (
+            (
+                "tests/crash/test_damaged_pages.py::test_a_checkpoint_whose_helper_died_of_a_signal_"
+                "is_repeated_only_if_the_pages_are_sound[True]"
+            ),
+        ),
+    ),
 ]

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lowtide.base.environment import Base
+from lowtide.base.media import is_read_only, not_writable
 from lowtide.base.sharing import SharedUse
 from lowtide.base.soundness import check_owned
 from lowtide.errors import CorruptionError
@@ -29,10 +30,12 @@ class _Uses:
     """Which owner, by the number of its loan; 0 for none. An earlier one may have been interrupted before it gave the
     base back, and must not take it from a later one when it does."""
     hold: SharedUse | None = None
+    fixed: bool = False
+    """Whether no process can write the base, so that nobody need be kept from exchanging its file."""
 
     def adjust_hold(self, directory: Path) -> None:
         """Hold the base shared iff it has readers and no owner here."""
-        if self.readers and not self.owner and self.hold is None:
+        if self.readers and not self.owner and self.hold is None and not self.fixed:
             self.hold = SharedUse(directory)
         elif (self.owner or not self.readers) and self.hold is not None:
             self.hold.close()
@@ -54,9 +57,10 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
                 directory, "the base is missing; what was committed before the last checkpoint is lost"
             )
         if base is None:
-            hold = None if owner else SharedUse(directory)  # before the file is opened: it must not be exchanged then
-            base = Base(directory, map_size, create=create)
-            _uses[base] = _Uses(hold=hold)
+            fixed = not owner and not create and is_read_only(directory)
+            hold = None if owner or fixed else _hold(directory)  # before the file is opened: it must not be exchanged
+            base = Base(directory, map_size, create=create, fixed=fixed)
+            _uses[base] = _Uses(hold=hold, fixed=fixed)
         elif owner:
             base.take_over()
         if owner and not create:
@@ -68,6 +72,13 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
             uses.readers += 1
         uses.adjust_hold(directory)
         return base
+
+
+def _hold(directory: Path) -> SharedUse:
+    try:
+        return SharedUse(directory)
+    except OSError as error:
+        raise (not_writable(directory, error) or error) from error
 
 
 def _check_sound(base: Base) -> None:

@@ -36,7 +36,7 @@ from lowtide.base.consumers import ConsumerTable
 from lowtide.base.counting import count_rows
 from lowtide.base.forks import note_opened
 from lowtide.base.history import History, open_index
-from lowtide.base.mapping import ask_for_room, open_largest, too_many_readers
+from lowtide.base.mapping import ask_for_room, open_fixed, open_largest, too_many_readers
 from lowtide.base.names import decode_keyspaces
 from lowtide.base.pins import PinTable
 from lowtide.base.seen import Instant
@@ -52,12 +52,15 @@ _Result = TypeVar("_Result")
 
 
 class Base:
-    """An open base. Any thread may read; see the module for who writes."""
+    """An open base. Any thread may read; see the module for who writes. No process can write a ``fixed`` one: media."""
 
-    def __init__(self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True) -> None:
+    def __init__(
+        self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
+    ) -> None:
         self.directory = directory
         self._may_grow = may_grow
-        self.env = open_largest(directory, map_size, create)
+        self.fixed = fixed
+        self.env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
         try:
             if not create:
                 check_environment(self.env, directory, most=0)
@@ -82,9 +85,9 @@ class Base:
         sees that commit sees this, and an early look into the history costs time only."""
 
     def open_tables(self, create: bool) -> None:
-        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction."""
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
         self._file = (self.directory / "data.mdb").stat()
-        with self.env.begin(write=True) as txn:
+        with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> lmdb._Database:
                 return self.env.open_db(name, txn=txn, create=create)
@@ -161,9 +164,7 @@ class Base:
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
         try:
-            with self._begin(
-                self.rows
-            ) as txn:  # before ``history_below`` is looked at, which is raised before a commit
+            with self._begin(self.rows) as txn:  # before a look at ``history_below``, which is raised before a commit
                 return self.at(ts, ts < self.history_below).entries(txn, low, high, limit, reverse, strip)
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)

@@ -45,7 +45,7 @@ class Interval:
         return encode_ts(self.end) + encode_ts(self.begin)
 
 
-def open_index(env: lmdb.Environment, txn: lmdb.Transaction[bytes], create: bool) -> lmdb._Database:
+def open_index(env: lmdb.Environment, txn: lmdb.Transaction[bytes] | None, create: bool) -> lmdb._Database:
     return env.open_db(b"history-index", txn=txn, create=create, dupsort=True)
 
 

@@ -50,6 +50,14 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
             raise
 
 
+def open_fixed(directory: Path) -> lmdb.Environment:
+    """Open an environment that no process can write. LMDB's lock file can be neither written nor needed there."""
+    try:
+        return open_environment(directory, readonly=True, lock=False, create=False, max_dbs=16, max_spare_txns=16)
+    except lmdb.Error as error:
+        raise CorruptionError(directory, f"this is not an LMDB environment that can be opened: {error}") from error
+
+
 def missing_bytes(env: lmdb.Environment, data: Path) -> int:
     """How far the file ends before the last page that LMDB knows of. Pages that were freed in the transaction that
     took them are never written, so a sound file may lack some; one that was cut short lacks them, too."""

@@ -7,12 +7,15 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
 from lowtide.base.borrowing import borrow, give_back
 from lowtide.base.environment import Base
+from lowtide.base.media import is_read_only, not_writable
 from lowtide.base.pins import PinRow
+from lowtide.clock import SystemClock
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.pins.leases import Leases
@@ -49,7 +52,8 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
 
     With ``pin`` it reads what that pin keeps, for as long as the pin lives: afterwards SnapshotExpired is raised,
     never another state shown. Without, a pin of the last commit is taken for it, renewed while it is open, and
-    removed when it is closed; a killed process's runs out by itself.
+    removed when it is closed; a killed process's runs out by itself. On a read-only file system only a pin that the
+    store has can be read, and it never expires.
 
     >>> import lowtide
     >>> pin = store.pin("report", ttl=60)
@@ -60,11 +64,21 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
     """
     directory, options = Path(path).absolute(), Options(read_only=True)
     check_store(directory, options)
+    if pin is None and is_read_only(directory):
+        raise UsageError(
+            f"{directory} is on a read-only file system, where no pin can be taken: name one that the store has, "
+            "open_snapshot(path, pin=...), or copy the store to where it can be written"
+        )
     if pin is None:
-        refresh(directory, options, checkpoint=True)
+        try:
+            refresh(directory, options, checkpoint=True)
+        except OSError as error:
+            raise (not_writable(directory, error) or error) from error
     with contextlib.ExitStack() as undo:
         base = borrow(directory / "base", options.map_size)
         undo.callback(give_back, base)
+        if base.fixed:  # nothing that a pin there keeps can go any more
+            options = replace(options, clock=_Still())
         leases = Leases(base, options.clock.time)
         closing: Renewer | Borrowed
         if pin is None:
@@ -83,6 +97,14 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
     except BaseException:
         closing.close()
         raise
+
+
+class _Still(SystemClock):
+    """The clock of a place where nothing changes: no pin expires."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = float
 
 
 def _remove(leases: Leases, name: str, row: PinRow, path: Path) -> None:
