@@ -148,7 +148,10 @@ MUTANTS = [
         "a cursor is not steady",
         "A loop over a cursor in a transaction meets what the loop itself has written.",
         "transaction/statement.py",
-        (("self._own = dict(tx._writes) if steady else None", "self._own: Writes | None = None"),),
+        (
+            ("        self._steady = steady\n", "        self._steady = False\n"),
+            ("tx._own() if steady and tx._writes else None", "tx._own() if False else None"),
+        ),
         ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
     ),
     Mutant(

@@ -20,6 +20,7 @@ from lowtide.garbage.horizon import make_horizon
 from lowtide.log.frame import Commit, Writes
 from lowtide.versions.chain import versions_of
 from tests.crash.stores import wait_until
+from tests.support.patience import PATIENCE
 from tests.unit.base.bases import PREFIX, fill, kept_by, new_base, rows_of, tombstones_of
 
 A, B, C = (PREFIX + name for name in (b"a", b"b", b"c"))
@@ -71,7 +72,7 @@ def test_a_pin_that_comes_while_it_waits_for_its_transaction_counts(base: Base) 
         thread.start()
         wait_until(base.writing.locked)
         base.pins.put(txn, "pin", PinRow(new_id(), 1, 0.0, 0.0, 60.0, None, None, "another process"))
-    thread.join(30)
+    thread.join(PATIENCE)
     assert kept_by(base) == {Interval(1, 2, A): b"a1"}
 
 

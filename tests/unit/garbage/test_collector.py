@@ -17,6 +17,7 @@ from lowtide.garbage.horizon import Exact, make_horizon
 from lowtide.garbage.ledger import Cell, Kept
 from lowtide.garbage.prune import prune
 from lowtide.versions.layers import VersionStore
+from tests.support.patience import PATIENCE
 from tests.unit.base.bases import PREFIX, fill, kept_by, new_base, tombstones_of
 
 
@@ -362,7 +363,7 @@ def test_a_busy_collector_is_skipped_and_a_thorough_one_waits(around: Around) ->
         thorough = threading.Thread(target=lambda: around.collector.collect(thorough=True), daemon=True)
         thorough.start()
         assert base_is_untouched(around)
-    thorough.join(30)
+    thorough.join(PATIENCE)
     assert not thorough.is_alive()
     assert around.base.count_history() == 0
 
