@@ -26,7 +26,9 @@ if typing.TYPE_CHECKING:
     from lowtide.documents.schema import Violation
     from lowtide.documents.sorting import ASCENDING, DESCENDING
     from lowtide.documents.watching import CollectionWatch, DocumentChange
-    from lowtide.entry import open_store as open
+    from lowtide.engine.transaction.isolation import Isolation
+    from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
+    from lowtide.engine.transaction.savepoint import Savepoint
     from lowtide.errors import (
         BulkWriteError,
         ChangesLost,
@@ -50,15 +52,13 @@ if typing.TYPE_CHECKING:
     from lowtide.feed.change import Change
     from lowtide.feed.consumers import Consumer, ConsumerState
     from lowtide.feed.watch import Watch
+    from lowtide.observe.stats import PinStats, SnapshotStats, Stats
     from lowtide.options import Options
-    from lowtide.pins.pin import Pin
-    from lowtide.readers.pinned import open_snapshot
-    from lowtide.stats import PinStats, SnapshotStats, Stats
+    from lowtide.sharing.pins.pin import Pin
+    from lowtide.sharing.pins.snapshot import open_snapshot
     from lowtide.store import Store
-    from lowtide.transaction.isolation import Isolation
-    from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
-    from lowtide.transaction.savepoint import Savepoint
-    from lowtide.views import Snapshot, Transaction
+    from lowtide.store.opening import open_store as open
+    from lowtide.store.transactions import Snapshot, Transaction
 
 __version__ = "0.2.0"
 
@@ -141,14 +141,14 @@ _HOMES = {
     "lowtide.feed.consumers": "Consumer ConsumerState",
     "lowtide.feed.watch": "Watch",
     "lowtide.options": "Options",
-    "lowtide.pins.pin": "Pin",
-    "lowtide.readers.pinned": "open_snapshot",
-    "lowtide.stats": "PinStats SnapshotStats Stats",
+    "lowtide.sharing.pins.pin": "Pin",
+    "lowtide.sharing.pins.snapshot": "open_snapshot",
+    "lowtide.observe.stats": "PinStats SnapshotStats Stats",
     "lowtide.store": "Store",
-    "lowtide.transaction.isolation": "Isolation",
-    "lowtide.transaction.keyspace": "Keyspace ReadKeyspace",
-    "lowtide.transaction.savepoint": "Savepoint",
-    "lowtide.views": "Snapshot Transaction",
+    "lowtide.engine.transaction.isolation": "Isolation",
+    "lowtide.engine.transaction.keyspace": "Keyspace ReadKeyspace",
+    "lowtide.engine.transaction.savepoint": "Savepoint",
+    "lowtide.store.transactions": "Snapshot Transaction",
 }
 """Where the public names are defined; the same as the imports for the type checker above, but for ``open``."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -157,7 +157,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 def __getattr__(name: str) -> typing.Any:
     """Import a public name when it is first used; afterwards it is found without this."""
     if name == "open":
-        value = importlib.import_module("lowtide.entry").open_store
+        value = importlib.import_module("lowtide.store.opening").open_store
     elif name in _HOME_OF:
         value = getattr(importlib.import_module(_HOME_OF[name]), name)
     elif name == "errors":

@@ -8,7 +8,7 @@ from lowtide.documents import codec, values
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row
 from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
-from lowtide.loading.receipts import RECEIPTS, SERIES
+from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "file-format.md"

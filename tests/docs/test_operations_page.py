@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.ages import Report
-from lowtide.base.codec import MAX_COMMIT, MAX_VALUE
-from lowtide.garbage.account import Held
+from lowtide.engine.base.codec import MAX_COMMIT, MAX_VALUE
+from lowtide.engine.garbage.account import Held
+from lowtide.observe.ages import Report
 from tests.docs.documents import OPERATIONS, ROOT, section, table
 
 OPTIONS = {row[0].strip("`"): row for row in table(section(OPERATIONS, "Options of lowtide.open"))}

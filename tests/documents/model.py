@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine
 import lowtide
 from lowtide import Isolation
 from lowtide.documents.indexes.entries import Entries
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 from tests.support.collections import check_collection, row_in
 
 Key = tuple[Any, ...]

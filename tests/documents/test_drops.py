@@ -10,8 +10,8 @@ from sortedcontainers import SortedSet
 import lowtide
 from lowtide.documents import building, management
 from lowtide.documents.collection import Collection
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.versions.visibility import Range
 from tests.support.collections import check_store
 
 DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]

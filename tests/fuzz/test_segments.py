@@ -12,18 +12,18 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.engine.log.cursor import LogCursor, Place, first_kept
+from lowtide.engine.log.frame import Commit, decode
+from lowtide.engine.log.reader import read_commits
+from lowtide.engine.log.segment import Scan, decode_header, scan_segment, segment_path
+from lowtide.engine.recovery.cases import Verdict, judge
 from lowtide.errors import Error
-from lowtide.log.cursor import LogCursor, Place, first_kept
-from lowtide.log.frame import Commit, decode
-from lowtide.log.reader import read_commits
-from lowtide.log.segment import Scan, decode_header, scan_segment, segment_path
-from lowtide.recovery.cases import Verdict, judge
 from lowtide.upkeep.inspect import inspect_segment
 from tests.fuzz.guard import bounded, ours
 from tests.fuzz.mutation import mutated, repaired
 from tests.fuzz.profile import pure, with_files
-from tests.unit.base.bases import temporary_directory
-from tests.unit.log.logs import STORE, segment_bytes_of, values_of
+from tests.unit.engine.base.bases import temporary_directory
+from tests.unit.engine.log.logs import STORE, segment_bytes_of, values_of
 
 FIRST = segment_bytes_of([b"one", b"two", b"three"], durable=1)
 SECOND = segment_bytes_of([b"four", b"five"], sequence=2, first_ts=4, salt=0x1A5, durable=3)

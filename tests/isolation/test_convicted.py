@@ -9,11 +9,11 @@ import pytest
 
 from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
-from lowtide.transaction import scans, transaction
-from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.registry import Registration, Registry
-from lowtide.transaction.validate import Validator
-from lowtide.versions.visibility import Reader
+from lowtide.engine.transaction import scans, transaction
+from lowtide.engine.transaction.reads import RangeSet
+from lowtide.engine.transaction.registry import Registration, Registry
+from lowtide.engine.transaction.validate import Validator
+from lowtide.engine.versions.visibility import Reader
 from tests.conftest import OpenStore
 from tests.isolation import recorded
 from tests.isolation.recorded import Stage, crowd

@@ -96,19 +96,21 @@ MUTANTS = [
     Mutant(
         "a commit gives way to no member of its group",
         "A step is refused for what an earlier member of its group of commits writes.",
-        "transaction/yielding.py",
+        "engine/transaction/yielding.py",
         (
             (
                 "for each in earlier for key in each.writes if key in keys",
                 "for each in earlier[:0] for key in each.writes",
             ),
         ),
-        ("tests/unit/transaction/test_yielding.py::test_what_an_earlier_member_of_the_group_writes_is_left_out",),
+        (
+            "tests/unit/engine/transaction/test_yielding.py::test_what_an_earlier_member_of_the_group_writes_is_left_out",
+        ),
     ),
     Mutant(
         "the log keeps what a commit left out",
         "After a crash the index has entries that the commit had given up.",
-        "transaction/yielding.py",
+        "engine/transaction/yielding.py",
         (
             (
                 (
@@ -119,7 +121,7 @@ MUTANTS = [
             ),
         ),
         (
-            "tests/unit/transaction/test_yielding.py::test_the_log_has_what_was_committed_and_no_more",
+            "tests/unit/engine/transaction/test_yielding.py::test_the_log_has_what_was_committed_and_no_more",
             _BESIDE + "test_a_build_that_a_crash_cut_short_beside_writers_is_finished_after_it",
         ),
     ),
@@ -147,14 +149,14 @@ MUTANTS = [
     Mutant(
         "a cursor is not steady",
         "A loop over a cursor in a transaction meets what the loop itself has written.",
-        "transaction/statement.py",
+        "engine/transaction/statement.py",
         (("self._own = dict(tx._writes) if steady else None", "self._own: Writes | None = None"),),
         ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
     ),
     Mutant(
         "a statement does not guard what it writes",
         "Below SNAPSHOT an update is lost, and an entry leads to a document that has another value.",
-        "transaction/statement.py",
+        "engine/transaction/statement.py",
         (("for full_key in (*relied_on, *writes):", "for full_key in relied_on:"),),
         ("tests/docs/test_documents_promises.py::test_no_level_loses_an_update_within_a_statement",),
     ),

@@ -56,7 +56,7 @@ MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def part_of(module: str) -> str:
-    """``lowtide.log.frame`` is of the part ``log``."""
+    """``lowtide.engine.log.frame`` is of the part ``log``."""
     return ".".join(module.split(".")[:2]).rpartition(".")[2]
 
 
@@ -116,11 +116,13 @@ def test_a_module_is_short_and_says_what_it_is(module: str) -> None:
 
 def test_a_wrong_import_is_found() -> None:
     """The tests above would notice."""
-    source = "from lowtide.store import Store\nif TYPE_CHECKING:\n    import lowtide.garbage.sweep\nimport lmdb\n"
+    source = (
+        "from lowtide.store import Store\nif TYPE_CHECKING:\n    import lowtide.engine.garbage.sweep\nimport lmdb\n"
+    )
     found = set(imports(ast.parse(source), at_run_time=False))
-    assert found == {"lowtide.store", "lowtide.garbage.sweep"}
+    assert found == {"lowtide.store", "lowtide.engine.garbage.sweep"}
     assert set(imports(ast.parse(source), at_run_time=True)) == {"lowtide.store"}
-    assert upward("versions", found) == ["lowtide.garbage.sweep", "lowtide.store"]
+    assert upward("versions", found) == ["lowtide.engine.garbage.sweep", "lowtide.store"]
     assert upward("transaction", found) == ["lowtide.store"]
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert circle({"a": {"b", "c"}, "b": {"c"}}) == []

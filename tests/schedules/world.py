@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import lowtide
-from lowtide.log.frame import Commit
-from lowtide.log.reader import read_commits
-from lowtide.parts import Parts
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.log.reader import read_commits
+from lowtide.store.owned import Parts
 from lowtide.upkeep.verify import verify_store
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of

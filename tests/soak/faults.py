@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from lowtide.garbage.horizon import Exact
-from lowtide.transaction.transaction import Transaction
+from lowtide.engine.garbage.horizon import Exact
+from lowtide.engine.transaction.transaction import Transaction
 
 
 def lost_commit() -> None:

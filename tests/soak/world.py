@@ -14,8 +14,8 @@ import random
 from dataclasses import dataclass
 
 import lowtide
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.transaction import Transaction
+from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.transaction import Transaction
 from tests.soak.telling import Broken
 
 ACCOUNTS = 40

@@ -10,11 +10,11 @@ from typing import Any, Protocol
 
 import lowtide
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_key, row_of
-from lowtide.documents.codec import decode_document
-from lowtide.documents.ids import id_key
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.values import Document
+from lowtide.values.codec import decode_document
+from lowtide.values.ids import id_key
+from lowtide.values.values import Document
 
 
 class Source(Protocol):

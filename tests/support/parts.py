@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import lowtide
-from lowtide.parts import Parts
+from lowtide.store.owned import Parts
 
 
 def parts_of(store: lowtide.Store) -> Parts:

@@ -19,8 +19,8 @@ from typing import Any, Protocol
 import msgspec
 
 from lowtide.audit.history import Element, History, Name, Row, Value
+from lowtide.engine.transaction.isolation import Isolation
 from lowtide.errors import TransientError, UsageError
-from lowtide.transaction.isolation import Isolation
 
 _encode = msgspec.json.encode
 

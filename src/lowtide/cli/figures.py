@@ -12,7 +12,7 @@ from lowtide.cli.arguments import Json, StorePath
 from lowtide.cli.output import Output
 from lowtide.cli.reach import Result, ask, find_store, reading
 from lowtide.cli.words import size, span
-from lowtide.stats import Stats
+from lowtide.observe.stats import Stats
 
 NOBODY = "no process owns the store"
 

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.engine.recovery.opening import BACKUP, LOCK, MANIFEST
+from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
-from lowtide.processes.owner import Owner, OwnerGone, OwnerSilent, reach_owner
-from lowtide.recovery.opening import BACKUP, LOCK, MANIFEST
-from lowtide.recovery.ownership import describe_holder
+from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 
 PATIENCE = 5.0
 """Seconds within which an owner that lives gives a sign of life."""

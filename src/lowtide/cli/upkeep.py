@@ -12,7 +12,7 @@ from lowtide.cli.failures import FAILED, fail
 from lowtide.cli.output import Output, Tell, busy
 from lowtide.cli.reach import Result, ask, find_store, owning
 from lowtide.errors import UsageError
-from lowtide.serving import reported
+from lowtide.sharing.operations import reported
 from lowtide.upkeep.verify import verify_files
 
 

@@ -6,7 +6,7 @@ At last the row says that the index is ready, and queries begin to use it.
 
 A step never fails for a document that is changed under it, so a build ends beside any load: it writes the entries that
 are missing at its snapshot, and its commit leaves out those that another commit has changed since
-(``transaction/yielding.py``). That is right, because every writer writes each entry that its document gains or loses:
+(``engine/transaction/yielding.py``). That is right, because every writer writes each entry that its document gains or loses:
 
 * An entry that no commit has written since the snapshot is missing still, and its document still has the value. So it
   is entered.
@@ -39,9 +39,7 @@ from itertools import islice
 from sys import maxsize
 from typing import Any, Final
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import Row, encode_row
-from lowtide.documents.codec import decode_document, encode_value
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
@@ -50,12 +48,14 @@ from lowtide.documents.look import Look
 from lowtide.documents.management import discard_index, put_row
 from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.unit import key_value
-from lowtide.documents.values import Document
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.versions.visibility import Range
 from lowtide.errors import DuplicateKeyError, OperationFailure, SnapshotExpired, UsageError
-from lowtide.log.frame import Writes
-from lowtide.transaction.statement import Writing
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import decode_document, encode_value
+from lowtide.values.values import Document
 
 STEP: Final = 250
 """Documents that one step enters. Other commits wait while it is committed: about a millisecond."""

@@ -3,7 +3,7 @@
 A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
 dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
 a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
-whoever writes a document relies on the collection's row, see ``transaction/guards.py``.
+whoever writes a document relies on the collection's row, see ``engine/transaction/guards.py``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.codec import decode_value, decoder_of
 from lowtide.documents.indexes.entries import Entries
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.schema import Validator, compile_schema
-from lowtide.documents.values import Document
 from lowtide.errors import UsageError
+from lowtide.values.codec import decode_value, decoder_of
+from lowtide.values.values import Document
 
 CATALOG: Final = "lowtide/collections"
 DOCUMENTS: Final = "documents/"

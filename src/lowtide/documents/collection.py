@@ -25,9 +25,9 @@ from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
 from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, compile_replacement, compile_update
-from lowtide.documents.values import Document
 from lowtide.documents.writing import delete, insert, prepare, select, update
 from lowtide.errors import OperationFailure, shown
+from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
 ArrayFilters = Sequence[Mapping[str, Any]] | None

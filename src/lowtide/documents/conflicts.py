@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_of
-from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.unit import key_value
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ConflictError, DuplicateKeyConflict, shown
-from lowtide.transaction.engine import Engine
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import decode_document
 
 
 def explained(error: ConflictError, tx: Transaction) -> ConflictError:

@@ -15,8 +15,8 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.projection import Projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import Held, Source
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure, UsageError, shown
+from lowtide.values.values import Document
 
 Hint = str | Keys
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from lowtide.documents.source import PrefixOf
-from lowtide.log.frame import Writes
-from lowtide.transaction.statement import Writing
-from lowtide.versions.visibility import Range
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.versions.visibility import Range
 
 _Result = TypeVar("_Result")
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
 from lowtide.documents.lineage import difference_at, keyspace_at, swaps_in
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.feed.differences import Difference, Swap
 from lowtide.feed.feed import Feed
-from lowtide.log.frame import Commit
-from lowtide.transaction.engine import Engine
-from lowtide.transaction.snapshot import Snapshot
 
 
 class CollectionGenerations:

@@ -12,16 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, row_key, row_of
 from lowtide.documents.look import Look
 from lowtide.documents.source import PrefixOf
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.transaction.statement import Reading
+from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap, decode_difference
 from lowtide.feed.feed import Feed
-from lowtide.log.frame import Commit
-from lowtide.transaction.statement import Reading
-from lowtide.versions.visibility import Range
 
 Newest = Callable[[bytes], bytes | None]
 """Reads the newest value of a full key."""

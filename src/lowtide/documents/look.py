@@ -10,21 +10,21 @@ from itertools import chain, islice
 from operator import itemgetter
 from typing import Final, TypeVar
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, row_key, row_of
-from lowtide.documents.codec import decode_document, decoder_of
 from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.points import Point
 from lowtide.documents.sorting import Sort
 from lowtide.documents.source import PrefixOf
-from lowtide.documents.values import Document
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.statement import Reading
-from lowtide.versions.visibility import Range
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.statement import Reading
+from lowtide.engine.versions.visibility import Range
+from lowtide.values.codec import decode_document, decoder_of
+from lowtide.values.ordering import AFTER_ALL
+from lowtide.values.values import Document
 
 _FIRST_READ: Final = 128
 _FIRST_FETCH: Final = 128

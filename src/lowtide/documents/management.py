@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
-from lowtide.documents.codec import clean, decode_document, encode_value
 from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.schema import Violation, compile_schema
 from lowtide.documents.source import OfStore, PrefixOf, Source
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.transaction.statement import Reading, Writing
+from lowtide.engine.versions.visibility import Range
 from lowtide.errors import OperationFailure, TransientError
-from lowtide.log.frame import Writes
-from lowtide.transaction.statement import Reading, Writing
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import clean, decode_document, encode_value
 
 STEP: Final = 1000
 """Keys that one step of a drop removes."""

@@ -7,22 +7,22 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lowtide.documents.catalog import Row, check_collection_name
-from lowtide.documents.codec import decode_document, decode_value
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.look import Look, Touched, decoder_for, fields_of
-from lowtide.documents.paths import MISSING, steps_of, values_of
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.source import OfStore, PrefixOf, Source
-from lowtide.documents.values import Document, place
 from lowtide.documents.watching import CollectionWatch
+from lowtide.engine.transaction.statement import Reading
 from lowtide.errors import OperationFailure, UsageError, shown
-from lowtide.extras import require
-from lowtide.transaction.statement import Reading
+from lowtide.system.extras import require
+from lowtide.values.codec import decode_document, decode_value
+from lowtide.values.paths import MISSING, steps_of, values_of
+from lowtide.values.values import Document, place
 
 if TYPE_CHECKING:
     from lowtide.documents.aggregation.pipeline import Leading, Pipeline
@@ -209,7 +209,7 @@ class ReadCollection:
         if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
             raise OperationFailure(f"columns is a list of names of fields, not {shown(columns)}")
         require("pyarrow", "arrow", "to_arrow()")
-        from lowtide.documents.arrow.table import to_table
+        from lowtide.columnar.table import to_table
 
         compiled = compile_filter(filter)
 

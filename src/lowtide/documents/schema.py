@@ -26,10 +26,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.backtracking import Explosive, Search, search_of
-from lowtide.documents.codec import clean
-from lowtide.documents.values import Document
 from lowtide.errors import DocumentRefused, OperationFailure
-from lowtide.extras import require
+from lowtide.system.extras import require
+from lowtide.values.codec import clean
+from lowtide.values.values import Document
 
 _LONGEST: Final = 300
 """Characters of a reason, which may quote the value that it is about."""

@@ -8,21 +8,21 @@ from types import FrameType
 from typing import Protocol, TypeVar
 
 from lowtide.documents.catalog import CATALOG, row_key, row_of
-from lowtide.documents.codec import decode_document
 from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.points import Point
-from lowtide.documents.values import Document
+from lowtide.engine.transaction.catalog import NOWHERE
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import SNAPSHOT
+from lowtide.engine.transaction.retry import Retry, run
+from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.statement import Reading, Statement, Writing, statement_of
+from lowtide.engine.transaction.transaction import Transaction
 from lowtide.errors import TransientError, UsageError
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
-from lowtide.transaction.catalog import NOWHERE
-from lowtide.transaction.engine import Engine
-from lowtide.transaction.isolation import SNAPSHOT
-from lowtide.transaction.retry import Retry, run
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.statement import Reading, Statement, Writing, statement_of
-from lowtide.transaction.transaction import Transaction
+from lowtide.values.codec import decode_document
+from lowtide.values.ordering import AFTER_ALL
+from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]

@@ -8,9 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lowtide.documents.codec import clean, decode_document, encode_document
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.ids import ID_TYPES, id_key, new_id
 from lowtide.documents.look import Found
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
@@ -18,8 +16,10 @@ from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
 from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, seed_of
-from lowtide.documents.values import Document
 from lowtide.errors import InvalidDocument, OperationFailure
+from lowtide.values.codec import clean, decode_document, encode_document
+from lowtide.values.ids import ID_TYPES, id_key, new_id
+from lowtide.values.values import Document
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from lowtide.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.log.cursor import LogCursor, Place, Released
+from lowtide.engine.log.frame import Commit
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap
-from lowtide.log.cursor import LogCursor, Place, Released
-from lowtide.log.frame import Commit
 
 INSERT = "insert"
 PREIMAGE = "update_preimage"

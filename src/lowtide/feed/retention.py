@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from lowtide.log.files import ClosedSegment
+from lowtide.engine.log.files import ClosedSegment
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.codec import encode_document
-from lowtide.documents.ids import id_of
+from lowtide.columnar.columns import Columns, Mode
 from lowtide.errors import UsageError
 from lowtide.feed.ranges import Rows
 from lowtide.spark.options import Options
 from lowtide.spark.schemas import CHANGE, arrow_schema, check_types
+from lowtide.values.codec import encode_document
+from lowtide.values.ids import id_of
 
 KIND, VERSION, MOMENT = (each.name for each in CHANGE)
 _BYTES: Final = ("key", "value")

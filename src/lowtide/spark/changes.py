@@ -21,18 +21,18 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
 from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, replaced
-from lowtide.entry import open_store
+from lowtide.engine.log.finding import begun_between, bytes_between, cut_between
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import ALL, CommitRange, Preimages, Rows, Share, add_difference, read_rows
-from lowtide.log.finding import begun_between, bytes_between, cut_between
-from lowtide.readers.follower import Follower
+from lowtide.sharing.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import EVERYTHING, parts_of
 from lowtide.spark.place import Place
 from lowtide.store import Store
+from lowtide.store.opening import open_store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""

@@ -29,11 +29,11 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from lowtide.documents.arrow.inference import is_json
-from lowtide.documents.codec import UUID_CODE, check_encoded, encodable
-from lowtide.documents.ids import id_key, new_id
+from lowtide.columnar.inference import is_json
 from lowtide.errors import InvalidDocument, UsageError, ValueMisfit, shown
 from lowtide.spark.values import Convert, Misfit, check_name, convert_of, is_binary, is_list, json_values, plain_values
+from lowtide.values.codec import UUID_CODE, check_encoded, encodable
+from lowtide.values.ids import id_key, new_id
 
 _ID: Final = "_id"
 

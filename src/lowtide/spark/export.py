@@ -23,9 +23,9 @@ import pyarrow.fs
 import pyarrow.parquet
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Mode
+from lowtide.columnar.columns import Mode
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.pins.pin import Pin
+from lowtide.sharing.pins.pin import Pin
 from lowtide.spark.inference import schema_at
 from lowtide.spark.instant import taken
 from lowtide.spark.options import Options

@@ -1,6 +1,6 @@
 """The schema of a collection that the user gives none for.
 
-Types come from a sample of documents, spread over all keys, by the policy of ``documents/arrow/inference.py``: numbers
+Types come from a sample of documents, spread over all keys, by the policy of ``columnar/inference.py``: numbers
 widen, objects become structs, arrays stay arrays, and what has several types, or none, becomes JSON text. Where the
 collection's JSON Schema gives a field one type, that counts instead, whatever the sample has; only which kind of
 number or string it is, and what else there is in an object, the sample knows better. Types that a write has left with
@@ -17,23 +17,23 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields, is_json
+from lowtide.columnar.inference import JSON, TIMESTAMP, Fields, is_json
 from lowtide.documents.catalog import Row
-from lowtide.documents.codec import decode_document, decode_value
-from lowtide.documents.ids import id_of
 from lowtide.documents.kept import kept_types
 from lowtide.documents.look import Look
 from lowtide.documents.source import OfSnapshot
-from lowtide.documents.values import Document
-from lowtide.entry import open_store
 from lowtide.errors import Error, UsageError
-from lowtide.messages import UNDECODABLE
 from lowtide.spark.instant import Instant
 from lowtide.spark.keeping import with_kept
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import spark_schema
-from lowtide.views import Snapshot
+from lowtide.store.opening import open_store
+from lowtide.store.transactions import Snapshot
+from lowtide.system.messages import UNDECODABLE
+from lowtide.values.codec import decode_document, decode_value
+from lowtide.values.ids import id_of
+from lowtide.values.values import Document
 
 SAMPLE: Final = 10_000
 """Documents that types are inferred from."""

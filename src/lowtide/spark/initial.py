@@ -13,13 +13,13 @@ from pyspark.sql.datasource import InputPartition
 
 from lowtide.errors import Error, SnapshotExpired
 from lowtide.feed.ranges import INSERT, Rows
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.sharing.pins.snapshot import open_snapshot, renew_pin
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.changes import BATCH
 from lowtide.spark.offsets import Offset
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
-from lowtide.views import Snapshot
+from lowtide.store.transactions import Snapshot
 
 TTL: Final = 86_400.0
 """Seconds for which the snapshot of a stream is kept after it was last used, also while the stream is stopped."""

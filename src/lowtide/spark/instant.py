@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lowtide.entry import open_store
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.identity import ancestor, identify
-from lowtide.pinning import At
-from lowtide.pins.pin import Pin
-from lowtide.readers.follower import Follower
-from lowtide.readers.pinned import name_of_pin, open_snapshot
-from lowtide.readers.pinning import FollowerPinning
+from lowtide.sharing.follower import Follower
+from lowtide.sharing.pins.follower import FollowerPinning
+from lowtide.sharing.pins.owner import At
+from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.snapshot import name_of_pin, open_snapshot
 from lowtide.spark.options import ORIGIN, Options, parse_moment
 from lowtide.spark.origin import owner_of
 from lowtide.store import Store
-from lowtide.views import Snapshot
+from lowtide.store.opening import open_store
+from lowtide.store.transactions import Snapshot
+from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
 """How the pins of ``pinned`` blocks are named."""

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from lowtide.errors import UsageError, shown
-from lowtide.files.extended import NotExtended, loads
+from lowtide.values.extended import NotExtended, loads
 
 OPTIONS: Final = {
     # What is read or written

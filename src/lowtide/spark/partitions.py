@@ -11,15 +11,15 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.ids import ID_TYPES, id_key
+from lowtide.columnar.cache import Block
 from lowtide.documents.look import Look
-from lowtide.documents.ordering import AFTER_ALL, encode
 from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.engine.base.codec import after_prefix
 from lowtide.errors import InvalidDocument, UsageError, shown
-from lowtide.spark.cache import Block
 from lowtide.spark.options import Options
-from lowtide.views import Snapshot
+from lowtide.store.transactions import Snapshot
+from lowtide.values.ids import ID_TYPES, id_key
+from lowtide.values.ordering import AFTER_ALL, encode
 
 SMALL: Final = 20_000
 """Rows that are not worth a further task: one costs about as long as it takes to read them."""

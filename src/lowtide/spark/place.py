@@ -6,9 +6,9 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
+from lowtide.engine.recovery.opening import MANIFEST, read_manifest
 from lowtide.errors import UsageError
-from lowtide.identity import boot_id
-from lowtide.recovery.opening import MANIFEST, read_manifest
+from lowtide.system.identity import boot_id
 
 
 @dataclass(frozen=True)

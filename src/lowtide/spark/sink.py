@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
-from lowtide.loading.staged import driver_process, remove_series
-from lowtide.messages import UNDECODABLE
+from lowtide.sharing.loading.staged import driver_process, remove_series
 from lowtide.spark.options import Options
 from lowtide.spark.writing import Staged, Writing
+from lowtide.system.messages import UNDECODABLE
 
 logger = logging.getLogger("lowtide")
 

@@ -17,16 +17,15 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
-from lowtide.documents.arrow import table
-from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.codec import decode_document
+from lowtide.columnar import table
+from lowtide.columnar.blocks import content_of, plan_blocks, stable_cuts
+from lowtide.columnar.cache import LIMIT, Cache
+from lowtide.columnar.columns import Columns, Mode
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.readers.pinned import renew_pin
-from lowtide.spark.blocks import content_of, plan_blocks, stable_cuts
-from lowtide.spark.cache import LIMIT, Cache
+from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark.inference import look_at, undecodable
 from lowtide.spark.instant import Instant
 from lowtide.spark.options import FEED, Options
@@ -44,7 +43,8 @@ from lowtide.spark.partitions import (
 )
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
-from lowtide.views import Snapshot
+from lowtide.store.transactions import Snapshot
+from lowtide.values.codec import decode_document
 
 BATCH: Final = 10_000
 """Rows of one record batch."""

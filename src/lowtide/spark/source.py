@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Mode
+from lowtide.columnar.columns import Mode
 from lowtide.spark.inference import check_keyspace, schema_at
 from lowtide.spark.instant import Instant, new_load, release, take, taken
 from lowtide.spark.options import LOAD, Options

@@ -27,7 +27,7 @@ from lowtide.documents.lineage import replaced
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import commits_in
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.sharing.pins.snapshot import open_snapshot, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
 from lowtide.spark.changes import FOREIGN, Part, Source, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lowtide.documents.arrow.inference import is_json
-from lowtide.documents.codec import encodable
+from lowtide.columnar.inference import is_json
 from lowtide.errors import InvalidDocument, UsageError, shown
-from lowtide.files.extended import NotExtended, loads
-from lowtide.messages import UNDECODABLE
+from lowtide.system.messages import UNDECODABLE
+from lowtide.values.codec import encodable
+from lowtide.values.extended import NotExtended, loads
 
 Convert = Callable[[Any], list[Any]]
 """An Arrow array as a list of values that MessagePack can hold; None for null."""

@@ -20,15 +20,15 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import check_collection_name
 from lowtide.errors import Error, UsageError
-from lowtide.handover import TIMEOUT, ensure_store, load
-from lowtide.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
-from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
+from lowtide.sharing.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
+from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
 from lowtide.spark.applying import check_change_columns, documents_of, encode_changes, without_change_columns
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.keeping import types_of
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import arrow_schema, check_types
+from lowtide.store.handover import TIMEOUT, ensure_store, load
 
 logger = logging.getLogger("lowtide")
 

@@ -6,7 +6,7 @@ file and a copy that the next opening removes; one after it leaves the new file,
 
 Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.writing``).
 Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
-cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
+cannot be told to open the file anew, so while one has the base open there is no compaction: see ``engine.base.sharing``. One
 that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
 Commits go on likewise, in memory and log, since no checkpoint takes them away until this is over.
 
@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.environment import Base
-from lowtide.base.exchange import COMPACTED, copy_base, last_change, reopen
-from lowtide.base.sharing import sole_use
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.exchange import COMPACTED, copy_base, last_change, reopen
+from lowtide.engine.base.sharing import sole_use
 from lowtide.errors import UsageError
 from lowtide.upkeep.basis import Running
 from lowtide.upkeep.destination import sync_directory

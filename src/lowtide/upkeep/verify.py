@@ -23,15 +23,15 @@ from pathlib import Path
 
 import lmdb
 
-from lowtide.base.environment import Base
-from lowtide.base.pages import Unreadable
-from lowtide.base.pins import PinRow
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.pages import Unreadable
+from lowtide.engine.base.pins import PinRow
+from lowtide.engine.garbage.horizon import Exact, make_horizon
+from lowtide.engine.garbage.living import with_pins
+from lowtide.engine.log.segment import segment_paths
+from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
-from lowtide.garbage.horizon import Exact, make_horizon
-from lowtide.garbage.living import with_pins
-from lowtide.log.segment import segment_paths
-from lowtide.recovery.opening import LOCK, MANIFEST, read_manifest
-from lowtide.recovery.ownership import describe_holder
 from lowtide.upkeep.agreement import Agreement
 from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
 from lowtide.upkeep.check_base import (

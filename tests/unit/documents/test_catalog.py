@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lowtide.documents.catalog import CATALOG, Row, check_collection_name, encode_row, row_key, row_of
-from lowtide.documents.codec import encode_value
 from lowtide.documents.indexes.spec import Index
 from lowtide.errors import DocumentRefused, UsageError
+from lowtide.values.codec import encode_value
 
 CITY = Index(name="city_1", keys=(("city", 1),), keyspace="index/users/city_1")
 AGE = Index(name="age_-1", keys=(("age", -1),), keyspace="index/users/age_-1", unique=True, multikey=True, long=True)

@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.ids import id_key
 from lowtide.documents.look import Look, Touched
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.sorting import compile_sort
 from lowtide.errors import UsageError
+from lowtide.values.codec import decode_document
+from lowtide.values.ids import id_key
 
 COUNT = 200
 

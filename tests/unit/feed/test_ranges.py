@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.engine.log.cursor import LogCursor
 from lowtide.feed.ranges import Marks, Rows, Share, commits_in, read_rows, rows_of
-from lowtide.log.cursor import LogCursor
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
 

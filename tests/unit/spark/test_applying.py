@@ -14,12 +14,12 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lowtide
 from lowtide.errors import UsageError
-from lowtide.loading import bulk
+from lowtide.sharing.loading import bulk
 from lowtide.spark.options import Options
 from lowtide.spark.schemas import CHANGE
 from lowtide.spark.writing import BatchWriter
 from tests.conftest import OpenStore
-from tests.unit.loading.past import KEPT, Past, last, settle
+from tests.unit.sharing.loading.past import KEPT, Past, last, settle
 from tests.unit.spark.streams import USERS, reader, rows
 
 

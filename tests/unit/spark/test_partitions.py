@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError
-from lowtide.files.extended import dumps
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import Bounds, Entries, Rows, bounds
+from lowtide.values.extended import dumps
+from lowtide.values.ids import id_key
 from tests.unit.spark.loading import Load
 
 ids = st.integers() | st.text(max_size=10) | st.binary(max_size=10) | st.uuids()

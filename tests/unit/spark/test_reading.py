@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lowtide
-from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import bounds
 from lowtide.spark.reading import _chosen, given_options, pinned
+from lowtide.values.ids import id_key
 from tests.unit.spark.loading import Load
 
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 from lowtide.documents.aggregation.context import Context, Evaluate, Variables, described
 from lowtide.documents.aggregation.numerics import NUMBERS
 from lowtide.documents.aggregation.stage import BuildStage, Run, Stage, Step, copied
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 
 class Mode(Enum):

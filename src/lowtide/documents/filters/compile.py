@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from lowtide.documents.codec import MAX_DEPTH, clean
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.filter import Filter, filter_of
 from lowtide.documents.filters.flat import compare_field
@@ -24,8 +23,9 @@ from lowtide.documents.filters.operators import (
     remainder,
 )
 from lowtide.documents.filters.patterns import pattern_of, prefix_of
-from lowtide.documents.paths import steps_of
 from lowtide.errors import InvalidDocument, OperationFailure, shown
+from lowtide.values.codec import MAX_DEPTH, clean
+from lowtide.values.paths import steps_of
 
 _Checks = list[Check | Negation]
 _LOGICAL: Final = frozenset(("$and", "$or", "$nor"))

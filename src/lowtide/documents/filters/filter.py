@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.filters.nodes import And, Node, OnPath, Or
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 
 @dataclass(slots=True, eq=False)

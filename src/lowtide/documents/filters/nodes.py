@@ -9,8 +9,8 @@ from typing import Any
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.filters.operators import Test
-from lowtide.documents.paths import MISSING, places_of, steps_of, values_of
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING, places_of, steps_of, values_of
+from lowtide.values.values import Document
 
 
 @dataclass(slots=True, eq=False)

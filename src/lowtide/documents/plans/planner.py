@@ -13,13 +13,13 @@ from functools import reduce
 from typing import NamedTuple
 
 from lowtide.documents.filters import Condition, Filter
-from lowtide.documents.ids import MAX_ID
 from lowtide.documents.indexes.entries import CUT, cut_bound
 from lowtide.documents.indexes.spec import PRIMARY, Index
-from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.errors import OperationFailure
+from lowtide.values.ids import MAX_ID
+from lowtide.values.ordering import AFTER_ALL
 
 MOST_STRETCHES = 1000
 """Of one plan; beyond, the further parts of the index are left to the filter."""

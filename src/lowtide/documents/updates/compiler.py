@@ -23,8 +23,8 @@ from lowtide.documents.updates.flat import compile_flat
 from lowtide.documents.updates.routes import Planting, is_dynamic, parts_of
 from lowtide.documents.updates.tree import Change, Fields, Leaf, Occasion, Refusal, described
 from lowtide.documents.updates.update import Apply, Update, keep_id, refused
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.values import Document
 
 _OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
     "$set": setting,

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lowtide.documents.codec import MAX_DEPTH
 from lowtide.documents.updates.tree import Elements, Fields, Leaf
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import MAX_DEPTH
 
 _ELEMENTS: Final = re.compile(r"\$\[(.*)\]", re.DOTALL)
 

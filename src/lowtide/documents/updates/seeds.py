@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lowtide.documents.codec import clean
 from lowtide.documents.updates.routes import Planting, parts_of
 from lowtide.documents.updates.tree import Leaf
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import Document
 
 
 def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Document:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from lowtide.documents.values import Document
 from lowtide.errors import shown
+from lowtide.values.values import Document
 
 MAX_PADDING: Final = 1_500_000
 """How many nulls a write behind the end of an array may put in between."""

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from lowtide.documents.codec import encode_value
 from lowtide.documents.indexes.entries import (
     CUT,
     LONG,
@@ -23,10 +22,11 @@ from lowtide.documents.indexes.entries import (
     extract,
 )
 from lowtide.documents.indexes.spec import Index, parse_keys
-from lowtide.documents.ordering import encode, inverted
 from lowtide.errors import WriteError
-from tests.unit.documents.strategies import documents
-from tests.unit.documents.strategies import paths as any_path
+from lowtide.values.codec import encode_value
+from lowtide.values.ordering import encode, inverted
+from tests.unit.values.strategies import documents
+from tests.unit.values.strategies import paths as any_path
 
 
 def index(keys: Any, **options: Any) -> Index:

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lowtide.documents.codec import encode_value
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Index, name_of, parse_keys
-from lowtide.documents.ordering import AFTER_ALL, encode, inverted
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import MOST_STRETCHES, plan
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import encode_value
+from lowtide.values.ordering import AFTER_ALL, encode, inverted
 
 
 def index(keys: Any, partial: Any = None, **options: Any) -> Index:

@@ -1,0 +1,1 @@
+"""The engine: versions, log, base, checkpoints, garbage and transactions."""
