@@ -55,9 +55,9 @@ if typing.TYPE_CHECKING:
     from lowtide.observe.stats import PinStats, SnapshotStats, Stats
     from lowtide.options import Options
     from lowtide.sharing.pins.pin import Pin
-    from lowtide.sharing.pins.snapshot import open_snapshot
-    from lowtide.store import Store
+    from lowtide.store.opening import open_snapshot
     from lowtide.store.opening import open_store as open
+    from lowtide.store.store import Store
     from lowtide.store.transactions import Snapshot, Transaction
 
 __version__ = "0.2.0"
@@ -142,9 +142,9 @@ _HOMES = {
     "lowtide.feed.watch": "Watch",
     "lowtide.options": "Options",
     "lowtide.sharing.pins.pin": "Pin",
-    "lowtide.sharing.pins.snapshot": "open_snapshot",
     "lowtide.observe.stats": "PinStats SnapshotStats Stats",
-    "lowtide.store": "Store",
+    "lowtide.store.opening": "open_snapshot",
+    "lowtide.store.store": "Store",
     "lowtide.engine.transaction.isolation": "Isolation",
     "lowtide.engine.transaction.keyspace": "Keyspace ReadKeyspace",
     "lowtide.engine.transaction.savepoint": "Savepoint",

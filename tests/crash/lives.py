@@ -20,8 +20,8 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 import lowtide
+from lowtide import Snapshot
 from lowtide.engine.base.environment import Base
-from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.system.disk import RealDisk
 from tests.crash.stores import SMALL, Changes, Content, Durability, Model, both, commit, content_of, wait_until
 from tests.support.disks import FaultyDisk, RecordingDisk

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from lowtide.documents import codec, values
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row
 from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
 from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
+from lowtide.values import codec, values
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "file-format.md"

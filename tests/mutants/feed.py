@@ -90,14 +90,14 @@ MUTANTS = [
     Mutant(
         "the log is not kept for consumers",
         "Segments that a consumer has not read go with the checkpoint.",
-        "feed/retention.py",
+        "engine/log/retention.py",
         (
             (
                 "            unread = slowest is not None and slowest < segment.last_ts\n",
                 "            unread = False\n",
             ),
         ),
-        ("tests/unit/feed/test_retention.py::test_a_consumer_keeps_what_it_has_not_acknowledged_and_no_more",),
+        ("tests/unit/engine/log/test_retention.py::test_a_consumer_keeps_what_it_has_not_acknowledged_and_no_more",),
     ),
     Mutant(
         "lost changes are not told of",

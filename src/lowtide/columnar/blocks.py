@@ -25,8 +25,8 @@ import pyarrow as pa
 from lowtide.columnar.cache import Block, Cache
 from lowtide.engine.base.cuts import tidy
 from lowtide.engine.log.cursor import LogCursor
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import Error
-from lowtide.store.transactions import Snapshot
 from lowtide.system.messages import UNDECODABLE
 
 KeyRange = tuple[bytes, bytes | None]

@@ -29,8 +29,8 @@ from lowtide.columnar.leaves import Misfit, decode
 from lowtide.columnar.nodes import Object
 from lowtide.columnar.text import json_text
 from lowtide.columnar.uniform import Uniform
-from lowtide.documents.schema import position
 from lowtide.errors import UsageError, ValueMisfit
+from lowtide.values.paths import position
 
 _LONGEST = 100
 

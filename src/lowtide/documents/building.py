@@ -6,7 +6,7 @@ At last the row says that the index is ready, and queries begin to use it.
 
 A step never fails for a document that is changed under it, so a build ends beside any load: it writes the entries that
 are missing at its snapshot, and its commit leaves out those that another commit has changed since
-(``engine/transaction/yielding.py``). That is right, because every writer writes each entry that its document gains or loses:
+(``yielding``). That is right, because every writer writes each entry that its document gains or loses:
 
 * An entry that no commit has written since the snapshot is missing still, and its document still has the value. So it
   is entered.
@@ -41,16 +41,16 @@ from typing import Any, Final
 
 from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.indexes.spec import MAX_NAME, PRIMARY, Index, Keys, name_of, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.management import discard_index, put_row
-from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.unit import key_value
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.statements.gathering import whole
+from lowtide.engine.statements.source import OfStore, PrefixOf, Source
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.transaction.transaction import Transaction
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import DuplicateKeyError, OperationFailure, SnapshotExpired, UsageError

@@ -14,7 +14,7 @@ from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.projection import Projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.documents.source import Held, Source
+from lowtide.engine.statements.source import Held, Source
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.values.values import Document
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, row_key, row_of
 from lowtide.documents.look import Look
-from lowtide.documents.source import PrefixOf
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.log.frame import Commit
-from lowtide.engine.transaction.statement import Reading
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Reading
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap, decode_difference

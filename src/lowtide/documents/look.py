@@ -17,10 +17,10 @@ from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.points import Point
 from lowtide.documents.sorting import Sort
-from lowtide.documents.source import PrefixOf
 from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Reading
 from lowtide.engine.transaction.snapshot import Snapshot
-from lowtide.engine.transaction.statement import Reading
 from lowtide.engine.versions.visibility import Range
 from lowtide.values.codec import decode_document, decoder_of
 from lowtide.values.ordering import AFTER_ALL

@@ -7,14 +7,14 @@ from itertools import islice
 from typing import Any, Final
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
-from lowtide.documents.gathering import whole
 from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
 from lowtide.documents.look import Look
 from lowtide.documents.schema import Violation, compile_schema
-from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Reading, Writing
+from lowtide.engine.statements.gathering import whole
+from lowtide.engine.statements.source import OfStore, PrefixOf, Source
+from lowtide.engine.statements.statement import Reading, Writing
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import OperationFailure, TransientError
 from lowtide.values.codec import clean, decode_document, encode_value
@@ -232,20 +232,21 @@ def _exists(look: Look) -> bool:
     return has_row or next(_documents(look), None) is not None
 
 
-def collection_names(
-    reading: Reading, prefix_of: PrefixOf, keyspaces: list[str], held: tuple[str, ...] | None = None
-) -> list[str]:
-    """The collections that exist: those with a row, and those without one that have a document. ``keyspaces`` are all
-    that may have been written to, ``held`` those that can be read; None for all."""
+def collection_names(source: Source) -> list[str]:
+    """The collections that exist: those with a row, and those without one that have a document."""
+    return source.look(lambda reading, prefix_of: _names_in(reading, prefix_of, source.keyspaces(), source.holds))
+
+
+def _names_in(reading: Reading, prefix_of: PrefixOf, keyspaces: list[str], holds: Callable[[str], bool]) -> list[str]:
     rows = prefix_of(CATALOG)
     found = set()
     known = set()
     for key, encoded in reading.scan(Range(rows, after_prefix(rows))):
         name, row = key.decode(), row_of(key.decode(), encoded)
         known.add(name)
-        if (held is None or row.keyspace in held) and (row.exists or _exists(Look(reading, prefix_of, name))):
+        if holds(row.keyspace) and (row.exists or _exists(Look(reading, prefix_of, name))):
             found.add(name)
-    for keyspace in keyspaces if held is None else held:
+    for keyspace in keyspaces:
         name = keyspace.removeprefix(DOCUMENTS)
         if name != keyspace and name not in known and "~" not in name and _exists(Look(reading, prefix_of, name)):
             found.add(name)

@@ -11,14 +11,17 @@ from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explain
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.look import Look, Touched, decoder_for, fields_of
+from lowtide.documents.newest import NewestDocuments
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.documents.source import OfStore, PrefixOf, Source
 from lowtide.documents.watching import CollectionWatch
-from lowtide.engine.transaction.statement import Reading
+from lowtide.engine.statements.source import OfStore, PrefixOf, Source
+from lowtide.engine.statements.statement import Reading
 from lowtide.errors import OperationFailure, UsageError, shown
+from lowtide.feed.feed import Feed
+from lowtide.feed.watch import Watch
 from lowtide.system.extras import require
 from lowtide.values.codec import decode_document, decode_value
 from lowtide.values.paths import MISSING, steps_of, values_of
@@ -43,11 +46,13 @@ class ReadCollection:
     'Cid'
     """
 
-    __slots__ = ("_source", "name")
+    __slots__ = ("_feed", "_newest", "_source", "name")
 
-    def __init__(self, source: Source, name: str) -> None:
+    def __init__(self, source: Source, name: str, feed: Feed | None = None) -> None:
         self.name = check_collection_name(name)
         self._source = source
+        self._feed = feed
+        self._newest = NewestDocuments(name)
 
     def find_one(
         self,
@@ -65,7 +70,7 @@ class ReadCollection:
         """
         point = point_of(filter) if sort is None and hint is None and not skip else None
         if point is not None and isinstance(self._source, OfStore):
-            found, sure = self._source.newest(self.name, point)
+            found, sure = self._newest.at(self._source.engine, point)
             if sure and (found is None or projection is None):
                 return found
         else:
@@ -265,10 +270,15 @@ class ReadCollection:
         ...     [(change.kind, change.document["name"]) for change in changes]
         [('insert', 'Ann'), ('insert', 'Bob')]
         """
-        source, compiled = self._source, compile_filter(filter)
-        if not isinstance(source, OfStore):
+        feed, compiled = self._feed, compile_filter(filter)
+        if feed is None:
             raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
-        return CollectionWatch(source.watch(self.name, since, before, timeout), self.name, compiled)
+        feed.check_open()
+        start = feed.published() if since is None else feed.check_since(since)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(self.name, start)]
+        watch = Watch(feed, start, keyspaces, before, timeout, self._source, exactly=True)
+        return CollectionWatch(watch, self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
         """The indexes by name, with their keys and what else was asked for.

@@ -16,7 +16,7 @@ decided in decimal digits, so 0.3 is a multiple of 0.1. References lead inside t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -29,6 +29,7 @@ from lowtide.documents.backtracking import Explosive, Search, search_of
 from lowtide.errors import DocumentRefused, OperationFailure
 from lowtide.system.extras import require
 from lowtide.values.codec import clean
+from lowtide.values.paths import position
 from lowtide.values.values import Document
 
 _LONGEST: Final = 300
@@ -236,21 +237,6 @@ def _look_up(reference: str, resolver: Any) -> None:
         raise OperationFailure(
             f"no valid JSON Schema: the reference {reference!r} leads nowhere; it must lead inside the schema itself"
         ) from error
-
-
-def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:
-    """The place of a path in the order of the document; what is missing comes after what is there."""
-    found: list[int] = []
-    value = document
-    for part in path:
-        if isinstance(part, int):
-            found.append(part)
-            value = value[part] if isinstance(value, list) else None
-        else:
-            names = list(value) if isinstance(value, dict) else []
-            found.append(names.index(part) if part in names else len(names))
-            value = value.get(part) if isinstance(value, dict) else None
-    return tuple(found)
 
 
 def _shortened(reason: str) -> str:

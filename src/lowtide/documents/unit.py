@@ -13,9 +13,9 @@ from lowtide.documents.catalog import Row, encode_row
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.look import Found, Look
-from lowtide.documents.source import PrefixOf
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.errors import DuplicateKeyError, WriteError
 from lowtide.values.codec import decode_document
 from lowtide.values.values import Document

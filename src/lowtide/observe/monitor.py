@@ -1,6 +1,6 @@
 """The monitor of a store: a thread that looks at the live snapshots every few seconds.
 
-It ends those that are older than ``max_snapshot_age``, and reports those that are old (see :mod:`lowtide.observe.ages`). It
+It ends those that are older than ``max_snapshot_age``, and reports those that are old (see ``ages``). It
 holds nothing that leads to the Store, so one that is dropped is closed; in a forked child the thread does not exist.
 """
 

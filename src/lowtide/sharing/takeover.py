@@ -8,11 +8,11 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from lowtide.engine.recovery.opening import BACKUP, FORMAT, MANIFEST, read_manifest
+from lowtide.engine.recovery.opening import BACKUP, FORMAT, MANIFEST, read_manifest, recovered
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import Options
 from lowtide.sharing.owner import OwnerGone, reach_owner
-from lowtide.store.owned import Parts
+from lowtide.sharing.page import Page
 
 _PATIENCE = 30.0
 """Seconds that a living owner may take for a checkpoint, or for opening the store."""
@@ -57,9 +57,13 @@ def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
 
 
 def _take_over(path: Path, options: Options) -> None:
-    """Own the store for a moment, to recover it. How much of the log its owners want to keep is not known here, so
-    nothing of it is released."""
-    Parts(path, replace(options, read_only=False, feed_bytes=sys.maxsize), passing=True).close()
+    """Own the store for a moment, to recover it: recovery brings all of the log to the base. How much of the log its
+    owners want to keep is not known here, so nothing of it is released."""
+    with recovered(path, replace(options, read_only=False, feed_bytes=sys.maxsize)) as opened:
+        opened.log.mark()
+        page = Page(path, opened.store_id, owner=True)
+        page.publish(opened.last_ts)
+        page.close()
 
 
 def tell_of_pins(path: Path) -> None:

@@ -22,6 +22,7 @@ from pyspark.sql.types import StructType
 from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
 from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, replaced
 from lowtide.engine.log.finding import begun_between, bytes_between, cut_between
+from lowtide.engine.transaction.snapshot import Snapshot as EngineSnapshot
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.feed import Feed
@@ -31,8 +32,8 @@ from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.options import Options
 from lowtide.spark.partitions import EVERYTHING, parts_of
 from lowtide.spark.place import Place
-from lowtide.store import Store
 from lowtide.store.opening import open_store
+from lowtide.store.store import Store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -192,7 +193,7 @@ class Source:
         return [ChangePart(self.place, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
 
     def _swapped(self, swap: Swap) -> list[Part]:
-        with self.store.snapshot() as snapshot:
+        with EngineSnapshot(self.follower.engine, None) as snapshot:
             count = parts_of(self.options.number("partitions"), snapshot, swap.changes, EVERYTHING)
             cuts = snapshot.cuts(swap.changes, count)
         return [DifferencePart(self.place, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]

@@ -21,7 +21,9 @@ from lowtide.columnar.inference import JSON, TIMESTAMP, Fields, is_json
 from lowtide.documents.catalog import Row
 from lowtide.documents.kept import kept_types
 from lowtide.documents.look import Look
-from lowtide.documents.source import OfSnapshot
+from lowtide.documents.management import collection_names
+from lowtide.engine.statements.source import OfSnapshot
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import Error, UsageError
 from lowtide.spark.instant import Instant
 from lowtide.spark.keeping import with_kept
@@ -29,7 +31,6 @@ from lowtide.spark.options import Options
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import spark_schema
 from lowtide.store.opening import open_store
-from lowtide.store.transactions import Snapshot
 from lowtide.system.messages import UNDECODABLE
 from lowtide.values.codec import decode_document, decode_value
 from lowtide.values.ids import id_of
@@ -53,7 +54,7 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     if columns is not None and not columns:
         raise UsageError("option 'columns' names no column; without it all are read")
     with instant.open(Path(place.path)) as snapshot:
-        if options.collection not in snapshot.list_collection_names():
+        if options.collection not in collection_names(OfSnapshot(snapshot)):
             raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)
         found = infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns)

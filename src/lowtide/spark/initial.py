@@ -11,15 +11,15 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import Error, SnapshotExpired
 from lowtide.feed.ranges import INSERT, Rows
-from lowtide.sharing.pins.snapshot import open_snapshot, renew_pin
+from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.changes import BATCH
 from lowtide.spark.offsets import Offset
 from lowtide.spark.options import Options
 from lowtide.spark.place import Place
-from lowtide.store.transactions import Snapshot
 
 TTL: Final = 86_400.0
 """Seconds for which the snapshot of a stream is kept after it was last used, also while the stream is stopped."""
@@ -38,7 +38,7 @@ class SnapshotPart(InputPartition):
 def opened(options: Options, offset: Offset) -> Snapshot:
     """The snapshot; to be closed."""
     try:
-        return open_snapshot(options.path, pin=offset.pin)
+        return open_pinned(options.path, pin=offset.pin)
     except SnapshotExpired as error:
         raise expired(offset) from error
 

@@ -17,17 +17,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.follower import FollowerPinning
 from lowtide.sharing.pins.owner import At
 from lowtide.sharing.pins.pin import Pin
-from lowtide.sharing.pins.snapshot import name_of_pin, open_snapshot
+from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
 from lowtide.spark.options import ORIGIN, Options, parse_moment
 from lowtide.spark.origin import owner_of
-from lowtide.store import Store
 from lowtide.store.opening import open_store
-from lowtide.store.transactions import Snapshot
+from lowtide.store.store import Store
 from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
@@ -51,12 +51,12 @@ class Instant:
     def open(self, path: Path) -> Snapshot:
         """A snapshot at the pin. It may have another name by now, if a block has left it to its loads."""
         try:
-            return open_snapshot(path, pin=self.pin)
+            return open_pinned(path, pin=self.pin)
         except SnapshotExpired:
             name = self.name(path)
             if name is None:
                 raise
-            return open_snapshot(path, pin=name)
+            return open_pinned(path, pin=name)
 
     def name(self, path: Path) -> str | None:
         """What the pin is called now; None if there is none any more."""

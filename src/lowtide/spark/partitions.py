@@ -15,9 +15,9 @@ from lowtide.columnar.cache import Block
 from lowtide.documents.look import Look
 from lowtide.documents.plans.plan import Plan, Stretch
 from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import InvalidDocument, UsageError, shown
 from lowtide.spark.options import Options
-from lowtide.store.transactions import Snapshot
 from lowtide.values.ids import ID_TYPES, id_key
 from lowtide.values.ordering import AFTER_ALL, encode
 

@@ -24,6 +24,7 @@ from lowtide.columnar.columns import Columns, Mode
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark.inference import look_at, undecodable
@@ -43,7 +44,6 @@ from lowtide.spark.partitions import (
 )
 from lowtide.spark.place import Place
 from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
-from lowtide.store.transactions import Snapshot
 from lowtide.values.codec import decode_document
 
 BATCH: Final = 10_000

@@ -27,7 +27,7 @@ from lowtide.documents.lineage import replaced
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import commits_in
-from lowtide.sharing.pins.snapshot import open_snapshot, renew_pin
+from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
 from lowtide.spark.changes import FOREIGN, Part, Source, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at
@@ -155,7 +155,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pin = source.store.pin(offset.pin, ttl, keyspaces=[CATALOG, keyspace])
             self._renewed = time.monotonic()
             if self._options.collection is not None:
-                with open_snapshot(self._options.path, pin=pin) as snapshot:
+                with open_pinned(self._options.path, pin=pin) as snapshot:
                     there = look_at(snapshot, self._options.collection).row.keyspace
             else:
                 there = keyspace

@@ -1,4 +1,4 @@
-"""The way in: ``lowtide.open``."""
+"""The ways in: ``lowtide.open`` and ``lowtide.open_snapshot``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Unpack
 from lowtide.engine.recovery.opening import check_directory, path_of
 from lowtide.errors import CorruptionError, DiskFull, StoreFailed, UsageError
 from lowtide.options import OpenOptions, parse_options
-from lowtide.store import Store
+from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.snapshot import open_pinned
+from lowtide.store.store import Store
+from lowtide.store.transactions import Snapshot
 from lowtide.system.disk import is_full
 
 
@@ -42,3 +45,21 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     except OSError as error:
         kind = DiskFull if is_full(error) else StoreFailed
         raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error
+
+
+def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:
+    """A snapshot of the store in ``path`` from any process, while another one owns the store, or when nobody does.
+
+    With ``pin`` it reads what that pin keeps, for as long as the pin lives: afterwards SnapshotExpired is raised,
+    never another state shown. Without, a pin of the last commit is taken for it, renewed while it is open, and
+    removed when it is closed; a killed process's runs out by itself. On a read-only file system only a pin that the
+    store has can be read, and it never expires.
+
+    >>> import lowtide
+    >>> pin = store.pin("report", ttl=60)
+    >>> with lowtide.open_snapshot(store.path, pin="report") as snapshot:
+    ...     snapshot.keyspace("fruit").get(b"apple")
+    b'red'
+    >>> pin.release()
+    """
+    return Snapshot(open_pinned(path, pin, 3))

@@ -44,6 +44,7 @@ from lowtide.sharing.operations import handlers
 from lowtide.sharing.page import Page
 from lowtide.sharing.pins.owner import Pinning
 from lowtide.sharing.service import Service
+from lowtide.store.kinds import explained, open_keyspace
 from lowtide.upkeep.basis import Running
 
 logger = logging.getLogger("lowtide")
@@ -60,9 +61,9 @@ _LARGEST_STEP = 1 << 16
 class Parts:
     """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
 
-    def __init__(self, path: Path, options: Options, *, passing: bool = False) -> None:
+    def __init__(self, path: Path, options: Options) -> None:
         self._options = options
-        self._ownership = Ownership(path / LOCK, passing=passing)
+        self._ownership = Ownership(path / LOCK)
         self._given_back = False
         with contextlib.ExitStack() as undo:
             undo.callback(self._ownership.release)
@@ -139,6 +140,7 @@ class Parts:
             options.before_images,
             options.snapshot_origins,
             Line(options.clock),
+            explained,
         )
         self.pinning = Pinning(
             self.engine,
@@ -319,7 +321,7 @@ class Parts:
         return self._running
 
     def keyspace(self, name: str, keep: object = None) -> Keyspace:
-        return Keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
+        return open_keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()

@@ -9,22 +9,25 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from lowtide.documents.collection import Collection
-from lowtide.documents.source import OfStore
 from lowtide.documents.sql import Parameters, Result
+from lowtide.engine.statements.source import OfStore
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.retry import bounds, run
+from lowtide.engine.transaction.snapshot import Snapshot as EngineSnapshot
+from lowtide.engine.transaction.transaction import Transaction as EngineTransaction
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
+from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
 from lowtide.observe.metrics import render
 from lowtide.observe.stats import Stats
 from lowtide.options import Options
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
+from lowtide.store.kinds import Kinds
 from lowtide.store.owned import Parts
-from lowtide.store.transactions import Snapshot, Transaction, names_in
+from lowtide.store.transactions import Snapshot, Transaction
 from lowtide.upkeep.backup import BackupReport, back_up
 from lowtide.upkeep.compact import CompactReport, compact
 from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
@@ -34,7 +37,7 @@ from lowtide.upkeep.verify import verify_store
 _Result = TypeVar("_Result")
 
 
-class Store:
+class Store(Kinds):
     """An open store; made by :func:`open`. Any number of threads may use it.
 
     One that is dropped is closed, once nothing is left that was made by it: no collection, transaction or cursor.
@@ -60,7 +63,7 @@ class Store:
         b'red'
         >>> tx.rollback()
         """
-        return self._begin(isolation, read_only)
+        return Transaction(self._begin(isolation, read_only))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -68,12 +71,12 @@ class Store:
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return self._begin(isolation, read_only)
+        return Transaction(self._begin(isolation, read_only))
 
-    def _begin(self, isolation: Isolation | str, read_only: bool, depth: int = 3) -> Transaction:
+    def _begin(self, isolation: Isolation | str, read_only: bool, depth: int = 3) -> EngineTransaction:
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        tx = Transaction(self._parts.engine, policy, read_only, depth)
-        tx._keep = self
+        tx = EngineTransaction(self._parts.engine, policy, read_only, depth)
+        tx.keep = self
         return tx
 
     def _policy(self, isolation: Isolation | str) -> Policy:
@@ -101,7 +104,8 @@ class Store:
         >>> store.run(ripen)
         """
         most, seconds = bounds(attempts, timeout)
-        return run(self._parts.engine.line, lambda: self._begin(isolation, False, 5), fn, most, seconds)
+        line = self._parts.engine.line
+        return run(line, lambda: self._begin(isolation, False, 5), lambda tx: fn(Transaction(tx)), most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a
@@ -111,9 +115,12 @@ class Store:
         ...     len(list(snapshot.keyspace("fruit").scan()))
         3
         """
-        snapshot = self._parts.pinning.snapshot(at, 2) if at is not None else Snapshot(self._parts.engine, None, 2)
-        snapshot._keep = self
-        return snapshot
+        if at is not None:
+            snapshot = self._parts.pinning.snapshot(at, 2)
+        else:
+            snapshot = EngineSnapshot(self._parts.engine, None, 2)
+        snapshot.keep = self
+        return Snapshot(snapshot)
 
     # Pins
 
@@ -173,24 +180,11 @@ class Store:
         """
         return self._parts.keyspace(name, self)
 
-    def collection(self, name: str) -> Collection:
-        """The collection ``name``, where each call is a transaction of its own; also ``store[name]``.
+    def _statements(self) -> OfStore:
+        return OfStore(self._parts, self)
 
-        >>> store.collection("trees").insert_one({"_id": "plum", "height": 6}).inserted_id
-        'plum'
-        """
-        return Collection(OfStore(self._parts, self), name)
-
-    def __getitem__(self, name: str) -> Collection:
-        return Collection(OfStore(self._parts, self), name)
-
-    def list_collection_names(self) -> list[str]:
-        """The collections that exist: that have a document, an index or a schema.
-
-        >>> store.list_collection_names()
-        []
-        """
-        return names_in(OfStore(self._parts), self._parts.engine)
+    def _changes(self) -> Feed:
+        return self._parts.feed
 
     def sql(self, query: str, parameters: Parameters = None) -> Result:
         """Run a SQL query by DuckDB over the collections as they are now, all of the same instant (extra ``sql``).
@@ -200,7 +194,7 @@ class Store:
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
         [('fir',)]
         """
-        with Snapshot(self._parts.engine, None, 2) as snapshot:
+        with Snapshot(EngineSnapshot(self._parts.engine, None, 2)) as snapshot:
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:

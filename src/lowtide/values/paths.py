@@ -7,6 +7,7 @@ one that was reached by its index stands for itself only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 from lowtide.values.values import Document
@@ -121,3 +122,18 @@ def _in_array(
                 _in_object(each, steps, at + 1, expand, found, element)
             elif type(each) is list:
                 _in_array(each, steps, at + 1, expand, found, element)
+
+
+def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:
+    """The place of a path in the order of the document; what is missing comes after what is there."""
+    found: list[int] = []
+    value = document
+    for part in path:
+        if isinstance(part, int):
+            found.append(part)
+            value = value[part] if isinstance(value, list) else None
+        else:
+            names = list(value) if isinstance(value, dict) else []
+            found.append(names.index(part) if part in names else len(names))
+            value = value.get(part) if isinstance(value, dict) else None
+    return tuple(found)

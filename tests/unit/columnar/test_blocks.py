@@ -37,7 +37,7 @@ def read(
     cache, identity = Cache(Path(store.path)), store_id(store)
     content = content_of(identity, name, SCHEMA, *details)
     rows, made = [], []
-    planned = plan_blocks(cache, Path(store.path), identity, snapshot, name, ranges, content)
+    planned = plan_blocks(cache, Path(store.path), identity, snapshot._snapshot, name, ranges, content)
     for block, (low, high) in zip(planned, ranges, strict=True):
 
         def make(low: bytes = low, high: bytes | None = high) -> Iterator[pa.RecordBatch]:
@@ -218,7 +218,7 @@ def test_owner_verify_backup_and_compaction_do_not_mind_the_cache(store: lowtide
 
 def cuts(store: lowtide.Store, parts: int = 4) -> list[bytes]:
     with store.snapshot() as snapshot:
-        return stable_cuts(Cache(Path(store.path)), store_id(store), snapshot, "k", parts)
+        return stable_cuts(Cache(Path(store.path)), store_id(store), snapshot._snapshot, "k", parts)
 
 
 def test_cuts_stay_while_they_are_about_even(store: lowtide.Store) -> None:
@@ -232,7 +232,7 @@ def test_cuts_stay_while_they_are_about_even(store: lowtide.Store) -> None:
     put({b"%04d" % number: b"" for number in range(1060, 3000)})
     assert cuts(store) == [b"0750", b"1500", b"2250"]
     with store.snapshot() as snapshot:
-        inside = stable_cuts(Cache(Path(store.path)), store_id(store), snapshot, "k", 2, (b"1000", b"2000"))
+        inside = stable_cuts(Cache(Path(store.path)), store_id(store), snapshot._snapshot, "k", 2, (b"1000", b"2000"))
         assert inside == [b"1500"]
 
 

@@ -28,7 +28,7 @@ def look(store: lowtide.Store) -> Iterator[Look]:
     for keys in ("n", "tags", [("n", -1), ("u", 1)]):
         many.create_index(keys)
     with store.snapshot() as snapshot:
-        yield Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        yield Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
 
 
 def ids(look: Look, filter: Any, sort: Any = None, limit: int = 0, hint: Any = None, touched: Any = None) -> list[int]:
@@ -102,7 +102,7 @@ def test_entries_that_lead_nowhere_are_passed_over(store: lowtide.Store, look: L
 
 def test_a_collection_that_does_not_exist_is_empty(store: lowtide.Store) -> None:
     with store.snapshot() as snapshot:
-        look = Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
+        look = Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
         assert ids(look, {}) == []
         assert look.row.indexes == ()
 
@@ -148,7 +148,7 @@ def test_batches_in_a_transaction_show_its_own_writes(store: lowtide.Store, look
     with store.transaction() as tx:
         tx["many"].delete_many({"_id": {"$gte": 10}})
         tx["many"].insert_one({"_id": 500, "n": 3, "u": 500})
-        here = Look(tx, look.prefix_of, "many")
+        here = Look(tx._tx, look.prefix_of, "many")
         for filter, expected in (({}, [*range(10), 500]), ({"n": 3}, [3, 500])):
             by = here.plan(compile_filter(filter), None)
             assert [decode_document(each)["_id"] for batch in here.batches(by, 4) for each in batch] == expected
@@ -167,7 +167,7 @@ def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(look: Look, 
 def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
     store["many"].insert_many([{"_id": each} for each in range(10)])
     with store.snapshot() as snapshot:
-        look = Look(snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        look = Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
         batches = look.batches(look.plan(compile_filter({}), None), 3)
         assert len(next(batches)) == 3
     with pytest.raises(UsageError, match="closed"):

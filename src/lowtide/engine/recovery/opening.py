@@ -29,6 +29,7 @@ from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.engine.log.files import ClosedSegment
 from lowtide.engine.log.frame import decode
+from lowtide.engine.log.retention import Retention
 from lowtide.engine.log.segment import (
     HEADER_SIZE,
     Header,
@@ -40,8 +41,8 @@ from lowtide.engine.log.segment import (
 )
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.engine.recovery.ownership import Ownership
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.feed.retention import Retention
 from lowtide.options import Options
 from lowtide.system.disk import Disk
 
@@ -136,6 +137,17 @@ def open_files(path: Path, options: Options) -> Opened:
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
     return Opened(store_id, base, loan, log, last_ts, case, replayed)
+
+
+@contextlib.contextmanager
+def recovered(path: Path, options: Options) -> Iterator[Opened]:
+    """The files of a store that no process owns, recovered, and owned until the block ends. Others wait for that."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(Ownership(path / LOCK, passing=True).release)
+        opened = open_files(path, options)
+        stack.callback(give_back, opened.base, owner=opened.loan)
+        stack.callback(opened.log.close)
+        yield opened
 
 
 def _tidy(path: Path, options: Options) -> None:

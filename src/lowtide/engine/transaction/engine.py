@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
@@ -14,7 +14,7 @@ from lowtide.engine.transaction.registry import Expired, Registry
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.turn import Turn
 from lowtide.engine.versions.visibility import Reader
-from lowtide.errors import UsageError
+from lowtide.errors import ConflictError, UsageError
 
 
 class Commits(Protocol):
@@ -47,6 +47,10 @@ class NoCommits:
         raise UsageError("the store was opened read-only")
 
 
+def _as_it_is(error: ConflictError, tx: object) -> ConflictError:
+    return error
+
+
 @dataclass(slots=True)
 class Engine:
     """The shared parts that transactions work with; wired once by the store.
@@ -71,6 +75,8 @@ class Engine:
     origins: bool = True
     line: Line = field(default_factory=Line)
     """Where retries wait for their turn."""
+    explained: Callable[[ConflictError, Any], ConflictError] = _as_it_is
+    """Tells a conflict of a refused transaction in the words of the kind of data that its key belongs to."""
     closed: str = ""
     """Why nothing can be begun any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)

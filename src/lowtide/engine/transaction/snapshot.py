@@ -31,7 +31,7 @@ class Snapshot:
     """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
     have it as ``lowtide.Snapshot``."""
 
-    __slots__ = ("_closed", "_closing", "_engine", "_registration", "keyspaces", "ts")
+    __slots__ = ("_closed", "_closing", "_engine", "_registration", "keep", "keyspaces", "ts")
 
     def __init__(
         self,
@@ -48,6 +48,8 @@ class Snapshot:
         self._engine = engine
         self.keyspaces = keyspaces
         """The keyspaces that can be read; None for all."""
+        self.keep: object = None
+        """The store, which must not be closed under this because it was dropped."""
         self._closing: Closing | None = None
         self._closed = False
         details: Details

@@ -27,7 +27,7 @@ from lowtide.engine.transaction.scans import scan_latest, tracked
 from lowtide.engine.transaction.yielding import Yielding
 from lowtide.engine.versions.own import Overlay, OwnWrites
 from lowtide.engine.versions.visibility import Range
-from lowtide.errors import UsageError
+from lowtide.errors import ConflictError, UsageError
 
 _OPEN: Final = ""
 
@@ -49,6 +49,7 @@ class Transaction:
         "_state",
         "_writes",
         "_wrote_at_once",
+        "keep",
         "read_only",
         "ts",
     )
@@ -71,6 +72,8 @@ class Transaction:
         self._guards: Guards | None = None
         self._overlay: Overlay | None = None
         self._wrote_at_once = False
+        self.keep: object = None
+        """The store, which must not be closed under this because it was dropped."""
         if engine.read_only:
             read_only = True
         self.read_only = read_only
@@ -252,6 +255,8 @@ class Transaction:
         self._state = "refused"
         try:
             ts = self._submit(writes, self._engine.durable)
+        except ConflictError as error:
+            raise self._engine.explained(error, self) from None
         finally:
             self._give_back()
         self._state = "committed"

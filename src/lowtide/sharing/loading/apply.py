@@ -13,10 +13,10 @@ from lowtide.documents.catalog import Row
 from lowtide.documents.kept import merge_types
 from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
-from lowtide.documents.source import PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
 from lowtide.sharing.loading.job import Counts, How, Job

@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from lowtide.documents.catalog import Row
 from lowtide.documents.look import Look
-from lowtide.documents.source import PrefixOf
 from lowtide.documents.unit import Unit
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.transaction.transaction import Transaction
 from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
 from lowtide.sharing.loading.apply import duplicate, insert_new, twice

@@ -27,12 +27,12 @@ from typing import Final, Protocol
 from lowtide.documents.catalog import Former, Row, encode_row
 from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
-from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
+from lowtide.engine.statements.source import OfStore, PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.statement import Writing
 from lowtide.engine.transaction.transaction import Transaction
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore

@@ -18,12 +18,12 @@ import msgspec
 from lowtide.documents.catalog import check_collection_name
 from lowtide.documents.look import Look
 from lowtide.documents.management import doom_outdated, finish_drops, outdated
-from lowtide.documents.source import OfStore, PrefixOf
 from lowtide.documents.unit import Unit
+from lowtide.engine.statements.source import OfStore, PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import pauses
-from lowtide.engine.transaction.statement import Writing
 from lowtide.engine.transaction.transaction import Transaction
 from lowtide.errors import TransientError
 from lowtide.sharing.loading.apply import TooLarge, apply_batches, keep_types

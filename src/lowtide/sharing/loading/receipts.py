@@ -16,11 +16,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lowtide.documents.source import PrefixOf
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Reading, Writing
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Reading, Writing
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Range
 from lowtide.sharing.loading.job import Counts, Job, Receipt

@@ -10,13 +10,13 @@ from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases, check_process
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.sharing.pins.owner import At, NamedPins, check_at
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import snapshot_at
 from lowtide.sharing.takeover import refresh, tell_of_pins
-from lowtide.store.transactions import Snapshot
 from lowtide.system.identity import Identity
 
 

@@ -15,9 +15,9 @@ from lowtide.engine.base.names import check_keyspaces, check_name
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.registry import Origin
+from lowtide.engine.transaction.snapshot import Snapshot
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.sharing.pins.pin import Pin
-from lowtide.store.transactions import Snapshot
 
 At = int | str | Pin
 """What ``store.snapshot`` can be asked for: a timestamp, the name of a pin, or a pin."""

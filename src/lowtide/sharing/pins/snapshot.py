@@ -19,7 +19,7 @@ from lowtide.engine.base.pinned import PinnedBase
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
-from lowtide.engine.transaction.snapshot import Closing
+from lowtide.engine.transaction.snapshot import Closing, Snapshot
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.errors import Error, SnapshotExpired, UsageError
@@ -28,7 +28,6 @@ from lowtide.sharing import generation
 from lowtide.sharing.generation import read_only_engine
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
-from lowtide.store.transactions import Snapshot
 from lowtide.system.clock import SystemClock
 
 logger = logging.getLogger("lowtide")
@@ -47,21 +46,8 @@ def snapshot_at(
     return Snapshot(engine, row.ts, depth + 1, keyspaces=row.keyspaces, closing=closing)
 
 
-def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:
-    """A snapshot of the store in ``path`` from any process, while another one owns the store, or when nobody does.
-
-    With ``pin`` it reads what that pin keeps, for as long as the pin lives: afterwards SnapshotExpired is raised,
-    never another state shown. Without, a pin of the last commit is taken for it, renewed while it is open, and
-    removed when it is closed; a killed process's runs out by itself. On a read-only file system only a pin that the
-    store has can be read, and it never expires.
-
-    >>> import lowtide
-    >>> pin = store.pin("report", ttl=60)
-    >>> with lowtide.open_snapshot(store.path, pin="report") as snapshot:
-    ...     snapshot.keyspace("fruit").get(b"apple")
-    b'red'
-    >>> pin.release()
-    """
+def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, depth: int = 2) -> Snapshot:
+    """The engine's snapshot behind ``lowtide.open_snapshot``."""
     directory, options = Path(path).absolute(), Options(read_only=True)
     check_store(directory, options)
     if pin is None and is_read_only(directory):
@@ -93,7 +79,7 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
             closing = Borrowed(base)
             undo.pop_all()
     try:
-        return snapshot_at(base, options, name, row, 2, closing)
+        return snapshot_at(base, options, name, row, depth, closing)
     except BaseException:
         closing.close()
         raise

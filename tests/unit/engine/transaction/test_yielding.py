@@ -11,7 +11,7 @@ from tests.support.groups import commit_in_one_group
 
 def giving_way(store: lowtide.Store, *keys: bytes, firmly: bytes | None = None) -> tuple[Transaction, list[bytes]]:
     """A transaction that writes these keys, and gives way at them; and one key besides, ``firmly``."""
-    tx = store.begin()
+    tx = store.begin()._tx
     space = tx.keyspace("k")
     before = {space._prefix + key: space.get(key) for key in (*keys, *((firmly,) if firmly else ()))}
     for key in keys:

@@ -36,15 +36,15 @@ def counts(snapshot: lowtide.Snapshot, name: str, low: bytes = b"", high: bytes 
     """What is counted, and what a scan finds."""
     prefix = snapshot.keyspace(name)._prefix
     wanted = Range(prefix + low, after_prefix(prefix) if high is None else prefix + high)
-    return snapshot.count(wanted), sum(1 for _ in snapshot.keyspace(name).scan(low or None, high))
+    return snapshot._snapshot.count(wanted), sum(1 for _ in snapshot.keyspace(name).scan(low or None, high))
 
 
 def by_pages(snapshot: lowtide.Snapshot, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The count, if no row is read for it."""
     prefix = snapshot.keyspace(name)._prefix
     with monkeypatch.context() as patch:
-        patch.setattr(type(snapshot), "scan", lambda *_: pytest.fail("rows were read"))
-        return snapshot.count(Range(prefix, after_prefix(prefix)))
+        patch.setattr(type(snapshot._snapshot), "scan", lambda *_: pytest.fail("rows were read"))
+        return snapshot._snapshot.count(Range(prefix, after_prefix(prefix)))
 
 
 def test_a_keyspace_between_others_is_counted_without_reading_it(

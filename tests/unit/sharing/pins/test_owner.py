@@ -314,7 +314,7 @@ def test_pins_are_named_with_what_they_hold_alone(store: lowtide.Store) -> None:
     store.checkpoint()
     [stats] = store.stats().pins
     assert (stats.name, stats.ts, stats.versions_held) == ("p", 1, 1)
-    assert "test_pinning.py" in stats.owner
+    assert "test_owner.py" in stats.owner
 
 
 def test_the_owner_collects_what_a_pin_held_whose_remover_died_before_it_said_so(store: lowtide.Store) -> None:

@@ -1,4 +1,4 @@
-"""Where the statements of a collection run: in a transaction, at a snapshot, or each in a transaction of its own."""
+"""Where statements run: in a transaction, at a snapshot, or each in a transaction of its own."""
 
 from __future__ import annotations
 
@@ -7,22 +7,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from lowtide.documents.catalog import CATALOG, row_key, row_of
-from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.points import Point
-from lowtide.engine.transaction.catalog import NOWHERE
+from lowtide.engine.statements.statement import Reading, Statement, Writing, statement_of
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import Retry, run
 from lowtide.engine.transaction.snapshot import Snapshot
-from lowtide.engine.transaction.statement import Reading, Statement, Writing, statement_of
 from lowtide.engine.transaction.transaction import Transaction
 from lowtide.errors import TransientError, UsageError
-from lowtide.feed.feed import Feed
-from lowtide.feed.watch import Watch
-from lowtide.values.codec import decode_document
-from lowtide.values.ordering import AFTER_ALL
-from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]
@@ -44,6 +35,12 @@ class Source(Protocol):
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
         """Do ``work`` with a source whose statements all belong to one transaction."""
+
+    def keyspaces(self) -> list[str]:
+        """The keyspaces that were ever written to, here too, as far as they can be read."""
+
+    def holds(self, keyspace: str) -> bool:
+        """Whether a keyspace can be read: a pin may be limited to some."""
 
 
 class Held(Protocol):
@@ -106,6 +103,12 @@ class OfTransaction:
             if isinstance(statement, Statement):
                 statement.close()
 
+    def keyspaces(self) -> list[str]:
+        return list(self._tx._engine.catalog.prefixes)
+
+    def holds(self, keyspace: str) -> bool:
+        return True
+
     def hold(self) -> Held:
         statement = Statement(self._tx, steady=True)
         return _Held(statement, self._tx._engine.catalog.prefix_of, statement.close)
@@ -132,6 +135,14 @@ class OfSnapshot:
     def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
+    def keyspaces(self) -> list[str]:
+        held = self._snapshot.keyspaces
+        return list(self._snapshot._engine.catalog.prefixes if held is None else held)
+
+    def holds(self, keyspace: str) -> bool:
+        held = self._snapshot.keyspaces
+        return held is None or keyspace in held
+
     def hold(self) -> Held:
         return _Held(self._snapshot, self._prefix_of, None)
 
@@ -140,74 +151,35 @@ class OfSnapshot:
 
 
 class Engines(Protocol):
-    """Who has the engine of now, and the change feed: the parts of an open store."""
+    """Who has the engine of now: an open store."""
 
     @property
     def engine(self) -> Engine: ...
-
-    @property
-    def feed(self) -> Feed: ...
 
 
 class OfStore:
     """Each statement in a transaction of its own, repeated until it meets no conflict. ``keep`` is the store that it
     belongs to, which must not be closed under it."""
 
-    __slots__ = ("_keep", "_parts", "_rows")
+    __slots__ = ("_keep", "_store")
 
-    def __init__(self, parts: Engines, keep: object = None) -> None:
-        self._parts = parts
+    def __init__(self, store: Engines, keep: object = None) -> None:
+        self._store = store
         self._keep = keep
-        self._rows: dict[str, bytes] = {}
-        """The full keys of collections' rows, once they are known for good. Any thread may write it."""
 
-    def watch(self, name: str, since: int | None, before: bool, timeout: float | None) -> Watch:
-        """The changes of a collection."""
-        feed = self._parts.feed
-        feed.check_open()
-        start = feed.published() if since is None else feed.check_since(since)
-        assert feed.generations is not None
-        keyspaces = [feed.generations.named(name, start)]
-        return Watch(feed, start, keyspaces, before, timeout, self._keep, exactly=True)
+    @property
+    def engine(self) -> Engine:
+        """The engine of now, for what reads without a snapshot."""
+        return self._store.engine
 
-    def newest(self, name: str, point: Point) -> tuple[Document | None, bool]:
-        """The newest document with this value, without a snapshot; and whether that is sure.
+    def keyspaces(self) -> list[str]:
+        return list(self._store.engine.catalog.prefixes)
 
-        What is found is true of the instant at which the document was read: it had the value, and, since the row says
-        the same after as before, it was the collection's. That a key is not there is true of an instant as well; but
-        not that a scan without a snapshot finds nothing.
-        """
-        engine = self._parts.engine
-        prefix_of, reader = engine.catalog.prefix_of, engine.reader
-        read = reader.get_latest
-        row_at = self._rows.get(name)
-        if row_at is None:
-            row_at = prefix_of(CATALOG) + row_key(name)
-            if not row_at.startswith(NOWHERE):
-                self._rows[name] = row_at
-        encoded = read(row_at)
-        row = row_of(name, encoded)
-        path, value, _ = point
-        key: bytes | None = value
-        if path != "_id":
-            index = row.points.get(path)
-            if index is None:
-                return None, False
-            start = prefix_of(index.keyspace) + value
-            if index.unique:
-                key = read(start)
-            else:
-                entry = reader.first(start, start + AFTER_ALL, engine.registry.published)
-                key = document_key_of(index, *entry) if entry is not None else None
-        stored = read(prefix_of(row.keyspace) + key) if key is not None else None
-        unchanged = read(row_at) == encoded
-        if stored is None:
-            return None, unchanged and (path == "_id" or (key is None and row.points[path].unique))
-        found = decode_document(stored)
-        return found, unchanged and (path == "_id" or point.is_of(found))
+    def holds(self, keyspace: str) -> bool:
+        return True
 
     def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
-        engine = self._parts.engine
+        engine = self._store.engine
         with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
@@ -216,19 +188,19 @@ class OfStore:
 
     def transact(self, work: Callable[[Transaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
         """As ``change``, for work that needs the transaction itself."""
-        engine = self._parts.engine
+        engine = self._store.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
         prefix_of = engine.catalog.prefix_of
         return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
 
     def hold(self) -> Held:
-        engine = self._parts.engine
+        engine = self._store.engine
         snapshot = Snapshot(engine, None, _outside())
         return _Held(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def run(self, work: Callable[[Source], _Result]) -> _Result:
-        engine = self._parts.engine
+        engine = self._store.engine
         return run(engine.line, lambda: _begun(engine), lambda tx: work(OfTransaction(tx)))
 
 

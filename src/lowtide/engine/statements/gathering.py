@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from lowtide.documents.source import PrefixOf
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.transaction.statement import Writing
+from lowtide.engine.statements.source import PrefixOf
+from lowtide.engine.statements.statement import Writing
 from lowtide.engine.versions.visibility import Range
 
 _Result = TypeVar("_Result")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.engine.log.files import ClosedSegment
-from lowtide.feed.retention import Retention
+from lowtide.engine.log.retention import Retention
 from tests.property.profile import thorough
 
 NOW = 1000.0
