@@ -8,12 +8,12 @@ from typing import Any, Self
 from lowtide.documents.sql import Parameters, Result
 from lowtide.documents.sql import query as run_sql
 from lowtide.engine.statements.source import OfSnapshot, OfTransaction
-from lowtide.engine.transaction import snapshot as engine_snapshot
-from lowtide.engine.transaction import transaction as engine_transaction
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.isolation import Isolation
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.engine.transaction.savepoint import Savepoint
+from lowtide.engine.transaction.snapshot import Snapshot as EngineSnapshot
+from lowtide.engine.transaction.transaction import Transaction as EngineTransaction
 from lowtide.store.kinds import Kinds, ReadKinds, open_keyspace
 
 
@@ -33,7 +33,7 @@ class Transaction(Kinds):
 
     __slots__ = ("_tx",)
 
-    def __init__(self, tx: engine_transaction.Transaction) -> None:
+    def __init__(self, tx: EngineTransaction) -> None:
         self._tx = tx
 
     @property
@@ -127,7 +127,7 @@ class Snapshot(ReadKinds):
 
     __slots__ = ("_snapshot",)
 
-    def __init__(self, snapshot: engine_snapshot.Snapshot) -> None:
+    def __init__(self, snapshot: EngineSnapshot) -> None:
         self._snapshot = snapshot
 
     @property

@@ -18,7 +18,7 @@ class _Missing:
 
 MISSING: Final = _Missing()
 
-Undo = list[tuple[bytes, "bytes | _Missing | None"]]
+Undo = list[tuple[bytes, bytes | _Missing | None]]
 """What to restore, in the order in which it was overwritten: full key, and what the buffer held."""
 
 
