@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from lowtide.upkeep.verify import verify_files
 from tests.crash.stores import child, lines_of
+from tests.support.patience import PATIENCE
 
 PROGRAM = """
 import json, sys, lowtide
@@ -44,5 +45,5 @@ def test_a_base_that_was_cut_short_is_refused_or_whole(tmp_path: Path, whole: Pa
     assert not verify_files(tmp_path / "store").ok
     with child(PROGRAM, tmp_path / "store") as process:
         (answer,) = lines_of(process)
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     assert answer[0] == "refused" or (share == 1.0 and answer == ["opened", 2000, True]), answer

@@ -8,6 +8,7 @@ import pytest
 
 import lowtide
 from tests.crash.stores import child
+from tests.support.patience import PATIENCE
 
 PROGRAM = """
 import sys, lowtide
@@ -30,7 +31,7 @@ with lowtide.open(sys.argv[1], durability="relaxed", checkpointer="thread") as s
 @pytest.mark.parametrize("what", ["backup", "compact"])
 def test_a_key_with_hundreds_of_old_versions_can_be_copied(tmp_path: Path, what: str) -> None:
     with child(PROGRAM, tmp_path / "store", what) as process:
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     if what == "backup":
         with lowtide.open(tmp_path / "store copy") as copy:
             assert copy.keyspace("k").get(b"key") == b"399"

@@ -24,6 +24,7 @@ from tests.conftest import OpenStore
 from tests.crash.stores import Model, both, child, commit, content_of, is_alive, killed, lines_of, reopened, wait_until
 from tests.support.disks import FaultyDisk
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 OPTIONS: dict[str, Any] = {"checkpointer": "process", "segment_bytes": 4096, "map_size": 1 << 20}
 
@@ -76,7 +77,7 @@ def test_a_helper_killed_while_it_works_is_made_up_for(store: lowtide.Store) -> 
     checkpoint.start()
     wait_until(lambda: parts_of(store).versions.frozen is not None)
     os.kill(process_id, signal.SIGKILL)
-    checkpoint.join(30)
+    checkpoint.join(PATIENCE)
     assert not checkpoint.is_alive()
     assert base_boundary(store) == store.stats().boundary == 7
     assert content_of(store)["left"][b"key 0"].startswith(b"7.")

@@ -15,6 +15,7 @@ import lowtide
 from tests.crash.stores import SMALL, Changes, Durability, Model, both, commit, content_of, killed, reopened
 from tests.support.disks import FaultyDisk
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 SIZES = [100, 900, 1900, 50, 700, 1200, 10, 1500]
 
@@ -123,7 +124,7 @@ def test_a_sync_in_the_background_that_fails_stops_further_commits(tmp_path: Pat
         commit(store, both(1))
         syncer = parts_of(store).syncer
         assert syncer is not None
-        syncer._thread.join(30)
+        syncer._thread.join(PATIENCE)
         assert not syncer._thread.is_alive()
         with pytest.raises(lowtide.StoreFailed, match="Input/output error"):
             commit(store, both(2))

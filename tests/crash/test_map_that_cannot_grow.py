@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.crash.stores import child, lines_of
+from tests.support.patience import PATIENCE
 
 PROGRAM = """
 import json, resource, sys, lowtide
@@ -44,7 +45,7 @@ def test_a_map_that_cannot_grow_fails_the_checkpoint_with_an_error_of_ours_and_t
 ) -> None:
     with child(PROGRAM, tmp_path / "store") as process:
         told = list(lines_of(process))
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0
     checkpoint, again, read, written, checkpointed = told
     assert checkpoint[1] != "no error"
     assert again[1] != "no error"
@@ -68,4 +69,4 @@ with lowtide.open(sys.argv[1], checkpointer="thread") as store:
 def test_a_store_opens_with_a_smaller_map_where_there_is_no_room_for_the_usual_one(tmp_path: Path) -> None:
     with child(SMALL_SPACE, tmp_path / "store") as process:
         assert list(lines_of(process)) == [["1"]]
-        assert process.wait(30) == 0
+        assert process.wait(PATIENCE) == 0

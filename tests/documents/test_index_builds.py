@@ -22,6 +22,7 @@ from lowtide.documents.collection import Collection
 from tests.documents.makings import Maker
 from tests.race.gates import Gate
 from tests.support.collections import check_collection, check_store
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 BUFFERED = [level for level in Isolation if level is not Isolation.NONE]
@@ -304,14 +305,14 @@ def test_a_build_does_not_go_on_in_an_index_of_the_same_name_that_came_after_its
 
     def stand(done: int) -> None:
         stands.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
 
     second: list[Any] = []
 
     def come_after() -> None:
         collection.drop_index("v_1")
         second.append(schedule.start(lambda: collection.create_index("v", progress=stand)))
-        assert stands.wait(30)
+        assert stands.wait(PATIENCE)
 
     with Schedule() as schedule:
         try:
@@ -362,7 +363,7 @@ def test_two_who_build_the_same_index_at_once_both_end(store: lowtide.Store, col
     started = threading.Barrier(3)
 
     def create(turn: int) -> str:
-        started.wait(30)
+        started.wait(PATIENCE)
         return collection.create_index("v")
 
     with Schedule() as schedule:

@@ -11,6 +11,7 @@ from tests.conftest import OpenStore
 from tests.garbage.test_nothing_stays import size_of
 from tests.support.collections import check_store
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 
 def leftovers(store: lowtide.Store) -> tuple[int, int, int, int, int]:
@@ -111,7 +112,7 @@ def test_dropping_a_collection_while_others_collect_and_checkpoint_ends(open_sto
     check_store(store)
     store.close()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
     assert len(refusals) == 4
     assert all("the store is closed" in refusal or "while it was built" in refusal for refusal in refusals), refusals

@@ -12,6 +12,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 
 
 def size_of(path: Path) -> int:
@@ -154,7 +155,7 @@ def test_closing_while_others_collect_and_checkpoint_ends(open_store: OpenStore)
             pass
         store.close()
         for thread in threads:
-            thread.join(30)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         assert refusals == ["the store is closed"] * 3
 

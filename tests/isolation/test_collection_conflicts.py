@@ -16,6 +16,7 @@ from tests.conftest import OpenStore
 from tests.isolation.crowd import run_beside, run_together
 from tests.isolation.world import BUFFERED, FIRST_COMMITTER_WINS, World, commits
 from tests.support.collections import check_store
+from tests.support.patience import PATIENCE
 
 SERIALIZABLE = Isolation.SERIALIZABLE
 UPDATE, DELETE, REPLACE, INSERT, TOUCH = "update", "delete", "replace", "insert", "touch"
@@ -186,7 +187,7 @@ def test_of_many_threads_that_want_one_value_exactly_one_gets_it(open_store: Ope
 
     def want(thread: int) -> None:
         for value in range(25):
-            start.wait(30)
+            start.wait(PATIENCE)
             try:
                 if thread == 0:
                     collection.insert_one({"_id": f"{thread} {value}", "v": value})

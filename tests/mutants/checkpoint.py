@@ -118,7 +118,7 @@ MUTANTS = [
             (
                 (
                     "        if found is not None and found >= target.upto:\n"
-                    "            return Applied(0, 0)\n"
+                    "            return Applied(0, 0, None)\n"
                     "        if found != target.boundary:\n"
                 ),
                 "        if False:\n",

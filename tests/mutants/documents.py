@@ -149,14 +149,17 @@ MUTANTS = [
     Mutant(
         "a cursor is not steady",
         "A loop over a cursor in a transaction meets what the loop itself has written.",
-        "engine/transaction/statement.py",
-        (("self._own = dict(tx._writes) if steady else None", "self._own: Writes | None = None"),),
+        "engine/statements/statement.py",
+        (
+            ("        self._steady = steady\n", "        self._steady = False\n"),
+            ("tx._own() if steady and tx._writes else None", "tx._own() if False else None"),
+        ),
         ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
     ),
     Mutant(
         "a statement does not guard what it writes",
         "Below SNAPSHOT an update is lost, and an entry leads to a document that has another value.",
-        "engine/transaction/statement.py",
+        "engine/statements/statement.py",
         (("for full_key in (*relied_on, *writes):", "for full_key in relied_on:"),),
         ("tests/docs/test_documents_promises.py::test_no_level_loses_an_update_within_a_statement",),
     ),

@@ -93,7 +93,7 @@ def perform(what, name=None, **more):
         watching = threading.Thread(target=watch_on, daemon=True)
         watching.start()
     elif what == "watched":
-        watching.join(30)
+        watching.join(300)
         return [*seen, "still waiting"] if watching.is_alive() else seen
 
 print("null", flush=True)

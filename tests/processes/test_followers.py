@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import wait_until
 from tests.processes.children import children
+from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
 
 TINY = {"segment_bytes": 4096, "feed_bytes": 0, "checkpoint_bytes": 5000, "checkpointer": "thread"}
@@ -71,11 +73,13 @@ def test_followers_read_on_when_the_owner_is_killed_and_another_one_comes(tmp_pa
 
 
 def test_the_pin_of_a_killed_follower_goes_when_its_lease_is_over(open_store: OpenStore) -> None:
-    store = open_store(monitor_interval=0.01)
+    clock = ManualClock(time.time())
+    store = open_store(monitor_interval=0.01, clock=clock)
     store.keyspace("k").put(b"x", b"1")
-    with children(store.path, lease=0.5) as [follower]:
+    with children(store.path, lease=3000.0) as [follower]:
         follower.ask("follow")
         assert follower.latest() == (1, {b"x": b"1"})
         assert len(parts_of(store).pinning.leases.all()) == 1
         follower.kill()
+        clock.advance(10_000)
         wait_until(lambda: parts_of(store).pinning.leases.all() == [])

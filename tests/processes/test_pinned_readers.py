@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Literal
 
@@ -93,15 +94,17 @@ def test_pins_outlive_a_killed_owner_and_expire_in_time(tmp_path: Path) -> None:
 
 def test_a_reader_that_is_killed_in_mid_scan_holds_nothing_back_beyond_its_lease(open_store: OpenStore) -> None:
     """N3."""
-    store = open_store(monitor_interval=0.01)
+    clock = ManualClock(time.time())
+    store = open_store(monitor_interval=0.01, clock=clock)
     fill(store)
-    with children(store.path, lease=0.5) as [reader]:
+    with children(store.path, lease=3000.0) as [reader]:
         assert reader.ask("snapshot") == 1
         reader.ask("begin scan")
         change(store, 0)
         store.checkpoint()
         assert store.stats().history > 0
         reader.kill()
+        clock.advance(10_000)
         wait_until(lambda: store.pins() == [] and store.stats().history == 0)
         parts_of(store).base.clear_dead_readers()
         assert str(reader.process.pid) not in parts_of(store).base.env.readers()

@@ -12,6 +12,7 @@ import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import content_of, killed, reopened
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 Entries = dict[bytes, bytes]
@@ -34,7 +35,7 @@ def entries(reader: lowtide.Snapshot) -> Entries:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.001)

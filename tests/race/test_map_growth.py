@@ -15,6 +15,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 SMALL: dict[str, Any] = {"map_size": 1 << 18, "segment_bytes": 1 << 20}
@@ -101,7 +102,7 @@ def test_readers_that_never_rest_neither_fail_nor_hold_up_the_growth(open_store:
     finally:
         done.set()
     for reader in readers:
-        reader.join(30)
+        reader.join(PATIENCE)
         assert not reader.is_alive()
     assert errors == []
     assert map_size(store) >= before * 8

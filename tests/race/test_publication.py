@@ -9,6 +9,7 @@ import pytest
 
 import lowtide
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 KEYS = [b"%03d" % number for number in range(300)]
@@ -41,7 +42,7 @@ def seen(store: lowtide.Store) -> list[dict[bytes, bytes]]:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"
         time.sleep(0.001)

@@ -9,6 +9,7 @@ import pytest
 
 import lowtide
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 Change = Callable[[lowtide.Store], None]
@@ -198,13 +199,13 @@ def test_a_row_that_is_cached_after_the_checkpoint_replaced_it_goes_into_a_dead_
     def row_and_wait(full_key: bytes) -> bytes | None:
         found = real(full_key)
         has_row.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         return found
 
     with store.snapshot() as snapshot, Schedule() as schedule:
         monkeypatch.setattr(base, "row", row_and_wait)
         read = schedule.start(lambda: snapshot.keyspace("k").get(b"x"))
-        assert has_row.wait(30)
+        assert has_row.wait(PATIENCE)
         monkeypatch.undo()
         put(store, b"x", b"new")
         store.checkpoint()

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import lowtide
 import lowtide.spark
+from tests.support.patience import PATIENCE
 
 NOT_ACTIVATED = """
 import sys
@@ -64,21 +65,21 @@ def test_a_load_in_sparks_own_words_names_application_and_program(spark: SparkSe
 
 
 def test_a_table_of_the_catalog_is_created_read_written_and_dropped(spark: SparkSession, shop: lowtide.Store) -> None:
-    spark.sql(f"create table users using lowtide options (path '{shop.path}', collection 'users')")
+    spark.sql(f"create table catalog_users using lowtide options (path '{shop.path}', collection 'users')")
     try:
-        assert spark.sql("select count(*), max(age) from users").first() == (100, 49)
-        assert spark.table("users").schema.simpleString() == "struct<_id:bigint,age:bigint>"
-        spark.sql("insert into users values (100, 50), (101, 51)")
-        spark.sql("insert into users (_id) values (102)")
+        assert spark.sql("select count(*), max(age) from catalog_users").first() == (100, 49)
+        assert spark.table("catalog_users").schema.simpleString() == "struct<_id:bigint,age:bigint>"
+        spark.sql("insert into catalog_users values (100, 50), (101, 51)")
+        spark.sql("insert into catalog_users (_id) values (102)")
         assert shop["users"].find_one({"_id": 101}) == {"_id": 101, "age": 51}
         assert shop["users"].find_one({"_id": 102}) == {"_id": 102}
-        assert spark.sql("select count(*) from users").first() == (103,)
-        assert spark.sql("""select count(*) from users with (filter='{"age": 7}')""").first() == (2,)
-        spark.sql("insert overwrite users select 1, 2")
+        assert spark.sql("select count(*) from catalog_users").first() == (103,)
+        assert spark.sql("""select count(*) from catalog_users with (filter='{"age": 7}')""").first() == (2,)
+        spark.sql("insert overwrite catalog_users select 1, 2")
         assert list(shop["users"].find()) == [{"_id": 1, "age": 2}]
-        assert lowtide.spark.release(spark.table("users")) == 0
+        assert lowtide.spark.release(spark.table("catalog_users")) == 0
     finally:
-        spark.sql("drop table users")
+        spark.sql("drop table catalog_users")
     assert shop["users"].count_documents({}) == 1, "a table that is dropped leaves the collection"
     with pytest.raises(PySparkException, match="has no collection 'none'"):
         spark.sql(f"create table none using lowtide options (path '{shop.path}', collection 'none')")
@@ -92,5 +93,5 @@ def test_a_session_from_a_virtual_environment_that_is_not_activated(shop: lowtid
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
     environment |= {"PATH": f"{tmp_path}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-c", NOT_ACTIVATED, str(shop.path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert "rows: 100" in done.stdout, done.stderr

@@ -30,7 +30,10 @@ class CollectionGenerations:
         if name == keyspace or "~" in name:
             return keyspace
         engine = self._engine()
-        row = row_of(name, engine.reader.get_latest(engine.catalog.prefix_of(CATALOG) + row_key(name)))
+        catalog = engine.catalog.prefixes.get(CATALOG)
+        if catalog is None:
+            return keyspace
+        row = row_of(name, engine.reader.get_latest(catalog + row_key(name)))
         return self.named(name, since) if row.former or row.loaded > 0 else keyspace
 
     def named(self, name: str, since: int) -> str:

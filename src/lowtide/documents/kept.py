@@ -1,6 +1,6 @@
 """The column types that are kept with a collection: what its documents alone do not tell.
 
-A date is stored as the midnight that begins it, and a map as an object, so whoever reads the documents sees datetimes
+A date is stored as the midnight that begins it, and a map as an object, so a reader of the documents sees datetimes
 and objects. A bulk writer that knows the types of its columns leaves those here, in the collection's row, in the very
 transaction that writes the documents. What a type is said in, is between those who write and those who read; here they
 are only compared.

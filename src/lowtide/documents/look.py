@@ -205,6 +205,9 @@ class Look:
     def _scanned(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a keyspace in the stretches of a plan."""
         scan, ranges = self.reading.scan, self._ranges(prefix, by, wanted)
+        if by.merged:
+            starts = reversed(by.merged) if by.reverse else by.merged
+            return _merged([(scan(each), start) for each, start in zip(ranges, starts, strict=True)], by.reverse)
         return scan(next(ranges)) if by.ranges == 1 else chain.from_iterable(map(scan, ranges))
 
     def _ranges(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[Range]:
@@ -250,6 +253,17 @@ class Look:
             if len(batch) < size:
                 return
             size = min(max(_FIRST_FETCH, size * 4), _LARGEST_FETCH)
+
+
+def _from(entries: Iterator[Stored], start: int) -> Iterator[tuple[bytes, bytes, bytes]]:
+    return ((key[start:], key, value) for key, value in entries)
+
+
+def _merged(stretches: list[tuple[Iterator[Stored], int]], reverse: bool) -> Iterator[Stored]:
+    """The entries of all stretches in the order of what follows in their keys after so many bytes. Lazy: of each
+    stretch no more is read than is asked for."""
+    ordered = [_from(entries, start) for entries, start in stretches]
+    return ((key, value) for _, key, value in heapq.merge(*ordered, reverse=reverse))
 
 
 def _predicate(filter: Filter, by: Plan) -> Callable[[Document], bool] | None:

@@ -1,8 +1,8 @@
 """Persistent tables: ``CREATE TABLE t USING lowtide OPTIONS (path ..., collection ...)``.
 
 Spark 4.3 tells a Python source the options of a table only once: when the table is created without a list of columns,
-and the source is asked for the schema. Whoever selects from the table, or inserts into it, comes with the schema that
-the catalog has, and with no options. So the schema carries them, as metadata of its first column.
+and the source is asked for the schema. A query that selects from the table, or inserts into it, comes with the schema
+that the catalog has, and with no options. So the schema carries them, as metadata of its first column.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ import lowtide
 from tests.crash.killing import Killer
 from tests.spark.programs.ledger import COLLECTION, Model
 from tests.spark.programs.obeying import obey, tell
+from tests.support.patience import PATIENCE
 
 OPTIONS: dict[str, Any] = {
     "durability": "relaxed",
@@ -80,7 +81,7 @@ def main() -> None:
     path, options, place = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
     if place:
         Killer(place, 1).watch()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE
     while True:
         try:
             owner = Owner(path, **options)

@@ -172,3 +172,23 @@ def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
         assert len(next(batches)) == 3
     with pytest.raises(UsageError, match="closed"):
         next(batches)
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.parametrize("limit", [1, 5, 0])
+@pytest.mark.parametrize("more", [{}, {"u": {"$gt": -150}}, {"_id": {"$gt": 50}}], ids=["", "range", "rest"])
+def test_the_ranges_of_in_are_merged_in_the_order_of_a_sort(
+    look: Look, direction: int, limit: int, more: dict[str, Any]
+) -> None:
+    """No more is read than the limit takes, and what the rest of the filter refuses."""
+    filter, sort = {"n": {"$in": [1, 4, 4, 9, 77]}, **more}, [("u", direction)]
+    matching = compile_filter(filter).matches
+    documents = [{"_id": each, "n": each % 10, "u": -each} for each in range(COUNT)]
+    expected = sorted(each["_id"] for each in documents if matching(each))[::-direction]
+    touched = Touched()
+    by = look.plan(compile_filter(filter), compile_sort(sort), limited=bool(limit))
+    assert by.merged or "u" in more
+    hint = "n_-1_u_1"
+    assert ids(look, filter, sort, limit, hint, touched) == (expected[:limit] if limit else expected)
+    if limit and "_id" not in more:
+        assert touched.keys == touched.documents == limit

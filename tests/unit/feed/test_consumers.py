@@ -15,6 +15,7 @@ from lowtide.engine.log.segment import scan_segment, segment_paths
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.unit.feed.stores import SHORT, fill, kept_from, stamps
 
 
@@ -293,4 +294,4 @@ def test_an_ack_that_is_refused_waits_for_nobody_who_reads_the_base_for_long(sto
         return caught.type
 
     with ThreadPoolExecutor(1) as pool, parts_of(store).base.steady:
-        assert pool.submit(outcome).result(30) is lowtide.UsageError
+        assert pool.submit(outcome).result(PATIENCE) is lowtide.UsageError

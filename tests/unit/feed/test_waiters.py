@@ -80,13 +80,13 @@ def test_a_commit_after_the_look_opens_the_gate(commits: Commits) -> None:
         last = commits.last
         if not looked.is_set():
             looked.set()
-            assert go.wait(30)
+            assert go.wait(PATIENCE)
         return last
 
     waiters = Waiters(published)
     with Schedule() as schedule:
         waiting = schedule.start(lambda: waiters.wait(0))
-        assert looked.wait(30)
+        assert looked.wait(PATIENCE)
         commits.last = 1
         waiters.wake()
         go.set()

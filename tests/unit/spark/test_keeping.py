@@ -124,7 +124,7 @@ def test_an_overwrite_replaces_the_types_and_a_drop_forgets_them(store: lowtide.
 
 
 def test_a_write_of_the_same_types_leaves_the_collections_row_alone(store: lowtide.Store) -> None:
-    """Else it would be in conflict with everybody who writes documents at the time."""
+    """Else it would conflict with every writer of documents at the time."""
     write(store.path, "_id bigint, day date", {"_id": 1, "day": date(2026, 5, 1)})
     before = store.keyspace("lowtide/collections").get(b"c")
     last = store.stats().last_commit

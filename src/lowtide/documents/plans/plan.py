@@ -34,6 +34,8 @@ class Plan:
     repeats: bool = False
     """Whether a document may come more than once."""
     branches: tuple[Plan, ...] = ()
+    merged: tuple[int, ...] = ()
+    """Where the stretches are merged: after how many bytes of its keys each stretch has the order that is asked for."""
 
     @property
     def ranges(self) -> int:
@@ -63,4 +65,4 @@ class Plan:
             "direction": direction,
             "ranges": self.ranges,
         }
-        return {"stage": "FETCH", "inputStage": scan}
+        return {"stage": "FETCH", "inputStage": {"stage": "SORT_MERGE", "inputStage": scan} if self.merged else scan}

@@ -24,6 +24,9 @@ from lowtide.values.ordering import AFTER_ALL
 MOST_STRETCHES = 1000
 """Of one plan; beyond, the further parts of the index are left to the filter."""
 
+MOST_MERGED = 100
+"""Stretches that are merged in the order of what follows their first parts; of more, the documents are sorted."""
+
 _AFTER_CUT = b"\xff" * 18
 """After what follows the beginning of a key that is cut."""
 
@@ -145,10 +148,12 @@ def _with_index(
     wanted = hinted or any(path == first for path, _ in asked) or (sort and sort[0][0] == first)
     if not wanted or not _holds_all(filter, index):
         return None
-    equal, ranged, exact, single = 0, False, not index.multikey and filter.complete, True
+    equal, ranged, exact = 0, False, not index.multikey and filter.complete
     prefixes = [b""]
+    starts: list[int] = []
     stretches: list[tuple[bytes, bytes]] | None = None
     used: set[str] = set()
+    several: set[str] = set()
     for path, direction in index.keys:
         spans = _spans_at(asked, path, index.multikey)
         if spans is None or len(prefixes) * len(spans.spans) > MOST_STRETCHES:
@@ -160,13 +165,16 @@ def _with_index(
         points = spans.points
         if points is None:
             stretches = [(prefix + span.low.key, prefix + span.high.key) for prefix in prefixes for span in spans.spans]
+            starts = [len(prefix) for prefix in prefixes for _ in spans.spans]
             ranged = True
             break
         prefixes = [prefix + point for prefix in prefixes for point in points]
-        single = single and len(points) <= 1
+        if len(points) > 1:
+            several.add(path)
         equal += 1
     reverse = _order(index.keys[equal:], {path for path, _ in index.keys[:equal]}, sort)
-    ordered = not sort or (reverse is not None and single and not index.multikey and not index.long)
+    sorts = reverse is not None and not index.multikey and not index.long
+    ordered = not sort or (sorts and not several)
     exists = [each for each in filter.conjuncts if each.operator == "$exists" and each.operand]
     fewer = index.sparse and any(each.path == first for each in exists)
     if not equal and not ranged and not hinted and not fewer and not (sort and ordered):
@@ -178,10 +186,15 @@ def _with_index(
         keys = tuple(prefixes)
     elif stretches is None and equal:
         stretches = [(prefix, _end(prefix)) for prefix in prefixes]
+        starts = list(map(len, prefixes))
     exact = exact and used.issuperset(path for path, _ in asked)
     longest = max((max(map(len, pair)) for pair in stretches or ()), default=0)
     if longest > CUT:
         stretches, exact = _cut(stretches or []), False
+    merges = sorts and not ordered and longest <= CUT and several.isdisjoint(path for path, _ in sort)
+    if not merges or keys is not None or len(starts) > MOST_MERGED:
+        starts = []
+    ordered = ordered or bool(starts)
     found = Plan(
         index,
         tuple(Stretch(low, high) for low, high in stretches) if stretches is not None else None,
@@ -190,6 +203,7 @@ def _with_index(
         ordered=ordered,
         exact=exact,
         repeats=index.multikey,
+        merged=tuple(starts),
     )
     return _Candidate(found, equal, ranged, fewer)
 

@@ -182,7 +182,7 @@ class Leases:
 
     def leave(self, token: str) -> list[PinRow]:
         """Take the user's part in a shared pin away. A pin that was taken for its users goes with the last, and is
-        returned; one that somebody else took stays."""
+        returned; one that has an owner stays."""
         return self._base.write(lambda txn: self._left(txn, token), refuses=True)
 
     def _left(self, txn: lmdb.Transaction[bytes], token: str) -> list[PinRow]:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.catalog import check_collection_name
+from lowtide.documents.catalog import CATALOG, check_collection_name
 from lowtide.documents.look import Look
 from lowtide.documents.management import doom_outdated, finish_drops, outdated
 from lowtide.documents.unit import Unit
@@ -96,7 +96,7 @@ class Loader:
         thread; cheap if there is nothing to do."""
         try:
             kept = self._parts.feed.first_kept()
-            if kept <= self._tidied:
+            if kept <= self._tidied or CATALOG not in self._parts.engine.catalog.prefixes:
                 return
             names = OfStore(self._parts).look(lambda reading, prefix_of: outdated(reading, prefix_of, kept))
             for each in names:

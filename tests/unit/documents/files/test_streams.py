@@ -12,6 +12,7 @@ import pytest
 
 from lowtide.documents.files.streams import format_of, reading_from, writing_to
 from lowtide.errors import UsageError
+from tests.support.patience import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
     reader.start()
     with writing_to(str(path)) as stream:
         stream.write(b"new")
-    reader.join(10)
+    reader.join(PATIENCE)
     assert read == [b"new"]
     assert names(tmp_path) == ["pipe"]
 

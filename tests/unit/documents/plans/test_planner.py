@@ -9,7 +9,7 @@ import pytest
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Index, name_of, parse_keys
 from lowtide.documents.plans.plan import Plan, Stretch
-from lowtide.documents.plans.planner import MOST_STRETCHES, plan
+from lowtide.documents.plans.planner import MOST_MERGED, MOST_STRETCHES, plan
 from lowtide.errors import OperationFailure
 from lowtide.values.codec import encode_value
 from lowtide.values.ordering import AFTER_ALL, encode, inverted
@@ -28,7 +28,10 @@ def planned(filter: Any, sort: Any = (), indexes: Any = (), hint: Any = None, *,
 def used(found: Plan) -> str:
     """The name of what a plan reads."""
     stage = found.described()
-    return str(stage.get("indexName") or stage.get("inputStage", {}).get("indexName") or stage["stage"])
+    inner = stage
+    while "inputStage" in inner:
+        inner = inner["inputStage"]
+    return str(inner.get("indexName") or stage["stage"])
 
 
 A, B = index("a"), index("b")
@@ -79,6 +82,15 @@ def test_which_index_is_picked(filter: Any, sort: Any, indexes: list[Index], exp
     assert used(planned(filter, sort, indexes)) == expected
 
 
+def test_stretches_are_merged_up_to_a_number() -> None:
+    few = planned({"a": {"$in": list(range(MOST_MERGED))}}, [("b", 1)], [A_B])
+    assert few.merged == tuple(len(encode(number)) for number in range(MOST_MERGED))
+    assert few.described()["inputStage"]["stage"] == "SORT_MERGE"
+    many = planned({"a": {"$in": list(range(MOST_MERGED + 1))}}, [("b", 1)], [A_B])
+    assert (many.merged, many.ordered) == ((), False)
+    assert planned({"a": {"$in": [1, 2]}}, [], [A_B]).merged == ()
+
+
 @pytest.mark.parametrize(
     ("filter", "sort", "which", "ordered", "reverse"),
     [
@@ -88,7 +100,20 @@ def test_which_index_is_picked(filter: Any, sort: Any, indexes: list[Index], exp
         *(({"a": 1}, [("a", -1), ("b", 1)], A_B, True, False), ({"a": 1}, [("b", 1), ("a", -1)], A_B, True, False)),
         *(({"a": 1, "b": 2}, [("c", -1)], A_B_C, True, True), ({"a": 1, "b": 2}, [("a", 1)], A_B_C, True, False)),
         *(({"a": {"$gt": 1}}, [("a", -1)], A, True, True), ({"a": 1}, [("c", 1)], A_B_C, False, False)),
-        *(({"a": {"$gt": 1}}, [("b", 1)], A_B, False, False), ({"a": {"$in": [1, 2]}}, [("b", 1)], A_B, False, False)),
+        *(({"a": {"$gt": 1}}, [("b", 1)], A_B, False, False), ({"a": {"$in": [1, 2]}}, [("b", 1)], A_B, True, False)),
+        *(
+            ({"a": {"$in": [1, 2]}}, [("b", -1)], A_B, True, True),
+            ({"a": {"$in": [1, 2]}}, [("a", 1)], A, False, False),
+        ),
+        *(
+            ({"a": {"$in": [1, 2]}}, [("a", 1), ("b", 1)], A_B, False, False),
+            ({"a": {"$in": [1, 2]}}, [("b", 1)], A_B.having(multikey=True), False, False),
+            ({"a": {"$in": [1, 2]}}, [("b", 1)], A_B.having(long=True), False, False),
+            ({"a": {"$in": ["x" * 600, "y"]}}, [("b", 1)], A_B, False, False),
+            ({"a": {"$in": [1, 2]}}, [("c", 1)], A_B_C, False, False),
+            ({"a": {"$in": [1, 2]}, "b": {"$gt": 1}}, [("b", -1)], A_B, True, True),
+            ({"a": 3, "b": {"$in": [1, 2]}}, [("a", 1), ("c", 1)], A_B_C, True, False),
+        ),
         *(({"a": {"$in": [1]}}, [("b", 1)], A_B, True, False), ({"a": 1}, [("b", 1)], A, False, False)),
         *(
             ({"a": 1}, [("b", 1)], A_B.having(multikey=True), False, False),

@@ -15,6 +15,7 @@ import pytest
 from lowtide.engine.base.codec import encode_row
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
+from tests.support.patience import PATIENCE
 from tests.unit.engine.base.bases import PREFIX, STORE_ID, fill, new_base, temporary_directory
 
 SMALL = 1 << 18
@@ -139,11 +140,11 @@ def test_reads_that_are_cut_short_by_growing_begin_again() -> None:
             reader.start()
         growth = Growth(base, looks, done)
         growth.start()
-        growth.join(20)
+        growth.join(PATIENCE)
         starved = growth.is_alive()
         done.set()
         for thread in (*readers, growth):
-            thread.join(20)
+            thread.join(PATIENCE)
             assert not thread.is_alive()
         assert errors == []
         assert not starved, f"the map grew {growth.times} times only"
@@ -175,17 +176,17 @@ def test_the_map_is_resized_after_the_write_of_another_thread(
     def change(txn: lmdb.Transaction[bytes]) -> None:
         txn.put(key_of(1), encode_row(1, VALUE), db=base.rows)
         begun.set()
-        assert gate.wait(30)
+        assert gate.wait(PATIENCE)
 
     with new_base(SMALL) as base:
         with ThreadPoolExecutor(1) as pool:
             written = pool.submit(base.write, change)
-            assert begun.wait(30)
+            assert begun.wait(PATIENCE)
             monkeypatch.setattr(base, "writing", Announcing(base.writing, gate))
             try:
                 resize(base)
             finally:
                 gate.set()
-            written.result(30)
+            written.result(PATIENCE)
         assert base.map_size == (SMALL * 2 if resize is Base.grow else SMALL)
         assert base.row(key_of(1)) == encode_row(1, VALUE)

@@ -20,6 +20,7 @@ from lowtide.engine.log.frame import Commit, Writes
 from lowtide.engine.versions.chain import versions_of
 from lowtide.errors import Error
 from tests.crash.stores import wait_until
+from tests.support.patience import PATIENCE
 from tests.unit.engine.base.bases import PREFIX, fill, kept_by, new_base, rows_of, tombstones_of
 
 A, B, C = (PREFIX + name for name in (b"a", b"b", b"c"))
@@ -71,7 +72,7 @@ def test_a_pin_that_comes_while_it_waits_for_its_transaction_counts(base: Base) 
         thread.start()
         wait_until(base.writing.locked)
         base.pins.put(txn, "pin", PinRow(new_id(), 1, 0.0, 0.0, 60.0, None, None, "another process"))
-    thread.join(30)
+    thread.join(PATIENCE)
     assert kept_by(base) == {Interval(1, 2, A): b"a1"}
 
 

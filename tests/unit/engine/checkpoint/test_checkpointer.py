@@ -14,6 +14,7 @@ from lowtide.engine.checkpoint import checkpointer as module
 from lowtide.engine.checkpoint.apply import Applied, apply_checkpoint
 from lowtide.errors import Error
 from tests.conftest import OpenStore
+from tests.support.patience import PATIENCE
 
 
 def put(store: lowtide.Store, *numbers: int) -> None:
@@ -73,7 +74,7 @@ def test_a_checkpoint_that_is_waited_for_covers_all_that_was_committed_before_th
         put(store, 2)
         waiting = threading.Thread(target=store.checkpoint, daemon=True)
         waiting.start()
-    waiting.join(30)
+    waiting.join(PATIENCE)
     assert not waiting.is_alive()
     assert store.stats().boundary == 2
     assert store.stats().checkpoints == 2

@@ -17,6 +17,7 @@ from lowtide.engine.garbage.ledger import Cell, Kept
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.errors import Error
+from tests.support.patience import PATIENCE
 from tests.unit.engine.base.bases import PREFIX, fill, kept_by, new_base, tombstones_of
 
 
@@ -362,7 +363,7 @@ def test_a_busy_collector_is_skipped_and_a_thorough_one_waits(around: Around) ->
         thorough = threading.Thread(target=lambda: around.collector.collect(thorough=True), daemon=True)
         thorough.start()
         assert base_is_untouched(around)
-    thorough.join(30)
+    thorough.join(PATIENCE)
     assert not thorough.is_alive()
     assert around.base.count_history() == 0
 

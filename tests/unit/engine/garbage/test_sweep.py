@@ -17,6 +17,7 @@ from lowtide.engine.garbage.ledger import Kept as Added
 from lowtide.engine.garbage.ledger import Ledger
 from lowtide.engine.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
 from tests.crash.stores import wait_until
+from tests.support.patience import PATIENCE
 from tests.unit.engine.base.bases import PREFIX, Kept, fill, kept_by, new_base, rows_of, tombstones_of
 from tests.unit.engine.base.test_history import LAST, histories
 
@@ -149,7 +150,7 @@ def test_who_lives_is_asked_inside_the_write_transaction() -> None:
         fill(base, {}, [(Interval(2, 4, PREFIX), b"x")])
         before = base.env.info()["last_txnid"]
         sweep_history(base, sample, [EVERYTHING], 10)
-        other.join(30)
+        other.join(PATIENCE)
         assert asked == [True]
 
 
@@ -161,7 +162,7 @@ def test_a_pin_that_comes_while_a_sweep_waits_for_its_transaction_counts() -> No
             thread.start()
             wait_until(base.writing.locked)
             base.pins.put(txn, "pin", PinRow(new_id(), 3, 0.0, 0.0, 60.0, None, None, "another process"))
-        thread.join(30)
+        thread.join(PATIENCE)
         assert kept_by(base) == {Interval(2, 4, PREFIX): b"x"}
 
 

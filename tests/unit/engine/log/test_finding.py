@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import hypothesis.strategies as st
@@ -10,7 +11,7 @@ from hypothesis import given
 
 import lowtide
 from lowtide.engine.log.cursor import Released
-from lowtide.engine.log.finding import bytes_between, commits_with, last_before, segments
+from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before, segments
 from lowtide.engine.log.frame import encode_frame, encode_payload
 from lowtide.engine.log.segment import HEADER_SIZE, Header, encode_header, segment_path
 from tests.conftest import OpenStore
@@ -115,6 +116,34 @@ def test_the_bytes_of_a_range_are_told_about(open_store: OpenStore) -> None:
     assert whole == sum(each.size for each in segments(log, identity))
     assert 0.3 * whole < bytes_between(log, identity, last // 2, last) < 0.7 * whole
     assert bytes_between(log, identity, last, last) == 0
+
+
+def test_a_range_is_cut_into_ranges_of_about_as_much_log(open_store: OpenStore) -> None:
+    store = open_store(**SHORT | {"feed_bytes": 1 << 30})
+    last = fill(store, 120)
+    log, identity = store.path / "log", store._parts.feed.commits(0, 0).store_id
+    for since, until in ((0, last), (10, last), (30, 31), (last - 1, last), (7, 100)):
+        for parts in (1, 2, 3, 7, 200):
+            cuts = cut_between(log, identity, since, until, parts)
+            assert cuts == sorted(set(cuts))
+            assert len(cuts) < parts
+            assert all(since < each < until for each in cuts)
+    borders = [0, *cut_between(log, identity, 0, last, 3), last]
+    assert len(borders) == 4
+    assert all(20 < high - low < 60 for low, high in pairwise(borders))
+
+
+def test_the_measure_of_a_range_stays_while_the_log_grows(open_store: OpenStore) -> None:
+    store = open_store(**SHORT | {"feed_bytes": 1 << 30})
+    identity = store._parts.feed.commits(0, 0).store_id
+    found: list[tuple[int, int]] = []
+    for _ in range(40):
+        last = fill(store, 3)
+        found.append((last, begun_between(store.path / "log", identity, 0, last)))
+        for until, measured in found:
+            assert begun_between(store.path / "log", identity, 0, until) == measured
+    assert found[0][1] == 0
+    assert found[-1][1] > 0
 
 
 def test_a_segment_of_another_store_is_refused(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 import lowtide
 from lowtide.engine.log.syncer import Syncer
 from tests.support.disks import FaultyDisk
+from tests.support.patience import PATIENCE
 from tests.unit.engine.log.logs import append, start_log
 
 
@@ -66,7 +67,7 @@ def test_a_sync_that_fails_poisons_the_log_and_is_not_tried_again(tmp_path: Path
     append(log, b"x")
     disk.fail("sync")
     syncer.tell()
-    syncer._thread.join(30)
+    syncer._thread.join(PATIENCE)
     assert not syncer._thread.is_alive()
     assert (log.durable_ts, disk.counts["sync"]) == (0, 1)
     with pytest.raises(lowtide.StoreFailed, match="Input/output error"):

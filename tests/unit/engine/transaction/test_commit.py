@@ -16,6 +16,7 @@ from lowtide.engine.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together, wait_until
 from tests.support.parts import parts_of
+from tests.support.patience import PATIENCE
 from tests.support.schedule import Schedule
 
 
@@ -158,11 +159,11 @@ def test_a_commit_waits_for_others_who_hold_the_lock_however_often_it_led_itself
 
     def hold() -> int:
         held.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         return 1
 
     def hold_exclusively() -> None:
-        assert led.wait(30)
+        assert led.wait(PATIENCE)
         if how == "try_exclusive":
             committer_of(store).try_exclusive(hold)
         else:
@@ -172,7 +173,7 @@ def test_a_commit_waits_for_others_who_hold_the_lock_however_often_it_led_itself
     def commit_twice() -> None:
         put(store, b"led")
         led.set()
-        assert held.wait(30)
+        assert held.wait(PATIENCE)
         try:
             put(store, b"waited")
         finally:
@@ -299,7 +300,7 @@ def test_the_callbacks_of_a_commit_that_wrote_nothing_follow_those_of_commits_be
 
     def slow(ts: int) -> None:
         entered.set()
-        assert go_on.wait(30)
+        assert go_on.wait(PATIENCE)
         seen.append("slow")
 
     def write() -> None:
@@ -309,7 +310,7 @@ def test_the_callbacks_of_a_commit_that_wrote_nothing_follow_those_of_commits_be
 
     writer = threading.Thread(target=write)
     writer.start()
-    assert entered.wait(30)
+    assert entered.wait(PATIENCE)
     with store.transaction(read_only=True) as tx:
         tx.on_commit(lambda ts: seen.append("read-only"))
     assert seen == []
@@ -388,5 +389,5 @@ def test_who_tries_the_commit_lock_wakes_a_commit_that_came_meanwhile(store: low
         return 1
 
     assert committer.try_exclusive(work) == 1
-    other.join(10)
+    other.join(PATIENCE)
     assert not other.is_alive()

@@ -11,6 +11,7 @@ from hypothesis import given
 from sortedcontainers import SortedList
 
 from lowtide.engine.versions.ordered import OrderedKeys
+from tests.support.patience import PATIENCE
 
 keys = st.binary(max_size=2)
 
@@ -68,7 +69,7 @@ def test_a_scan_that_comes_while_another_one_sorts_the_first_keys_misses_none() 
     keys._sorted = Interrupted()
     keys.add(b"k")
     assert keys.between(b"", None, 10, False) == [b"k"]
-    scanning.join(30)
+    scanning.join(PATIENCE)
     assert found == [[b"k"]]
 
 

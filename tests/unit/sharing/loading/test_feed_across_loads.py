@@ -168,3 +168,11 @@ def test_a_collection_that_was_renamed_is_not_taken_for_a_later_one_of_its_name(
         store["c"].insert_one({"_id": 4})
         assert [each.id for each in old] == [3]
         assert [each.id for each in new] == [4]
+
+
+def test_a_store_without_collections_is_left_alone(store: lowtide.Store) -> None:
+    """A keyspace that is named and never written to would cost each commit a look."""
+    store.keyspace("fruit").put(b"apple", b"red")
+    parts_of(store).monitor.tick()
+    assert list(store.changes(0, keyspaces=["documents/c"])) == []
+    assert set(parts_of(store).engine.catalog.prefixes) == {"fruit"}
