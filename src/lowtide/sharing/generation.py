@@ -4,7 +4,7 @@ The pin is taken at the boundary, so the log above it is there when it is taken.
 chains, exactly as the owner did when it committed; reads then go chains first, base after, by the very same code.
 
 Who writes: chains and ``published`` by ``catch_up``, ``_row`` by ``renew``, under the follower's lock. Readers take no
-lock; what they may see is argued in ``engine.versions.layers``. The base below stands still, since the pin holds it.
+lock; what they may see is argued in ``versions.layers``. The base below stands still, since the pin holds it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ file and a copy that the next opening removes; one after it leaves the new file,
 
 Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.writing``).
 Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
-cannot be told to open the file anew, so while one has the base open there is no compaction: see ``engine.base.sharing``. One
+cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
 that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
 Commits go on likewise, in memory and log, since no checkpoint takes them away until this is over.
 
