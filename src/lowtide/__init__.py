@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:
     from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
     from lowtide.documents.collection import Collection
     from lowtide.documents.cursor import Cursor
-    from lowtide.documents.reading import ReadCollection
+    from lowtide.documents.read_collection import ReadCollection
     from lowtide.documents.results import (
         BulkWriteResult,
         DeleteResult,
@@ -125,7 +125,7 @@ _HOMES = {
     "lowtide.documents.bulk": "DeleteMany DeleteOne InsertOne ReplaceOne UpdateMany UpdateOne",
     "lowtide.documents.collection": "Collection",
     "lowtide.documents.cursor": "Cursor",
-    "lowtide.documents.reading": "ReadCollection",
+    "lowtide.documents.read_collection": "ReadCollection",
     "lowtide.documents.results": (
         "BulkWriteResult DeleteResult InsertManyResult InsertOneResult ReturnDocument UpdateResult"
     ),

@@ -15,7 +15,7 @@ import pytest
 import lowtide
 import lowtide.engine.checkpoint.helper as helper_module
 import lowtide.engine.recovery.opening as opening
-from lowtide.engine.checkpoint.helper import Helper, Request
+from lowtide.engine.checkpoint.helper import Helper, HelperRequest
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.segment import Scan
 from lowtide.engine.recovery.cases import Verdict, judge
@@ -207,7 +207,7 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
+        request = HelperRequest(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
         helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint

@@ -12,7 +12,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.engine.log.cursor import LogCursor, Place, first_kept
+from lowtide.engine.log.cursor import LogCursor, LogPosition, first_kept
 from lowtide.engine.log.frame import Commit, decode
 from lowtide.engine.log.reader import read_commits
 from lowtide.engine.log.segment import Scan, decode_header, scan_segment, segment_path
@@ -69,12 +69,12 @@ def test_a_cursor_over_damaged_files_reads_what_was_written_or_fails_in_our_word
         for number, data in enumerate(files, 1):
             segment_path(directory, number).write_bytes(data)
 
-        def read(place: Place | None) -> list[Commit]:
+        def read(place: LogPosition | None) -> list[Commit]:
             first_kept(directory)
             return list(read_commits(directory, STORE, after, upto, place))
 
         size = sum(map(len, files))
-        for place in (None, Place(1, 64, 0x5A17), Place(2, after * 40, upto), Place(9, 1 << 40, 0)):
+        for place in (None, LogPosition(1, 64, 0x5A17), LogPosition(2, after * 40, upto), LogPosition(9, 1 << 40, 0)):
             found = ours(size, partial(read, place))
             if not mended and not isinstance(found, Error):
                 assert values_of(found) == VALUES[after:upto]

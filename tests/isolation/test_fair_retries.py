@@ -13,7 +13,7 @@ import pytest
 
 import lowtide
 from lowtide.engine.transaction.line import Footprint, Place
-from lowtide.engine.transaction.reads import RangeSet
+from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.engine.transaction.retry import PATIENCE as FAILURES
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock

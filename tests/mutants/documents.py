@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant(
         "a writer relies on no indexes",
         "A transaction that wrote before an index was announced commits documents without entries.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("(self.look.row_key, *self._left_alone)", "tuple(self._left_alone)"),),
         (
             _BUILDS + "test_a_transaction_that_wrote_before_an_index_or_a_collection_came_or_went_cannot_commit_after",
@@ -21,14 +21,14 @@ MUTANTS = [
     Mutant(
         "a writer does not rely on the entry that it left alone",
         "A unique index keeps an entry of a value that its document has given up.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("(self.look.row_key, *self._left_alone)", "(self.look.row_key,)"),),
         (_BUILDS + "test_a_writer_that_left_another_ones_entry_alone_relies_on_it",),
     ),
     Mutant(
         "a writer removes the entry of another document",
         "While a unique index is built, a document that gives up a value takes the entry of another one with it.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (
             (
                 "        if index.building and index.unique and (holder := self._read(entry)) is not None",
@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(
         "a writer removes only entries that are there",
         "A step enters a value that its document has lost meanwhile, since its writer had nothing to remove.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (
             (
                 "        changes[entry] = None\n        before[entry] = entry_value(index, key)\n",
@@ -135,7 +135,7 @@ MUTANTS = [
     Mutant(
         "a writer does not note arrays",
         "The planner joins two bounds on a field that has just become an array.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("multikey=bool(special & MULTIKEY)", "multikey=False"),),
         ("tests/unit/documents/test_management.py::test_an_array_makes_an_index_multikey_for_good",),
     ),

@@ -68,19 +68,19 @@ MUTANTS = [
                 "            nearest = min(touched[:0], default=None)\n",
             ),
         ),
-        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[layers-{}]",),
+        ("tests/unit/documents/test_reader.py::test_batches_are_what_a_plan_gives_wherever_it_lies[layers-{}]",),
     ),
     Mutant(
         "whole ranges pass over the history",
         "Values that are read without their keys lack those that were superseded since.",
-        "engine/base/seen.py",
+        "engine/base/visible.py",
         (
             (
                 "        if self.old and distinct_keys(",
                 "        if False and distinct_keys(",
             ),
         ),
-        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[both-{}]",),
+        ("tests/unit/documents/test_reader.py::test_batches_are_what_a_plan_gives_wherever_it_lies[both-{}]",),
     ),
     Mutant(
         "a snapshot sees the next commit",

@@ -16,11 +16,11 @@ import pytest
 
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.transaction.commit import Committer
-from lowtide.engine.transaction.reads import RangeSet
+from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.engine.transaction.registry import Registration, Registry
 from lowtide.engine.transaction.validate import Validator
 from lowtide.engine.versions.chain import visible
-from lowtide.engine.versions.gap_map import GapMap, Watch
+from lowtide.engine.versions.gap_map import GapMap, ScanWatch
 from lowtide.engine.versions.gaps import Gap, noted, without
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.ordered import OrderedKeys
@@ -164,7 +164,7 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gap_noted_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan that notes a gap without being told of what is put meanwhile."""
-    monkeypatch.setattr(GapMap, "watch", lambda self: Watch())
+    monkeypatch.setattr(GapMap, "watch", lambda self: ScanWatch())
 
 
 def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lowtide.audit.anomalies import MEANINGS, Finding
 from lowtide.audit.graph import dependencies
-from lowtide.audit.history import History, Transaction
+from lowtide.audit.history import History, RecordedTransaction
 from lowtide.audit.instants import broken_instants
 from lowtide.audit.levels import PROSCRIBED, level_of, levels_without
 from lowtide.audit.observations import Observations
@@ -32,7 +32,7 @@ class Report:
     """
 
     level: Isolation
-    transactions: list[Transaction]
+    transactions: list[RecordedTransaction]
     committed: int
     operations: int
     findings: list[Finding]

@@ -49,7 +49,7 @@ settings = Settings()
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """What was answered, and by which process; None if it was this one."""
 
     value: Any
@@ -101,7 +101,7 @@ def connected(path: Path) -> Iterator[tuple[Owner, int] | None]:
         time.sleep(_PAUSE)
 
 
-def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> Result:
+def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> CommandResult:
     """Have the owner of the store do something that may be repeated; without one, do it ``here``. An owner that goes
     away meanwhile, or is just coming, is waited for."""
     deadline: float | None = None
@@ -109,8 +109,8 @@ def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -
         try:
             with connected(path) as owner:
                 if owner is None:
-                    return Result(here(), None)
-                return Result(owner[0].ask(operation, **arguments), owner[1])
+                    return CommandResult(here(), None)
+                return CommandResult(owner[0].ask(operation, **arguments), owner[1])
         except OwnerGone as error:
             trouble: Error = error
         except StoreLocked as error:

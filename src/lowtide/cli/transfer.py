@@ -21,7 +21,7 @@ from lowtide.documents.files.batches import Batch
 from lowtide.documents.files.cells import kinds_of
 from lowtide.documents.files.documents import read_documents, write_documents
 from lowtide.documents.files.problems import BadFile
-from lowtide.documents.files.streams import STANDARD, Source, format_of, reading_from, writing_to
+from lowtide.documents.files.streams import STANDARD, FileSource, format_of, reading_from, writing_to
 from lowtide.documents.writing import prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.values.values import Document
@@ -165,7 +165,7 @@ class _Import:
         """How many documents were committed."""
         return sum(self.counts.values())
 
-    def run(self, store: lowtide.Store, source: Source, batches: Iterable[Batch], advance: Advance) -> None:
+    def run(self, store: lowtide.Store, source: FileSource, batches: Iterable[Batch], advance: Advance) -> None:
         """Import everything; ``count`` and ``commits`` tell how far it came, whatever happens."""
         self._name = source.name
 

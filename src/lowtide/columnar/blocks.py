@@ -25,7 +25,7 @@ import pyarrow as pa
 from lowtide.columnar.cache import Block, Cache
 from lowtide.engine.base.cuts import tidy
 from lowtide.engine.log.cursor import LogCursor
-from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.errors import Error
 from lowtide.system.messages import UNDECODABLE
 
@@ -54,7 +54,13 @@ def _hash(*parts: object) -> bytes:
 
 
 def plan_blocks(
-    cache: Cache, path: Path, store_id: bytes, snapshot: Snapshot, keyspace: str, ranges: Sequence[KeyRange], of: bytes
+    cache: Cache,
+    path: Path,
+    store_id: bytes,
+    snapshot: EngineSnapshot,
+    keyspace: str,
+    ranges: Sequence[KeyRange],
+    of: bytes,
 ) -> list[Block]:
     """The blocks of these ranges, which ascend, as the snapshot of the store in ``path`` sees them; ``of`` is their
     content. Those that are not there yet are to be filled."""
@@ -112,7 +118,7 @@ _decode = msgspec.msgpack.Decoder(_Cuts).decode
 
 
 def stable_cuts(
-    cache: Cache, store_id: bytes, snapshot: Snapshot, keyspace: str, parts: int, within: KeyRange = (b"", None)
+    cache: Cache, store_id: bytes, snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange = (b"", None)
 ) -> list[bytes]:
     """As ``snapshot.cuts``, but where an earlier read was cut into as many parts, if those are still about even."""
     low, high = within
@@ -133,7 +139,7 @@ def stable_cuts(
     return cuts
 
 
-def _are_even(snapshot: Snapshot, keyspace: str, parts: int, within: KeyRange, cuts: list[bytes]) -> bool:
+def _are_even(snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange, cuts: list[bytes]) -> bool:
     fine = snapshot.cuts(keyspace, parts * _CELLS, within[0] or None, within[1])
     places = [0, *(bisect_left(fine, cut) + 1 for cut in cuts), len(fine) + 1]
     return len(cuts) == parts - 1 and all(_LEAST <= end - start <= _MOST for start, end in pairwise(places))

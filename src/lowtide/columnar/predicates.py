@@ -31,7 +31,7 @@ _RELATIVE, _ABSOLUTE = 1e-12, 1e-300
 """How far a number may be moved by being rounded to a double, and more."""
 
 
-class Condition(NamedTuple):
+class ColumnCondition(NamedTuple):
     """What must hold for a column: ``operator`` is MongoDB's ($eq, $lt, $lte, $gt, $gte, $in), null is ``$eq`` None."""
 
     column: str
@@ -84,20 +84,20 @@ def columns_of(tree: Call | Field | Literal | None) -> set[str] | None:
     return set()
 
 
-def conditions(tree: Call | Field | Literal | None) -> Iterator[Condition]:
+def conditions(tree: Call | Field | Literal | None) -> Iterator[ColumnCondition]:
     """The conditions that hold for all rows that the tree holds for."""
     match tree:
         case Call("and_kleene" | "and", arguments):
             for each in arguments:
                 yield from conditions(each)
         case Call(name, (Field((column,)), Literal(value))) if name in _COMPARISONS and value is not None:
-            yield Condition(column, _COMPARISONS[name], value)
+            yield ColumnCondition(column, _COMPARISONS[name], value)
         case Call(name, (Literal(value), Field((column,)))) if name in _COMPARISONS and value is not None:
-            yield Condition(column, _TURNED[_COMPARISONS[name]], value)
+            yield ColumnCondition(column, _TURNED[_COMPARISONS[name]], value)
         case Call("is_null", (Field((column,)),), {"nan_is_null": False}):
-            yield Condition(column, "$eq", None)
+            yield ColumnCondition(column, "$eq", None)
         case Call("is_in", (Field((column,)),), {"value_set": list(values)}):
-            yield Condition(column, "$in", values)
+            yield ColumnCondition(column, "$in", values)
         case Call(
             "if_else", (Call("is_valid", (Field(first),)), Call("is_in", (Field(second),)) as inner, Literal(None))
         ):
@@ -105,7 +105,7 @@ def conditions(tree: Call | Field | Literal | None) -> Iterator[Condition]:
                 yield from conditions(inner)
 
 
-def document_filter(found: Iterator[Condition], schema: pa.Schema) -> dict[str, Any]:
+def document_filter(found: Iterator[ColumnCondition], schema: pa.Schema) -> dict[str, Any]:
     """A filter that every document matches whose row in columns of this schema meets the conditions; empty if none can
     be put so."""
     filter: dict[str, dict[str, Any]] = {}

@@ -23,7 +23,7 @@ Stored = Callable[[Mapping[str, Any]], Iterator[Sequence[bytes]]]
 """Stored documents in batches, in the order of their ids: at least those that match a filter."""
 
 
-class Stream:
+class DocumentStream:
     """A collection of one snapshot that is read as it is asked for."""
 
     def __init__(self, stored: Stored) -> None:
@@ -99,7 +99,7 @@ class Stream:
 class _Dataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
     """What DuckDB scans: it asks for a scanner of columns and with a filter, and that for a reader."""
 
-    def __init__(self, stream: Stream, schema: pa.Schema, watched: Sequence[str] | None) -> None:
+    def __init__(self, stream: DocumentStream, schema: pa.Schema, watched: Sequence[str] | None) -> None:
         self._of = stream, schema, watched
 
     @property
@@ -112,7 +112,7 @@ class _Dataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
 
 
 class _Scanner:
-    def __init__(self, of: tuple[Stream, pa.Schema, Sequence[str] | None], columns: Any, filter: Any) -> None:
+    def __init__(self, of: tuple[DocumentStream, pa.Schema, Sequence[str] | None], columns: Any, filter: Any) -> None:
         self._asked = (*of, columns, filter)
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -11,7 +11,7 @@ from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
 from lowtide.documents.lineage import difference_at, keyspace_at, swaps_in
 from lowtide.engine.log.frame import Commit
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.feed.differences import Difference, Swap
 from lowtide.feed.feed import Feed
 
@@ -48,5 +48,5 @@ class CollectionGenerations:
         self, swap: Swap, low: bytes = b"", high: bytes | None = None
     ) -> Iterator[tuple[bytes, Difference]]:
         engine = self._engine()
-        with Snapshot(engine, None, 1) as snapshot:
+        with EngineSnapshot(engine, None, 1) as snapshot:
             yield from difference_at(snapshot, engine.catalog.prefix_of, swap, low, high)

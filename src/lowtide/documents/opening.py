@@ -5,8 +5,8 @@ from __future__ import annotations
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES
 from lowtide.documents.collection import Collection
 from lowtide.documents.management import collection_names
-from lowtide.documents.reading import ReadCollection
-from lowtide.engine.statements.source import Source
+from lowtide.documents.read_collection import ReadCollection
+from lowtide.engine.statements.runners import Statements
 from lowtide.feed.feed import Feed
 
 RESERVED = dict.fromkeys((CATALOG, DOCUMENTS, INDEXES), "store.collection(name)")
@@ -18,7 +18,7 @@ class ReadCollections:
 
     __slots__ = ()
 
-    def _statements(self) -> Source:
+    def _statements(self) -> Statements:
         raise NotImplementedError
 
     def collection(self, name: str) -> ReadCollection:
@@ -47,7 +47,7 @@ class Collections:
 
     __slots__ = ()
 
-    def _statements(self) -> Source:
+    def _statements(self) -> Statements:
         raise NotImplementedError
 
     def _changes(self) -> Feed | None:

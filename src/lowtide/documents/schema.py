@@ -44,7 +44,7 @@ class Violation:
     reason: str
 
 
-class Validator:
+class SchemaValidator:
     """A compiled schema. ``schema`` is it, as plain values."""
 
     __slots__ = ("_checker", "schema")
@@ -78,7 +78,7 @@ class Validator:
         return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Validator:
+def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
     """The validator of a schema. Raises OperationFailure, which says what is wrong, for what is no JSON Schema.
 
     >>> validator = compile_schema({"properties": {"age": {"type": "integer", "minimum": 0}}})
@@ -106,7 +106,7 @@ def compile_schema(schema: Mapping[str, Any]) -> Validator:
             f"no valid JSON Schema: {f'at {where!r}: ' if where else ''}{_shortened(exact.message)}"
         ) from error
     _check_references(plain, draft, library)
-    return Validator(plain, _extended(draft)(plain, registry=library.registry))
+    return SchemaValidator(plain, _extended(draft)(plain, registry=library.registry))
 
 
 @cache

@@ -55,7 +55,7 @@ _CLOSED: Final = {
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
 
-class Source(Protocol):
+class SqlTables(Protocol):
     """The collections of one snapshot."""
 
     def collections(self) -> Sequence[str]:
@@ -64,11 +64,11 @@ class Source(Protocol):
     def table(self, name: str, columns: list[str] | None) -> Any:
         """A collection as a ``pyarrow.Table``: all columns, or those named, of type null where no document has one."""
 
-    def stream(self, name: str) -> Stream | None:
+    def stream(self, name: str) -> SqlStream | None:
         """A collection that is read as the query runs; None if it can only be loaded."""
 
 
-class Stream(Protocol):
+class SqlStream(Protocol):
     """A collection that is read as the query runs; see ``documents.arrow.streaming``."""
 
     empty: bool
@@ -82,7 +82,7 @@ class Stream(Protocol):
     def dataset(self, columns: Collection[str] | None, watched: Sequence[str] = ()) -> Any: ...
 
 
-class Result:
+class SqlResult:
     """What a query found; it may be read any number of times. ``columns`` are the names of its columns.
 
     Iterating gives tuples, as do ``fetchone`` and ``fetchall``, of which the former goes on where it was.
@@ -128,7 +128,7 @@ class Result:
         return require("polars", None, "to_polars()").from_arrow(self._table)
 
     def __repr__(self) -> str:
-        shown = Result(self._table.slice(0, _SHOWN_ROWS), self._integers).fetchall()
+        shown = SqlResult(self._table.slice(0, _SHOWN_ROWS), self._integers).fetchall()
         cells = [[_cell(each) for each in row] for row in (self.columns, *shown)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in cells]
@@ -143,7 +143,7 @@ def _cell(value: Any) -> str:
     return text if len(text) <= _SHOWN_WIDTH else f"{text[: _SHOWN_WIDTH - 3]}..."
 
 
-def query(sql: str, parameters: Parameters, source: Source, *, external: bool = False) -> Result:
+def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool = False) -> SqlResult:
     """Run one query over the collections of ``source``. ``?`` and ``$name`` in it stand for parameters.
 
     With ``external`` it may read and write files and reach the network, as DuckDB does by itself.
@@ -189,10 +189,10 @@ def _connected(duckdb: Any, external: bool, scratch: str) -> Any:
     return connection
 
 
-def _run(connection: Any, sql: str, parameters: Parameters) -> Result:
+def _run(connection: Any, sql: str, parameters: Parameters) -> SqlResult:
     relation = connection.sql(sql, params=parameters)
     large = frozenset(index for index, each in enumerate(relation.types) if str(each) in ("HUGEINT", "UHUGEINT"))
-    return Result(relation.to_arrow_table(), large)
+    return SqlResult(relation.to_arrow_table(), large)
 
 
 def _check(statements: Sequence[Any]) -> None:
@@ -288,7 +288,7 @@ def _wanted(tree: Any) -> Wanted | None:
     return None if alone & tables else wanted
 
 
-def _streamed(connection: Any, streams: Mapping[str, Stream | None], wanted: Wanted | None) -> bool:
+def _streamed(connection: Any, streams: Mapping[str, SqlStream | None], wanted: Wanted | None) -> bool:
     """Register the collections so that they are read as the query runs; whether that could be done. Of an empty one no
     columns are known, and a name that seems to be of an outer query could be one that the sample does not have."""
     names = [] if wanted is None else list(dict.fromkeys(wanted.names))
@@ -312,7 +312,7 @@ def _streamed(connection: Any, streams: Mapping[str, Stream | None], wanted: Wan
     return True
 
 
-def _check_streams(error: Exception, streams: Mapping[str, Stream | None], duckdb: Any) -> None:
+def _check_streams(error: Exception, streams: Mapping[str, SqlStream | None], duckdb: Any) -> None:
     """Raise what went wrong, unless it may go well with tables of all documents."""
     uncovered = False
     for stream in streams.values():
@@ -323,7 +323,7 @@ def _check_streams(error: Exception, streams: Mapping[str, Stream | None], duckd
         raise error
 
 
-def _loads(connection: Any, source: Source, named: list[str], wanted: Wanted | None) -> Iterator[None]:
+def _loads(connection: Any, source: SqlTables, named: list[str], wanted: Wanted | None) -> Iterator[None]:
     """Register the collections with as few columns as may do, and each time it is asked again, in the next better way;
     at last with all of their columns."""
     if wanted is not None:

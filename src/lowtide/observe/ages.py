@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from lowtide.engine.garbage.account import NOTHING, Held, HolderId
+from lowtide.engine.garbage.account import NOTHING, HolderId, Holding
 
 MOST_REPORTS = 10
 """Old snapshots that are reported one by one at a time; of the others only the number is told."""
@@ -25,7 +25,7 @@ GROWTH_FLOOR = 1_000
 Kind = Literal["old", "critical", "growth", "more"]
 
 
-class Snapshot(Protocol):
+class AgedSnapshot(Protocol):
     """What is asked of a live snapshot. ``begun`` is on the clock that ``now`` is read from."""
 
     @property
@@ -39,7 +39,7 @@ class Snapshot(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AgeLimits:
     """Ages in seconds at which a snapshot is reported, and how often after that."""
 
     warn_age: float
@@ -48,14 +48,14 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class AgeReport:
     """Something to tell of one snapshot. ``count`` is the superseded versions in all for "growth", the number of
     further snapshots for "more"."""
 
     kind: Kind
-    snapshot: Snapshot
+    snapshot: AgedSnapshot
     age: float
-    held: Held
+    held: Holding
     count: int = 0
 
     def __str__(self) -> str:
@@ -79,7 +79,7 @@ class _Told:
 class AgeWatch:
     """Remembers what was reported. Used by one thread."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: AgeLimits) -> None:
         self._limits = limits
         self._told: dict[int, _Told] = {}
         self._mark = 0
@@ -88,10 +88,10 @@ class AgeWatch:
     def look(
         self,
         now: float,
-        live: Iterable[Snapshot],
+        live: Iterable[AgedSnapshot],
         superseded: Callable[[], int],
-        account: Callable[[], Mapping[HolderId, Held]],
-    ) -> list[Report]:
+        account: Callable[[], Mapping[HolderId, Holding]],
+    ) -> list[AgeReport]:
         """What is to be reported now, oldest snapshot first. ``superseded`` counts all superseded versions and is asked
         only if a snapshot is old; ``account`` says what each token holds, and is asked only if there is a report."""
         least = min(self._limits.warn_age, self._limits.critical_age)
@@ -113,18 +113,18 @@ class AgeWatch:
         self._mark = total
         return reports
 
-    def _is_critical(self, snapshot: Snapshot, now: float) -> bool:
+    def _is_critical(self, snapshot: AgedSnapshot, now: float) -> bool:
         return now - snapshot.begun >= self._limits.critical_age
 
-    def _is_due(self, snapshot: Snapshot, now: float) -> bool:
+    def _is_due(self, snapshot: AgedSnapshot, now: float) -> bool:
         told = self._told.get(snapshot.token)
         if told is None:
             return True
         return now - told.at >= self._limits.interval if told.critical else self._is_critical(snapshot, now)
 
-    def _of_age(self, now: float, due: Sequence[Snapshot], held: Mapping[HolderId, Held]) -> list[Report]:
+    def _of_age(self, now: float, due: Sequence[AgedSnapshot], held: Mapping[HolderId, Holding]) -> list[AgeReport]:
         reports = [
-            Report(
+            AgeReport(
                 "critical" if self._is_critical(each, now) else "old",
                 each,
                 now - each.begun,
@@ -133,11 +133,11 @@ class AgeWatch:
             for each in due[:MOST_REPORTS]
         ]
         if further := due[MOST_REPORTS:]:
-            reports.append(Report("more", further[0], now - further[0].begun, NOTHING, len(further)))
+            reports.append(AgeReport("more", further[0], now - further[0].begun, NOTHING, len(further)))
         return reports
 
 
-def _growth(now: float, old: Sequence[Snapshot], held: Mapping[HolderId, Held], total: int) -> Report:
+def _growth(now: float, old: Sequence[AgedSnapshot], held: Mapping[HolderId, Holding], total: int) -> AgeReport:
     """Name the snapshot that holds the most alone; of several, the oldest."""
     worst = max(old, key=lambda each: held.get(each.token, NOTHING).versions)
-    return Report("growth", worst, now - worst.begun, held.get(worst.token, NOTHING), total)
+    return AgeReport("growth", worst, now - worst.begun, held.get(worst.token, NOTHING), total)

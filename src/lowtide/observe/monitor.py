@@ -10,9 +10,9 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
 
-from lowtide.engine.garbage.account import Held, HolderId
+from lowtide.engine.garbage.account import HolderId, Holding
 from lowtide.engine.transaction.registry import Entry, Registry
-from lowtide.observe.ages import AgeWatch, Limits
+from lowtide.observe.ages import AgeLimits, AgeWatch
 from lowtide.options import Options
 
 logger = logging.getLogger("lowtide")
@@ -72,7 +72,7 @@ class SnapshotMonitor:
         options: Options,
         registry: Registry,
         superseded: Callable[[], int],
-        held: Callable[[list[Entry]], Mapping[HolderId, Held]],
+        held: Callable[[list[Entry]], Mapping[HolderId, Holding]],
         released: Callable[[int], None],
     ) -> None:
         self._limit = options.max_snapshot_age
@@ -80,7 +80,7 @@ class SnapshotMonitor:
         self._superseded = superseded
         self._held = held
         self._released = released
-        limits = Limits(options.snapshot_warn_age, options.snapshot_critical_age, options.snapshot_warn_interval)
+        limits = AgeLimits(options.snapshot_warn_age, options.snapshot_critical_age, options.snapshot_warn_interval)
         self._watch = AgeWatch(limits)
 
     def expire(self, now: float) -> None:

@@ -19,17 +19,17 @@ from lowtide.upkeep.inspect import inspect_base, inspect_key
 from lowtide.upkeep.verify import verify_store
 
 
-class Waiting(Protocol):
+class WaitsForCommits(Protocol):
     """Who waits for the next commit."""
 
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int: ...
 
 
-class Serves(Protocol):
+class OwnerParts(Protocol):
     """The owner's parts, as far as others may ask for them."""
 
     @property
-    def waiters(self) -> Waiting: ...
+    def waiters(self) -> WaitsForCommits: ...
 
     @property
     def running(self) -> Running: ...
@@ -51,7 +51,7 @@ def reported(report: Any) -> dict[str, Any]:
     return {"text": str(report), "data": msgspec.to_builtins(report, enc_hook=str), "ok": getattr(report, "ok", True)}
 
 
-def handlers(parts: Serves) -> dict[str, Handler]:
+def handlers(parts: OwnerParts) -> dict[str, Handler]:
     """The operations."""
 
     def checkpoint() -> int:

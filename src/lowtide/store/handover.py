@@ -20,7 +20,7 @@ from lowtide.sharing.loading.job import Receipt
 from lowtide.sharing.loading.staged import cancel, staging_of
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.store.opening import open_store
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 
 TIMEOUT: Final = 600.0
 """Seconds for which an owner is waited for, unless the caller says otherwise."""
@@ -82,7 +82,7 @@ def _take_over(path: Path, name: str) -> Receipt:
     """Own the store for as long as the job takes."""
     with open_store(path) as store:
         parts = store._parts
-        assert isinstance(parts, Parts)
+        assert isinstance(parts, OwnedStore)
         try:
             return parts.loader.apply(name)
         finally:

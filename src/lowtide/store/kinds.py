@@ -5,7 +5,7 @@ from __future__ import annotations
 from lowtide.documents import opening as documents
 from lowtide.documents.conflicts import explained
 from lowtide.documents.opening import Collections, ReadCollections
-from lowtide.engine.transaction.keyspace import Keyspace, Target
+from lowtide.engine.transaction.keyspace import Keyspace, KeyspaceWrites
 from lowtide.errors import UsageError
 
 __all__ = ["RESERVED", "Kinds", "ReadKinds", "explained", "open_keyspace"]
@@ -48,6 +48,6 @@ class ReservedKeyspace(Keyspace):
 _BEGINNINGS = tuple(RESERVED)
 
 
-def open_keyspace(target: Target, name: str, prefix: bytes) -> Keyspace:
+def open_keyspace(target: KeyspaceWrites, name: str, prefix: bytes) -> Keyspace:
     """The keyspace as users get it: one that is reserved refuses writes."""
     return (ReservedKeyspace if name.startswith(_BEGINNINGS) else Keyspace)(target, name, prefix)

@@ -13,13 +13,13 @@ from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
-from lowtide.engine.garbage.account import NOTHING, Held, Holder, HolderId, account, count_superseded
+from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account, count_superseded
 from lowtide.engine.garbage.collector import Collector
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Kept
 from lowtide.engine.log.syncer import Syncer
 from lowtide.engine.maintenance import Maintenance
-from lowtide.engine.recovery.opening import LOCK, Opened, open_files, retained_from
+from lowtide.engine.recovery.opening import LOCK, OpenedFiles, open_files, retained_from
 from lowtide.engine.recovery.ownership import Ownership
 from lowtide.engine.transaction.autocommit import Autocommit
 from lowtide.engine.transaction.catalog import Catalog
@@ -58,7 +58,7 @@ _LARGEST_STEP = 1 << 16
 """The bytes of log after which a commit looks for background work at the latest."""
 
 
-class Parts:
+class OwnedStore:
     """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
 
     def __init__(self, path: Path, options: Options) -> None:
@@ -74,7 +74,7 @@ class Parts:
             undo.pop_all()
         _open_stores.add(self)
 
-    def _wire(self, path: Path, options: Options, opened: Opened, undo: contextlib.ExitStack) -> None:
+    def _wire(self, path: Path, options: Options, opened: OpenedFiles, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
         self.log, self.base, self._loan = opened.log, opened.base, opened.loan
         self.versions = VersionStore(opened.last_ts)
@@ -264,7 +264,7 @@ class Parts:
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
-    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Held]:
+    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Holding]:
         """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
         for name, row in self.pinning.leases.all() if pins is None else pins:
@@ -391,7 +391,7 @@ class Parts:
         self._ownership.abandon()
 
 
-_open_stores: weakref.WeakSet[Parts] = weakref.WeakSet()
+_open_stores: weakref.WeakSet[OwnedStore] = weakref.WeakSet()
 
 
 def _abandon_after_fork() -> None:

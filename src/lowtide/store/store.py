@@ -9,13 +9,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from lowtide.documents.sql import Parameters, Result
-from lowtide.engine.statements.source import OfStore
+from lowtide.documents.sql import Parameters, SqlResult
+from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.retry import bounds, run
-from lowtide.engine.transaction.snapshot import Snapshot as EngineSnapshot
-from lowtide.engine.transaction.transaction import Transaction as EngineTransaction
+from lowtide.engine.transaction.snapshot import EngineSnapshot as EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction as EngineTransaction
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.feed import Feed
@@ -26,12 +26,12 @@ from lowtide.options import Options
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
 from lowtide.store.kinds import Kinds
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 from lowtide.store.transactions import Snapshot, Transaction
 from lowtide.upkeep.backup import BackupReport, back_up
 from lowtide.upkeep.compact import CompactReport, compact
 from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
-from lowtide.upkeep.report import Report
+from lowtide.upkeep.report import VerifyReport
 from lowtide.upkeep.verify import verify_store
 
 _Result = TypeVar("_Result")
@@ -46,7 +46,7 @@ class Store(Kinds):
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self._options = options
-        self._parts = parts = Follower(path, options) if options.read_only else Parts(path, options)
+        self._parts = parts = Follower(path, options) if options.read_only else OwnedStore(path, options)
         try:
             self._finalizer = weakref.finalize(self, _close, parts)
         except BaseException:
@@ -180,13 +180,13 @@ class Store(Kinds):
         """
         return self._parts.keyspace(name, self)
 
-    def _statements(self) -> OfStore:
-        return OfStore(self._parts, self)
+    def _statements(self) -> AutocommitStatements:
+        return AutocommitStatements(self._parts, self)
 
     def _changes(self) -> Feed:
         return self._parts.feed
 
-    def sql(self, query: str, parameters: Parameters = None) -> Result:
+    def sql(self, query: str, parameters: Parameters = None) -> SqlResult:
         """Run a SQL query by DuckDB over the collections as they are now, all of the same instant (extra ``sql``).
         Fields are columns; nested objects are structs, arrays lists.
 
@@ -310,7 +310,7 @@ class Store(Kinds):
         """
         return render(self.stats(), str(self.path))
 
-    def verify(self) -> Report:
+    def verify(self) -> VerifyReport:
         """Examine every invariant of log, base, history and memory. Readers and writers go on meanwhile; checkpoints
         wait. O(store). Print the report, or ask for ``ok`` and ``problems``.
 
@@ -380,6 +380,6 @@ def _keeping(store: Store, changes: Iterator[Change]) -> Iterator[Change]:
     yield from changes
 
 
-def _close(parts: Parts | Follower) -> None:
+def _close(parts: OwnedStore | Follower) -> None:
     """Close what a dropped store leaves behind."""
     parts.close()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from lowtide.documents.sql import Parameters, Result
+from lowtide.documents.sql import Parameters, SqlResult
 from lowtide.documents.sql import query as run_sql
-from lowtide.engine.statements.source import OfSnapshot, OfTransaction
+from lowtide.engine.statements.runners import SnapshotStatements, TransactionStatements
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.isolation import Isolation
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.engine.transaction.savepoint import Savepoint
-from lowtide.engine.transaction.snapshot import Snapshot as EngineSnapshot
-from lowtide.engine.transaction.transaction import Transaction as EngineTransaction
+from lowtide.engine.transaction.snapshot import EngineSnapshot as EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction as EngineTransaction
 from lowtide.store.kinds import Kinds, ReadKinds, open_keyspace
 
 
@@ -61,8 +61,8 @@ class Transaction(Kinds):
         tx = self._tx
         return open_keyspace(tx, name, tx._engine.catalog.prefix_of(name))
 
-    def _statements(self) -> OfTransaction:
-        return OfTransaction(self._tx)
+    def _statements(self) -> TransactionStatements:
+        return TransactionStatements(self._tx)
 
     def savepoint(self) -> Savepoint:
         """A part of the transaction that is undone on its own if it fails.
@@ -149,10 +149,10 @@ class Snapshot(ReadKinds):
         """
         return self._snapshot.keyspace(name)
 
-    def _statements(self) -> OfSnapshot:
-        return OfSnapshot(self._snapshot)
+    def _statements(self) -> SnapshotStatements:
+        return SnapshotStatements(self._snapshot)
 
-    def sql(self, query: str, parameters: Parameters = None) -> Result:
+    def sql(self, query: str, parameters: Parameters = None) -> SqlResult:
         """Run a SQL query by DuckDB over the collections as they were at ``ts``; see ``store.sql``.
 
         >>> with store.snapshot() as snapshot:
@@ -217,6 +217,6 @@ class _Tables:
         return self._snapshot.collection(name).to_arrow(columns)
 
     def stream(self, name: str) -> Any:
-        from lowtide.columnar.streaming import Stream
+        from lowtide.columnar.streaming import DocumentStream
 
-        return Stream(self._snapshot.collection(name)._stored)
+        return DocumentStream(self._snapshot.collection(name)._stored)

@@ -14,7 +14,7 @@ UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What msgspec raises for bytes that are not what they should be."""
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """A blocking stream of bytes: a pipe's file object, or a socket's."""
 
     def read(self, size: int, /) -> bytes | None: ...
@@ -24,12 +24,12 @@ class Stream(Protocol):
     def flush(self) -> None: ...
 
 
-def send(stream: Stream, data: bytes) -> None:
+def send(stream: ByteStream, data: bytes) -> None:
     stream.write(_LENGTH.pack(len(data)) + data)
     stream.flush()
 
 
-def receive(stream: Stream, limit: int | None = None) -> bytes | None:
+def receive(stream: ByteStream, limit: int | None = None) -> bytes | None:
     """The next message; None when the other end is gone. A ValueError, before anything is read, if it says that it is
     longer than ``limit``."""
     head = stream.read(_LENGTH.size)

@@ -13,7 +13,7 @@ import lmdb
 from lowtide.engine.base.codec import decode_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.environment import Base
-from lowtide.engine.base.history import History
+from lowtide.engine.base.history import HistoryTable
 from lowtide.engine.base.mapping import missing_bytes
 from lowtide.engine.base.pins import PinTable
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
@@ -61,7 +61,7 @@ class Tables:
     env: lmdb.Environment
     txn: lmdb.Transaction[bytes]
     rows: lmdb._Database
-    history: History
+    history: HistoryTable
     tombstones: lmdb._Database
     keyspaces: lmdb._Database
     meta: lmdb._Database
@@ -146,7 +146,7 @@ def read_tables(data: Path) -> Iterator[Tables]:
                 env,
                 txn,
                 rows,
-                History(history, index),
+                HistoryTable(history, index),
                 tombstones,
                 keyspaces,
                 meta,

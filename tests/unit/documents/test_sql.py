@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.columnar.table import to_table
-from lowtide.documents.sql import Result, query
+from lowtide.documents.sql import SqlResult, query
 from lowtide.errors import OperationFailure, UsageError
 from lowtide.values.codec import encode_document
 
@@ -288,7 +288,7 @@ def test_a_result_shows_itself_as_a_table() -> None:
         "Cyd   25   null",
         "(3 rows)",
     ]
-    many = repr(Result(pa.table({"n": range(1000), "text": ["x" * 100] * 1000}))).splitlines()
+    many = repr(SqlResult(pa.table({"n": range(1000), "text": ["x" * 100] * 1000}))).splitlines()
     assert len(many) == 2 + 20 + 1
     assert many[-1] == "(1,000 rows, 20 shown)"
     assert max(map(len, many)) < 60

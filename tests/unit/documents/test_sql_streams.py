@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import lowtide
 from lowtide.columnar import columns, streaming
-from lowtide.documents.reading import ReadCollection
+from lowtide.documents.read_collection import ReadCollection
 from lowtide.documents.sql import query
 from lowtide.errors import OperationFailure
 
@@ -144,7 +144,7 @@ def test_a_condition_on_an_indexed_field_reads_what_the_index_leads_to(
 def test_a_condition_that_holds_for_most_documents_reads_all_in_one_go(
     orders: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lowtide.documents.reading._MOST_FETCHED", 1000)
+    monkeypatch.setattr("lowtide.documents.read_collection._MOST_FETCHED", 1000)
     streamed, loaded = both(orders, 'select count(*), min(_id) from orders where "user" > 3')
     assert streamed == loaded
     assert streamed[2] == [(29_760, 4)]

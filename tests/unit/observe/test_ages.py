@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from lowtide.engine.garbage.account import Held, HolderId
-from lowtide.observe.ages import GROWTH_FLOOR, MOST_REPORTS, AgeWatch, Kind, Limits, Report
+from lowtide.engine.garbage.account import HolderId, Holding
+from lowtide.observe.ages import GROWTH_FLOOR, MOST_REPORTS, AgeLimits, AgeReport, AgeWatch, Kind
 
 
 @dataclass(frozen=True)
@@ -22,20 +22,20 @@ class Living:
 class Told:
     """A watch with what it is told, and a count of how often it asked for the account."""
 
-    def __init__(self, *living: Living, limits: Limits | None = None) -> None:
+    def __init__(self, *living: Living, limits: AgeLimits | None = None) -> None:
         self.living = list(living)
         self.superseded = 0
-        self.held: dict[HolderId, Held] = {}
+        self.held: dict[HolderId, Holding] = {}
         self.accounts = 0
-        self._watch = AgeWatch(limits or Limits(60, 600, 600))
+        self._watch = AgeWatch(limits or AgeLimits(60, 600, 600))
 
-    def at(self, now: float) -> list[Report]:
+    def at(self, now: float) -> list[AgeReport]:
         return self._watch.look(now, self.living, lambda: self.superseded, self._account)
 
     def kinds_at(self, now: float) -> list[tuple[Kind, int]]:
         return [(report.kind, report.snapshot.token) for report in self.at(now)]
 
-    def _account(self) -> Mapping[HolderId, Held]:
+    def _account(self) -> Mapping[HolderId, Holding]:
         self.accounts += 1
         return self.held
 
@@ -79,13 +79,13 @@ def test_one_that_has_gone_is_forgotten() -> None:
 
 
 def test_a_critical_age_below_the_first_one_comes_first() -> None:
-    told = Told(Living(1), limits=Limits(100, 10, 50))
+    told = Told(Living(1), limits=AgeLimits(100, 10, 50))
     assert [now for now in range(0, 130, 5) if told.kinds_at(now)] == [10, 60, 110]
 
 
 def test_a_report_says_age_place_and_what_is_held() -> None:
     told = Told(Living(1, ts=41))
-    told.held = {1: Held(12, 3456), 2: Held(1, 1)}
+    told.held = {1: Holding(12, 3456), 2: Holding(1, 1)}
     (report,) = told.at(61.4)
     assert str(report) == (
         "the snapshot of commit 41 that was opened at report.py:12 is 61 s old; "
@@ -138,7 +138,7 @@ def test_the_one_that_holds_the_most_alone_is_named() -> None:
     told = Told(Living(1, begun=0), Living(2, begun=1, origin="stuck.py:3"), Living(3, begun=2))
     told.at(100)
     told.superseded = 4000
-    told.held = {1: Held(10, 100), 2: Held(3500, 70_000), 3: Held(20, 200)}
+    told.held = {1: Holding(10, 100), 2: Holding(3500, 70_000), 3: Holding(20, 200)}
     (report,) = told.at(105)
     assert str(report) == (
         "superseded versions have grown to 4000 while a snapshot is stuck: the snapshot of commit 7 that was opened at "

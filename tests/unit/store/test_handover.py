@@ -18,7 +18,7 @@ from lowtide.errors import UsageError, WriteError
 from lowtide.sharing.loading.staged import READY, cancel, remove_staging, staging_of
 from lowtide.store import handover
 from lowtide.store.handover import LoadTimeout, ensure_store, load
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 from tests.conftest import OpenStore
 from tests.unit.sharing.loading.jobs import check_nothing_left, documents, prepare
 
@@ -194,7 +194,7 @@ def test_a_store_that_is_held_without_an_owner_that_answers_is_waited_for(path: 
 def test_an_owner_of_an_older_version_is_named(open_store: OpenStore) -> None:
     store = open_store()
     parts = store._parts
-    assert isinstance(parts, Parts)
+    assert isinstance(parts, OwnedStore)
     handlers = dict(parts._service._handlers)
     del handlers["load"]
     parts._service._handlers = handlers

@@ -12,7 +12,7 @@ from lowtide.documents.files.json_array import read_json, write_json
 from lowtide.documents.files.json_lines import read_json_lines, write_json_lines
 from lowtide.documents.files.parquet import read_parquet, write_parquet
 from lowtide.documents.files.problems import BadFile
-from lowtide.documents.files.streams import Source
+from lowtide.documents.files.streams import FileSource
 from lowtide.documents.files.tinydb import tables_in
 from lowtide.errors import UsageError
 from lowtide.values.values import Document
@@ -22,7 +22,7 @@ Documents = Callable[[], Iterable[Document]]
 
 
 def read_documents(
-    source: Source,
+    source: FileSource,
     format: str,
     kinds: Mapping[str, str] | None = None,
     *,

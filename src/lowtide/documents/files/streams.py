@@ -40,7 +40,7 @@ def format_of(name: str, given: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FileSource:
     """A file that is open for reading, and how much of it has been read; ``size`` is None if that cannot be known."""
 
     name: str
@@ -50,19 +50,19 @@ class Source:
 
 
 @contextmanager
-def reading_from(name: str) -> Iterator[Source]:
+def reading_from(name: str) -> Iterator[FileSource]:
     """The file of this name, or standard input; one whose name ends in ``.gz`` is unpacked."""
     if name == STANDARD:
-        yield Source("standard input", sys.stdin.buffer, None, lambda: 0)
+        yield FileSource("standard input", sys.stdin.buffer, None, lambda: 0)
         return
     with open(name, "rb") as raw:
         status = os.fstat(raw.fileno())
         size = status.st_size if stat.S_ISREG(status.st_mode) else None
         if name.endswith(".gz"):
             with gzip.GzipFile(fileobj=raw, mode="rb") as unpacked:
-                yield Source(name, cast(BinaryIO, io.BufferedReader(unpacked)), size, raw.tell)
+                yield FileSource(name, cast(BinaryIO, io.BufferedReader(unpacked)), size, raw.tell)
         else:
-            yield Source(name, raw, size, raw.tell if size is not None else lambda: 0)
+            yield FileSource(name, raw, size, raw.tell if size is not None else lambda: 0)
 
 
 @contextmanager

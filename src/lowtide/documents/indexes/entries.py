@@ -111,7 +111,7 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
     return False
 
 
-class Entries:
+class IndexEntries:
     """The entries of one index, compiled."""
 
     __slots__ = ("_descending", "_extracts", "_flat", "fields", "index")

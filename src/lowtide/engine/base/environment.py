@@ -35,12 +35,12 @@ from lowtide.engine.base.codec import check_key, decode_ts, encode_ts, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.forks import note_opened
-from lowtide.engine.base.history import History, open_index
+from lowtide.engine.base.history import HistoryTable, open_index
 from lowtide.engine.base.mapping import ask_for_room, open_fixed, open_largest, too_many_readers
 from lowtide.engine.base.names import decode_keyspaces
 from lowtide.engine.base.pins import PinTable
-from lowtide.engine.base.seen import Instant
 from lowtide.engine.base.soundness import DAMAGED, Soundness, check_environment
+from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
@@ -93,7 +93,7 @@ class Base:
                 return self.env.open_db(name, txn=txn, create=create)
 
             self.rows = table(b"rows")
-            self.history = History(table(b"history"), open_index(self.env, txn, create))
+            self.history = HistoryTable(table(b"history"), open_index(self.env, txn, create))
             self.tombstones = table(b"tombstones")
             self.keyspaces = table(b"keyspaces")
             self.pins = PinTable(table(b"pins"), self.directory)
@@ -173,9 +173,9 @@ class Base:
         """As ``chunk``, the values alone, forwards."""
         return self.read(lambda txn: self.at(ts, ts < self.history_below).values(txn, low, high, limit))
 
-    def at(self, ts: int, old: bool) -> Instant:
+    def at(self, ts: int, old: bool) -> VisibleRows:
         """The tables, seen at ``ts``; ``old`` if that may lie below the boundary."""
-        return Instant(self.rows, self.history, ts, old)
+        return VisibleRows(self.rows, self.history, ts, old)
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""
@@ -191,7 +191,7 @@ class Base:
         return self.read(self.history.count)
 
     def history_sizes(self, after: bytes, limit: int) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
-        """A stretch of the superseded versions without their values, see ``History.sizes``."""
+        """A stretch of the superseded versions without their values, see ``HistoryTable.sizes``."""
         try:
             with self._begin(buffers=True) as txn:
                 return self.history.sizes(txn, after, limit)

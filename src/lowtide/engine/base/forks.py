@@ -26,7 +26,7 @@ _inherited: dict[tuple[int, int], lmdb.Environment] = {}
 _lifting = threading.Lock()
 
 
-class Opened(Protocol):
+class OpenedEnvironment(Protocol):
     """Something that has an environment open."""
 
     env: lmdb.Environment
@@ -37,10 +37,10 @@ class Opened(Protocol):
         """Never touch the environment again: it is the parent's."""
 
 
-_opened: weakref.WeakSet[Opened] = weakref.WeakSet()
+_opened: weakref.WeakSet[OpenedEnvironment] = weakref.WeakSet()
 
 
-def note_opened(opened: Opened) -> None:
+def note_opened(opened: OpenedEnvironment) -> None:
     """Have ``opened`` abandoned in every child that is forked while it is open."""
     _opened.add(opened)
 

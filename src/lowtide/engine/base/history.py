@@ -54,7 +54,7 @@ def decode_interval(row_key: bytes) -> Interval:
 
 
 @dataclass(slots=True)
-class History:
+class HistoryTable:
     """The two tables; every method works inside the caller's LMDB transaction."""
 
     rows: lmdb._Database

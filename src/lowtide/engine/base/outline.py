@@ -13,7 +13,7 @@ from struct import error as StructError
 from typing import TYPE_CHECKING, NamedTuple
 
 from lowtide.engine.base.cuts import crossings, tidy
-from lowtide.engine.base.pages import LEAF, PageFile, Stretch, Unreadable, decode_table
+from lowtide.engine.base.pages import LEAF, LeafSpan, PageFile, Unreadable, decode_table
 
 if TYPE_CHECKING:
     import lmdb
@@ -82,10 +82,10 @@ class _Look:
             self._known[number] = self._pages.count_below(number, self._below)
         return self._known[number]
 
-    def _leaves(self, stretch: Stretch) -> list[int]:
+    def _leaves(self, stretch: LeafSpan) -> list[int]:
         return [self._leaf(stretch.page, index) for index in range(stretch.first, stretch.end)]
 
-    def _located(self, stretch: Stretch) -> list[int]:
+    def _located(self, stretch: LeafSpan) -> list[int]:
         """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves all rows, as
         if the share that counts were the same everywhere in the stretch."""
         if self._below is None or self._counts_all:
@@ -93,7 +93,7 @@ class _Look:
         children = (self._pages.child(stretch.page, index) for index in range(stretch.first, stretch.end))
         return [self._pages.count(number, LEAF) for number in children]
 
-    def counts(self, stretches: list[Stretch], parts: int) -> list[float]:
+    def counts(self, stretches: list[LeafSpan], parts: int) -> list[float]:
         """About how many rows the leaves of each stretch have."""
         wanted = min(max(_LEAST_SAMPLE, _SAMPLE_OF_A_PART * parts), _LARGEST_SAMPLE)
         if self._below is not None:
@@ -114,7 +114,7 @@ class _Look:
                 counts.append(sum(found) * step)
         return counts
 
-    def keys(self, stretches: list[Stretch], counts: list[float], parts: int) -> list[bytes]:
+    def keys(self, stretches: list[LeafSpan], counts: list[float], parts: int) -> list[bytes]:
         """The keys of the rows that the cuts fall on; where not all rows count, of rows nearby."""
         pages = self._pages
         keys: list[bytes] = []

@@ -66,7 +66,7 @@ class Table(NamedTuple):
     root: int
 
 
-class Stretch(NamedTuple):
+class LeafSpan(NamedTuple):
     """Neighbouring leaves: the children from ``first`` to before ``end`` of the branch page ``page``."""
 
     page: int
@@ -179,12 +179,12 @@ class PageFile:
         low, high, top, _ = _NODE.unpack_from(self._map, self._node(number, index))
         return int(low | high << 16 | top << 32)
 
-    def stretches(self, table: Table, low: bytes, high: bytes | None) -> Iterator[Stretch]:
+    def stretches(self, table: Table, low: bytes, high: bytes | None) -> Iterator[LeafSpan]:
         """The leaves of a table that may have keys with ``low <= key < high``, in order. The table has two levels at
         least. O(branch pages)."""
         left = table.branches
 
-        def walk(number: int, depth: int, low: bytes | None, high: bytes | None) -> Iterator[Stretch]:
+        def walk(number: int, depth: int, low: bytes | None, high: bytes | None) -> Iterator[LeafSpan]:
             nonlocal left
             left -= 1
             if left < 0:
@@ -193,7 +193,7 @@ class PageFile:
             first = 0 if low is None else self._first_above(number, count, lambda key: key > low) - 1
             end = count if high is None else self._first_above(number, count, lambda key: key >= high)
             if depth == 2:
-                yield Stretch(number, first, end)
+                yield LeafSpan(number, first, end)
                 return
             for index in range(first, end):
                 below = low if index == first else None

@@ -19,7 +19,7 @@ from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import valid
 from lowtide.engine.base.pins import PinRow
-from lowtide.engine.base.seen import Instant
+from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import SnapshotExpired
 
 _Result = TypeVar("_Result")
@@ -133,7 +133,7 @@ class PinnedBase:
 
         return self._base.read(look)
 
-    def _instant(self, txn: lmdb.Transaction[bytes]) -> Instant:
+    def _instant(self, txn: lmdb.Transaction[bytes]) -> VisibleRows:
         """The base's tables at the pin."""
         return self._base.at(self._ts, (self._base.boundary_in(txn) or 0) > self._ts)
 

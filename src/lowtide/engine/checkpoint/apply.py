@@ -29,7 +29,7 @@ _BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class CheckpointTarget:
     """What a checkpoint works towards: from which boundary to which.
 
     ``sample`` says who lives: the horizon and the oldest writer. It is asked inside the write transaction, where the
@@ -80,7 +80,7 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
     return changes
 
 
-def apply_checkpoint(base: Base, changes: Changes, target: Target) -> Applied:
+def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> Applied:
     """Bring the base from ``target.boundary`` to ``target.upto``; all of it or, on any error, nothing.
 
     If another process did it meanwhile, nothing is left to do: the boundary inside the transaction decides.

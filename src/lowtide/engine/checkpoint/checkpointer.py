@@ -25,8 +25,8 @@ from pathlib import Path
 import lmdb
 
 from lowtide.engine.base.environment import Base
-from lowtide.engine.checkpoint.apply import Applied, Changes, Target, apply_checkpoint
-from lowtide.engine.checkpoint.helper import Helper, HelperDied, HelperLost, Request
+from lowtide.engine.checkpoint.apply import Applied, Changes, CheckpointTarget, apply_checkpoint
+from lowtide.engine.checkpoint.helper import Helper, HelperDied, HelperLost, HelperRequest
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Kept
 from lowtide.engine.log.writer import LogWriter
@@ -145,7 +145,7 @@ class Checkpointer:
             live = sampled[0].live
             return sampled
 
-        target = Target(self._versions.boundary, upto, sample)
+        target = CheckpointTarget(self._versions.boundary, upto, sample)
         self._base.history_below = max(self._base.history_below, upto)
         applied = self._apply(layer, target)  # point: checkpoint.apply
         self._versions.drop_frozen()  # point: checkpoint.applied
@@ -155,7 +155,7 @@ class Checkpointer:
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
 
-    def _apply(self, layer: Layer, target: Target) -> Applied:
+    def _apply(self, layer: Layer, target: CheckpointTarget) -> Applied:
         """Apply ``layer``, in the helper process if that is preferred and to be had."""
         while self._prefers_helper(layer):
             try:
@@ -179,8 +179,8 @@ class Checkpointer:
             kind == "auto" and len(layer.chains) >= (HELPER_WARM_FROM if warm else HELPER_FROM)
         )
 
-    def _request(self, target: Target) -> Request:
-        return Request(
+    def _request(self, target: CheckpointTarget) -> HelperRequest:
+        return HelperRequest(
             str(self._base.directory),
             self._base.map_size,
             str(self._log_directory),

@@ -24,10 +24,10 @@ import msgspec
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.sharing import SharedUse
-from lowtide.engine.checkpoint.apply import Applied, Target, apply_checkpoint, changes_of
+from lowtide.engine.checkpoint.apply import Applied, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Cell
-from lowtide.engine.log.cursor import Place
+from lowtide.engine.log.cursor import LogPosition
 from lowtide.engine.log.reader import read_commits
 from lowtide.errors import CorruptionError, Error
 from lowtide.system.messages import receive, send
@@ -46,7 +46,7 @@ class HelperDied(HelperLost):
 _DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
 
 
-class Request(msgspec.Struct, frozen=True):
+class HelperRequest(msgspec.Struct, frozen=True):
     """One checkpoint for the helper to make."""
 
     base: str
@@ -55,13 +55,13 @@ class Request(msgspec.Struct, frozen=True):
     store_id: bytes
     boundary: int
     upto: int
-    place: Place | None
+    place: LogPosition | None
     collector: str
     live: tuple[int, ...]
     """Who lived when the request was made: versions that were needless then are not even read."""
 
 
-class Sample(msgspec.Struct, frozen=True):
+class HelperSample(msgspec.Struct, frozen=True):
     """Who lives, for a helper that has its write transaction."""
 
     live: tuple[int, ...]
@@ -91,7 +91,7 @@ class Helper:
         self._process: subprocess.Popen[bytes] | None = None
         self._lock = threading.Lock()
 
-    def checkpoint(self, request: Request, sample: Callable[[], tuple[Exact, int | None]]) -> Applied:
+    def checkpoint(self, request: HelperRequest, sample: Callable[[], tuple[Exact, int | None]]) -> Applied:
         """Have the helper apply the checkpoint, tell it who lives when it asks, and wait for it."""
         process = self._started()
         assert process.stdin is not None
@@ -101,7 +101,7 @@ class Helper:
             answer = receive(process.stdout)
             while answer is not None and (response := _decode_response(answer)).asks:
                 horizon, oldest_writer = sample()
-                send(process.stdin, msgspec.msgpack.encode(Sample(horizon.live, oldest_writer)))
+                send(process.stdin, msgspec.msgpack.encode(HelperSample(horizon.live, oldest_writer)))
                 answer = receive(process.stdout)
         except BaseException as error:
             # An answer that nobody took would be taken for the answer to the next request.
@@ -195,7 +195,7 @@ def serve() -> None:
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while data := receive(requests):
         try:
-            response = perform(msgspec.msgpack.decode(data, type=Request), lambda: _ask(requests, responses))
+            response = perform(msgspec.msgpack.decode(data, type=HelperRequest), lambda: _ask(requests, responses))
         except lmdb.MapFullError as error:
             response = Response(map_full=True, error=str(error))
         except Exception as error:
@@ -209,16 +209,16 @@ def serve() -> None:
             return
 
 
-def _ask(requests: IO[bytes], responses: IO[bytes]) -> Sample:
+def _ask(requests: IO[bytes], responses: IO[bytes]) -> HelperSample:
     """Ask the owner who lives."""
     send(responses, msgspec.msgpack.encode(Response(asks=True)))
     answer = receive(requests)
     if not answer:
         raise HelperLost("the owner ended before it said who lives")
-    return msgspec.msgpack.decode(answer, type=Sample)
+    return msgspec.msgpack.decode(answer, type=HelperSample)
 
 
-def perform(request: Request, ask: Callable[[], Sample]) -> Response:
+def perform(request: HelperRequest, ask: Callable[[], HelperSample]) -> Response:
     """Make one checkpoint from the log."""
 
     def sample() -> tuple[Exact, int | None]:
@@ -230,7 +230,7 @@ def perform(request: Request, ask: Callable[[], Sample]) -> Response:
     with SharedUse(Path(request.base)):
         base = Base(Path(request.base), request.map_size, may_grow=False)
         try:
-            applied = apply_checkpoint(base, changes, Target(request.boundary, request.upto, sample))
+            applied = apply_checkpoint(base, changes, CheckpointTarget(request.boundary, request.upto, sample))
         finally:
             base.close()
     cells = list(applied.cells.items()) if applied.cells is not None else None

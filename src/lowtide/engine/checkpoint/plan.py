@@ -15,7 +15,7 @@ from lowtide.engine.versions.chain import Chain
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class KeyPlan:
     """``row`` of None deletes the key's row; ``tombstone`` is set when ``row`` is one; ``keep`` goes to the history."""
 
     row: bytes | None
@@ -23,7 +23,9 @@ class Plan:
     keep: list[tuple[Interval, bytes]]
 
 
-def plan_key(full_key: bytes, chain: Chain, old_row: bytes | None, horizon: Exact, oldest_writer: int | None) -> Plan:
+def plan_key(
+    full_key: bytes, chain: Chain, old_row: bytes | None, horizon: Exact, oldest_writer: int | None
+) -> KeyPlan:
     """The plan for a key whose versions since the last checkpoint are ``chain``, all at or below the new boundary.
 
     ``oldest_writer`` is the oldest snapshot that may still commit: a later deletion leaves a tombstone for it to
@@ -42,7 +44,7 @@ def plan_key(full_key: bytes, chain: Chain, old_row: bytes | None, horizon: Exac
             keep.append((Interval(begin, end, full_key), row_value(old_row)))
     ts, value, _ = chain
     if value is not None:
-        return Plan(encode_row(ts, value), None, keep)
+        return KeyPlan(encode_row(ts, value), None, keep)
     if oldest_writer is not None and oldest_writer < ts:
-        return Plan(encode_tombstone(ts), ts, keep)
-    return Plan(None, None, keep)
+        return KeyPlan(encode_tombstone(ts), ts, keep)
+    return KeyPlan(None, None, keep)

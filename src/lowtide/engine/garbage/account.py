@@ -40,17 +40,17 @@ class Holder:
         return self.scope is None or prefix in self.scope
 
 
-class Held(NamedTuple):
+class Holding(NamedTuple):
     """How many superseded versions are kept because of one holder alone, and the bytes of their keys and values."""
 
     versions: int
     bytes: int
 
 
-NOTHING = Held(0, 0)
+NOTHING = Holding(0, 0)
 
 
-def held_alone(holders: Sequence[Holder], superseded: Iterable[Superseded]) -> dict[HolderId, Held]:
+def held_alone(holders: Sequence[Holder], superseded: Iterable[Superseded]) -> dict[HolderId, Holding]:
     """What each of ``holders`` alone keeps of the superseded versions. O(versions log holders)."""
     scoped = any(holder.scope is not None for holder in holders)
     live: dict[bytes, list[int]] = {}
@@ -68,11 +68,11 @@ def held_alone(holders: Sequence[Holder], superseded: Iterable[Superseded]) -> d
     return {holder.id: _sum_of(holder, counts) for holder in holders}
 
 
-def _sum_of(holder: Holder, counts: dict[tuple[bytes, int], tuple[int, int]]) -> Held:
+def _sum_of(holder: Holder, counts: dict[tuple[bytes, int], tuple[int, int]]) -> Holding:
     if holder.scope is None and (b"", holder.ts) in counts:
-        return Held(*counts[b"", holder.ts])  # nobody is scoped: all keyspaces were counted as one
+        return Holding(*counts[b"", holder.ts])  # nobody is scoped: all keyspaces were counted as one
     found = [count for (prefix, ts), count in counts.items() if ts == holder.ts and holder.covers(prefix)]
-    return Held(sum(versions for versions, _ in found), sum(size for _, size in found))
+    return Holding(sum(versions for versions, _ in found), sum(size for _, size in found))
 
 
 def superseded(versions: VersionStore, base: Base, since: int = 0) -> Iterator[Superseded]:
@@ -98,7 +98,7 @@ def count_superseded(versions: VersionStore, base: Base) -> int:
     return sum(layer.versions - len(layer.chains) for layer in versions.layers) + base.count_history()
 
 
-def account(holders: Sequence[Holder], versions: VersionStore, base: Base) -> dict[HolderId, Held]:
+def account(holders: Sequence[Holder], versions: VersionStore, base: Base) -> dict[HolderId, Holding]:
     """What each of ``holders`` alone keeps in this store; nothing is looked at if there are none."""
     if not holders:
         return {}

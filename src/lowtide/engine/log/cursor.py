@@ -33,7 +33,7 @@ class Released(Error):
         super().__init__(f"commit {wanted} is no longer in the log, which begins with commit {kept}")
 
 
-class Place(NamedTuple):
+class LogPosition(NamedTuple):
     """Where a commit ends: the segment's number, the offset behind its frame, and its checksum."""
 
     sequence: int
@@ -44,7 +44,7 @@ class Place(NamedTuple):
 class LogCursor:
     """Stands behind commit ``position``, which ends at ``place`` if that is known."""
 
-    def __init__(self, directory: Path, store_id: bytes, position: int, place: Place | None = None) -> None:
+    def __init__(self, directory: Path, store_id: bytes, position: int, place: LogPosition | None = None) -> None:
         self._directory = directory
         self._store_id = store_id
         self.position = position
@@ -60,11 +60,11 @@ class LogCursor:
             self._open_at(place)
 
     @property
-    def place(self) -> Place | None:
+    def place(self) -> LogPosition | None:
         """Where ``position`` ends, if that is known."""
         if self._header is None or self._ts != self.position:
             return None
-        return Place(self._header.sequence, self._offset, self._crc)
+        return LogPosition(self._header.sequence, self._offset, self._crc)
 
     def read(self, upto: int) -> Iterator[Commit]:
         """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
@@ -126,7 +126,7 @@ class LogCursor:
             return commit
         return None
 
-    def _open_at(self, place: Place) -> None:
+    def _open_at(self, place: LogPosition) -> None:
         """Go to ``place``, if its segment is still there."""
         path = segment_path(self._directory, place.sequence)
         found = map_segment(path)

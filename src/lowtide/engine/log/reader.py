@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from lowtide.engine.log.cursor import LogCursor, Place, Released
+from lowtide.engine.log.cursor import LogCursor, LogPosition, Released
 from lowtide.engine.log.frame import Commit
 from lowtide.errors import CorruptionError
 
 
 def read_commits(
-    directory: Path, store_id: bytes, after: int, upto: int, place: Place | None = None
+    directory: Path, store_id: bytes, after: int, upto: int, place: LogPosition | None = None
 ) -> Iterator[Commit]:
     """The commits with ``after < ts <= upto``; all of them, or a CorruptionError. ``place`` is where ``after`` ends, if
     that is known: what lies before it is not looked at then.

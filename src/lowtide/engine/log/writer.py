@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from lowtide.engine.log.cursor import Place
+from lowtide.engine.log.cursor import LogPosition
 from lowtide.engine.log.files import ClosedSegment, SegmentFiles
 from lowtide.engine.log.frame import FRAME_HEADER, encode_frame
 from lowtide.engine.log.segment import HEADER_SIZE, Header, Scan, encode_header, segment_path
@@ -82,9 +82,9 @@ class LogWriter:
         self.last_ts = self.durable_ts = tail.last_ts
 
     @property
-    def place(self) -> Place:
+    def place(self) -> LogPosition:
         """Where the last commit ends. Called under the commit lock."""
-        return Place(self._sequence, self.position, self._crc)
+        return LogPosition(self._sequence, self.position, self._crc)
 
     @property
     def bytes_kept(self) -> int:

@@ -24,7 +24,7 @@ from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.exchange import COMPACTED
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.checkpoint.apply import BoundaryMoved, Target, apply_checkpoint, changes_of
+from lowtide.engine.checkpoint.apply import BoundaryMoved, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.engine.log.files import ClosedSegment
@@ -64,7 +64,7 @@ _OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "lo
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedFiles:
     """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the commits that came
     from the log; ``loan`` what the base is given back with."""
 
@@ -106,7 +106,7 @@ def check_directory(path: Path) -> None:
         )
 
 
-def open_files(path: Path, options: Options) -> Opened:
+def open_files(path: Path, options: Options) -> OpenedFiles:
     """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
     case = "clean"
     if not (path / MANIFEST).exists():
@@ -136,11 +136,11 @@ def open_files(path: Path, options: Options) -> Opened:
     if verdict.case != "clean":
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
-    return Opened(store_id, base, loan, log, last_ts, case, replayed)
+    return OpenedFiles(store_id, base, loan, log, last_ts, case, replayed)
 
 
 @contextlib.contextmanager
-def recovered(path: Path, options: Options) -> Iterator[Opened]:
+def recovered(path: Path, options: Options) -> Iterator[OpenedFiles]:
     """The files of a store that no process owns, recovered, and owned until the block ends. Others wait for that."""
     with contextlib.ExitStack() as stack:
         stack.callback(Ownership(path / LOCK, passing=True).release)
@@ -301,7 +301,7 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
     horizon = make_horizon("exact", (), upto)
     commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
     changes = changes_of(commits, horizon)
-    apply_checkpoint(base, changes, Target(boundary, upto, lambda: (horizon, None)))
+    apply_checkpoint(base, changes, CheckpointTarget(boundary, upto, lambda: (horizon, None)))
     return replayed
 
 

@@ -14,12 +14,12 @@ from lowtide.engine.log.frame import Writes
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.transaction.scans import tracked
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.engine.versions.visibility import Range
 
 
-class Reading(Protocol):
+class ReadView(Protocol):
     """What reads of one instant come from: a transaction, a snapshot or a statement; keys are full keys."""
 
     @property
@@ -32,7 +32,7 @@ class Reading(Protocol):
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-class Writing(Reading, Protocol):
+class WriteView(ReadView, Protocol):
     """What a statement writes to, besides."""
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None: ...
@@ -49,7 +49,7 @@ class Statement:
 
     __slots__ = ("_own", "_registration", "_steady", "_tx", "ts")
 
-    def __init__(self, tx: Transaction, *, steady: bool = False) -> None:
+    def __init__(self, tx: EngineTransaction, *, steady: bool = False) -> None:
         self._registration: Registration | None = None
         self._tx = tx
         self._steady = steady
@@ -138,6 +138,6 @@ class Statement:
             self._registration.release(self._tx._engine.released)
 
 
-def statement_of(tx: Transaction) -> Transaction | Statement:
+def statement_of(tx: EngineTransaction) -> EngineTransaction | Statement:
     """What a statement of ``tx`` reads from and writes to."""
     return tx if tx._policy.fixed else Statement(tx)

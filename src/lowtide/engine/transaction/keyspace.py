@@ -11,7 +11,7 @@ from lowtide.engine.versions.visibility import Range
 from lowtide.errors import UsageError
 
 
-class Source(Protocol):
+class KeyspaceReads(Protocol):
     """Where a keyspace reads from; keys are full keys."""
 
     def read(self, full_key: bytes) -> bytes | None: ...
@@ -19,7 +19,7 @@ class Source(Protocol):
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-class Target(Source, Protocol):
+class KeyspaceWrites(KeyspaceReads, Protocol):
     """Where a keyspace writes to, besides."""
 
     def write(self, full_key: bytes, value: bytes | None) -> None: ...
@@ -37,7 +37,7 @@ class ReadKeyspace:
 
     __slots__ = ("_prefix", "_read", "_source", "name")
 
-    def __init__(self, source: Source, name: str, prefix: bytes) -> None:
+    def __init__(self, source: KeyspaceReads, name: str, prefix: bytes) -> None:
         self.name = name
         self._source = source
         self._prefix = prefix
@@ -101,7 +101,7 @@ class Keyspace(ReadKeyspace):
 
     __slots__ = ()
 
-    _source: Target
+    _source: KeyspaceWrites
 
     def put(self, key: bytes, value: bytes) -> None:
         """Set ``key`` to ``value``, whether it exists or not.

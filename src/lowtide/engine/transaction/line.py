@@ -16,7 +16,7 @@ import threading
 from collections.abc import Collection, KeysView, Set
 from threading import get_ident
 
-from lowtide.engine.transaction.reads import RangeSet
+from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.system.clock import Clock, SystemClock
 
 _LOOK_AGAIN = 0.05

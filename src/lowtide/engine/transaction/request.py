@@ -8,7 +8,7 @@ import threading
 from lowtide.engine.log.frame import Names, Writes
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.guards import Guards
-from lowtide.engine.transaction.reads import ReadSet
+from lowtide.engine.transaction.read_set import ReadSet
 
 
 class Request:

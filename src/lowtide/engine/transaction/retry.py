@@ -13,8 +13,8 @@ from random import uniform
 from typing import Final, TypeVar
 
 from lowtide.engine.transaction.line import Footprint, Line, Place
-from lowtide.engine.transaction.reads import RangeSet
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.read_set import RangeSet
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ADVICE, ConflictError, TransientError, UsageError
 
@@ -29,7 +29,7 @@ _LONGEST_TURN: Final = 5.0
 _ATTEMPTS_IN_A_TURN: Final = 4
 """A turn lasts as long as so many of the longest attempt so far, within these bounds in seconds."""
 
-_Tx = TypeVar("_Tx", bound=Transaction)
+_Tx = TypeVar("_Tx", bound=EngineTransaction)
 _Result = TypeVar("_Result")
 
 
@@ -41,7 +41,7 @@ def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
         most = min(most * 2, longest)
 
 
-def footprint_of(tx: Transaction) -> Footprint:
+def footprint_of(tx: EngineTransaction) -> Footprint:
     """What a transaction has written and relied on so far, also one that was refused."""
     read: list[Set[bytes]] = []
     ranges: list[Range] = []
@@ -70,14 +70,14 @@ class Retry:
         self._pauses = pauses()
         self._place: Place | None = None
 
-    def give_way(self, tx: Transaction) -> None:
+    def give_way(self, tx: EngineTransaction) -> None:
         """Before the commit of an attempt: let those go first whose turn it is."""
         if tx._writes and not tx._state:
             now = self._now()
             self._longest = max(self._longest, now - self._attempt)
             self._gave_way = self._line.give_way(tx._writes.keys(), now + _LONGEST_TURN)
 
-    def failed(self, error: TransientError, tx: Transaction | None = None) -> None:
+    def failed(self, error: TransientError, tx: EngineTransaction | None = None) -> None:
         """An attempt has failed: wait until it is time for the next one, or raise ``error`` if there is none. ``tx`` is
         the transaction that was refused, if this attempt had one of its own."""
         now = self._now()
@@ -93,7 +93,7 @@ class Retry:
             self._line.clock.sleep(next(self._pauses))
         self._attempt, self._gave_way = self._now(), False
 
-    def _line_up(self, tx: Transaction) -> bool:
+    def _line_up(self, tx: EngineTransaction) -> bool:
         """Wait for a turn; false if this thread has one already. If that is for this call, an attempt has failed in its
         turn, because of a commit that nobody retries."""
         line, place = self._line, self._place

@@ -9,16 +9,16 @@ from lowtide.engine.transaction.callbacks import Callback
 from lowtide.errors import UsageError
 
 if TYPE_CHECKING:
-    from lowtide.engine.transaction.transaction import Transaction
+    from lowtide.engine.transaction.transaction import EngineTransaction
 
 
-class _Missing:
+class _Unwritten:
     """Marks a key that the transaction had not written."""
 
 
-MISSING: Final = _Missing()
+MISSING: Final = _Unwritten()
 
-Undo = list[tuple[bytes, bytes | _Missing | None]]
+Undo = list[tuple[bytes, bytes | _Unwritten | None]]
 """What to restore, in the order in which it was overwritten: full key, and what the buffer held."""
 
 
@@ -30,7 +30,7 @@ class Savepoint:
 
     __slots__ = ("_callbacks", "_mark", "_outer", "_replaced", "_tx", "undo")
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: EngineTransaction) -> None:
         self._tx = tx
         self._mark = -1
         self._callbacks: list[Callback] | None = None
@@ -59,7 +59,7 @@ class Savepoint:
             tx._overlay.undo([key for key, _ in undo[self._mark :]])
         while len(undo) > self._mark:
             key, before = undo.pop()
-            if isinstance(before, _Missing):
+            if isinstance(before, _Unwritten):
                 tx._writes.pop(key, None)  # an interrupt may have come between the note and the write
             else:
                 tx._writes[key] = before

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType
 
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.reads import ReadSet
+from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.engine.versions.visibility import Range

@@ -27,7 +27,7 @@ class Closing(Protocol):
     def drop(self) -> None: ...
 
 
-class Snapshot:
+class EngineSnapshot:
     """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
     have it as ``lowtide.Snapshot``."""
 

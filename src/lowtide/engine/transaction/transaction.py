@@ -19,7 +19,7 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.isolation import Isolation, Policy
 from lowtide.engine.transaction.keyspace import Keyspace
-from lowtide.engine.transaction.reads import ReadSet
+from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.registry import Details, Registration
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
@@ -32,7 +32,7 @@ from lowtide.errors import ConflictError, UsageError
 _OPEN: Final = ""
 
 
-class Transaction:
+class EngineTransaction:
     """One transaction, of keyspaces. Users have it as ``lowtide.Transaction``, with collections."""
 
     __slots__ = (

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.transaction.guards import Guards
-from lowtide.engine.transaction.reads import ReadSet
+from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore

@@ -10,13 +10,13 @@ from typing import Final
 
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range, Rows
+from lowtide.engine.versions.visibility import BaseRows, Range
 
 MOST: Final = 20_000
 """Keys of the layers beyond which it is quicker to read all."""
 
 
-def count_visible(versions: VersionStore, rows: Rows, wanted: Range, ts: int) -> int | None:
+def count_visible(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int) -> int | None:
     """How many keys of a range of one keyspace there are at ``ts``; None if they have to be read to be counted."""
     layers = versions.layers
     keys = sorted({key for each in layers for key in each.keys.between(wanted.low, wanted.high, MOST + 1, False)})

@@ -15,7 +15,7 @@ from lowtide.engine.base.marks import newest_in
 from lowtide.engine.base.outline import Outline, outline
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import Layer, VersionStore
-from lowtide.engine.versions.visibility import Range, Rows
+from lowtide.engine.versions.visibility import BaseRows, Range
 
 if TYPE_CHECKING:
     import lmdb
@@ -27,7 +27,7 @@ _CELLS_OF_A_PART = 16
 _SAMPLE = 8192
 
 
-def estimated_cuts(versions: VersionStore, rows: Rows, wanted: Range, ts: int, parts: int) -> list[bytes] | None:
+def estimated_cuts(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int, parts: int) -> list[bytes] | None:
     """Full keys that cut the range evenly at ``ts``; None if there is so little in the base that its keys are to be
     counted, or if that is all that can be done. The layers are taken before the base is looked at, as in any read."""
     layers = versions.layers
@@ -51,19 +51,19 @@ def estimated_cuts(versions: VersionStore, rows: Rows, wanted: Range, ts: int, p
     return tidy(nearest(starts, counts, parts), wanted.low, wanted.high)
 
 
-def _is_older(rows: Rows, txn: lmdb.Transaction[bytes], prefix: bytes, ts: int) -> bool:
+def _is_older(rows: BaseRows, txn: lmdb.Transaction[bytes], prefix: bytes, ts: int) -> bool:
     """Whether the base may have changes of the keyspace that a snapshot does not see."""
     newest = newest_in(rows, txn, prefix)
     return (rows.boundary_in(txn) or 0) > ts and (newest is None or newest > ts)
 
 
 def _outline(
-    rows: Rows, wanted: Range, parts: int, *, table: bytes = b"rows", below: bytes | None = None
+    rows: BaseRows, wanted: Range, parts: int, *, table: bytes = b"rows", below: bytes | None = None
 ) -> Outline | None:
     return rows.read(lambda txn: outline(txn, rows.directory, wanted.low, wanted.high, parts, table=table, below=below))
 
 
-def _points(layers: list[Layer], rows: Rows, keys: list[bytes], ts: int) -> list[tuple[bytes, float]]:
+def _points(layers: list[Layer], rows: BaseRows, keys: list[bytes], ts: int) -> list[tuple[bytes, float]]:
     """How the layers change the number of keys: a sample of their keys, each with what it adds or takes away."""
     step = -(-len(keys) // _SAMPLE) or 1
     sample = keys[::step]

@@ -44,7 +44,7 @@ MOST_PUTS = 1000
 """A watch that was told of more puts notes nothing."""
 
 
-class Watch:
+class ScanWatch:
     """What publishers tell a scan that is about to note a gap. ``puts`` grows at the publisher's hand."""
 
     __slots__ = ("lost", "puts")
@@ -64,7 +64,7 @@ class GapMap:
         self.of: dict[bytes, Gaps] = {}
         """The gaps of each keyspace, by its prefix; empty in the usual case."""
         self._lock = threading.Lock()
-        self._watches: list[Watch] = []
+        self._watches: list[ScanWatch] = []
         self._closed = False
 
     def past(self, wanted: Range, ts: int) -> Range | None:
@@ -72,18 +72,18 @@ class GapMap:
         gaps = self.of.get(wanted.low[:KEYSPACE_PREFIX])
         return wanted if gaps is None else past(gaps, wanted, ts)
 
-    def watch(self) -> Watch:
+    def watch(self) -> ScanWatch:
         """Be told of puts from now on."""
-        watch = Watch()
+        watch = ScanWatch()
         self._watches.append(watch)
         return watch
 
-    def unwatch(self, watch: Watch) -> None:
+    def unwatch(self, watch: ScanWatch) -> None:
         """Be told no more. Harmless when repeated."""
         with contextlib.suppress(ValueError):
             self._watches.remove(watch)
 
-    def note(self, watch: Watch, dead: Range, since: int, live: Callable[[], list[int]]) -> None:
+    def note(self, watch: ScanWatch, dead: Range, since: int, live: Callable[[], list[int]]) -> None:
         """Note that nothing in ``dead`` is visible from ``since`` on, but for what the watch was told of. ``live`` says
         which snapshots live: a hint, see ``gaps.noted``."""
         low, high = dead.low, dead.high
@@ -92,7 +92,7 @@ class GapMap:
             return
         self._try(lambda: self._note(watch, Gap(low, high, since), live))
 
-    def _note(self, watch: Watch, gap: Gap, live: Callable[[], list[int]]) -> None:
+    def _note(self, watch: ScanWatch, gap: Gap, live: Callable[[], list[int]]) -> None:
         of = self.of  # before the look at what the watch was told, see the module
         prefix = gap.low[:KEYSPACE_PREFIX]
         gaps = noted(of.get(prefix, ()), gap, lambda low, high: any(low <= ts < high for ts in live()))

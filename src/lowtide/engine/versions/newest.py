@@ -8,10 +8,10 @@ from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.marks import newest_in
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Rows
+from lowtide.engine.versions.visibility import BaseRows
 
 
-def newest_change(versions: VersionStore, rows: Rows, prefix: bytes, ts: int) -> int | None:
+def newest_change(versions: VersionStore, rows: BaseRows, prefix: bytes, ts: int) -> int | None:
     """A commit after which the keyspace has not changed, up to ``ts``, a registered snapshot; None if none is known:
     there are no marks, or the base has a later change. The layers are taken before the base is looked at: what they no
     longer have is marked there. O(keys of the keyspace in memory)."""

@@ -28,11 +28,11 @@ _FEW: Final = 64
 _MOST_GAPS: Final = 256
 
 
-class _Missing:
+class _Unset:
     """Marks a key that the transaction had not written."""
 
 
-_MISSING: Final = _Missing()
+_MISSING: Final = _Unset()
 
 
 class OwnWrites:
@@ -46,7 +46,7 @@ class OwnWrites:
         self._keys = keys
         """In order: all keys of this view, and perhaps some that the transaction has written since."""
         self._fixed = fixed
-        self._before: dict[bytes, bytes | _Missing | None] | None = None
+        self._before: dict[bytes, bytes | _Unset | None] | None = None
         """What was changed since, as it was before; None if nothing was."""
         self._gaps: Gaps = ()
         """The transaction's gaps as they were before that change."""
@@ -61,10 +61,10 @@ class OwnWrites:
         values: list[bytes | None] = []
         for key, value in zip(full_keys, committed, strict=True):
             own = self._value(key)
-            values.append(value if isinstance(own, _Missing) else own)
+            values.append(value if isinstance(own, _Unset) else own)
         return values
 
-    def _value(self, key: bytes) -> bytes | _Missing | None:
+    def _value(self, key: bytes) -> bytes | _Unset | None:
         if self._before is not None and key in self._before:
             return self._before[key]
         return self._writes.get(key, _MISSING)

@@ -44,7 +44,7 @@ class Published(Protocol):
     def timestamps(self) -> list[int]: ...
 
 
-class Rows(Protocol):
+class BaseRows(Protocol):
     """What lies below the layers: the base, or the base as it was at a pin."""
 
     directory: Path
@@ -76,7 +76,7 @@ class Reader:
 
     __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "first_chunk", "least_run")
 
-    def __init__(self, versions: VersionStore, base: Rows, registry: Published, cache_rows: int) -> None:
+    def __init__(self, versions: VersionStore, base: BaseRows, registry: Published, cache_rows: int) -> None:
         self._versions = versions
         self._base = base
         self._registry = registry
@@ -88,7 +88,7 @@ class Reader:
         """So many keys in a row that are not visible are worth a gap."""
 
     @property
-    def sources(self) -> tuple[VersionStore, Rows]:
+    def sources(self) -> tuple[VersionStore, BaseRows]:
         """Where it reads: the layers, and what lies below them."""
         return self._versions, self._base
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-from lowtide.documents.catalog import Row
+from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.kept import merge_types
-from lowtide.documents.look import Look
 from lowtide.documents.management import put_row
-from lowtide.documents.unit import Unit
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Writing
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.versions.visibility import Range
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
 from lowtide.sharing.loading.job import Counts, How, Job
@@ -32,7 +32,7 @@ class TooLarge(Exception):
     """There is more to replace than one transaction should hold."""
 
 
-def apply_batches(unit: Unit, how: How, batches: Batches, most: int) -> Counts:
+def apply_batches(unit: WriteBatch, how: How, batches: Batches, most: int) -> Counts:
     """Do to the documents of a unit what a job says. TooLarge, if it is to replace more than ``most`` bytes."""
     counts = Counts()
     match how:
@@ -49,15 +49,15 @@ def apply_batches(unit: Unit, how: How, batches: Batches, most: int) -> Counts:
     return counts
 
 
-def keep_types(writing: Writing, prefix_of: PrefixOf, job: Job) -> None:
+def keep_types(writing: WriteView, prefix_of: PrefixOf, job: Job) -> None:
     """Leave the types of a job with its collection, unless it has them."""
-    look = Look(writing, prefix_of, job.collection)
+    look = CollectionReader(writing, prefix_of, job.collection)
     row = types_kept(look.row, job)
     if row is not look.row:
         put_row(look, writing, row)
 
 
-def types_kept(row: Row, job: Job) -> Row:
+def types_kept(row: CatalogRow, job: Job) -> CatalogRow:
     """The row with the types of a job."""
     if job.types is None:
         return row
@@ -65,7 +65,7 @@ def types_kept(row: Row, job: Job) -> Row:
     return row if types == row.types else row.having(types=types)
 
 
-def append(unit: Unit, batches: Batches, counts: Counts) -> None:
+def append(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     """Insert documents, none of which may be there."""
     prefix, is_empty = unit.look.prefix, _is_empty(unit)
     for keys, documents in batches:
@@ -79,7 +79,7 @@ def append(unit: Unit, batches: Batches, counts: Counts) -> None:
         counts.inserted += len(keys)
 
 
-def insert_new(unit: Unit, keys: list[bytes], documents: list[bytes]) -> None:
+def insert_new(unit: WriteBatch, keys: list[bytes], documents: list[bytes]) -> None:
     """Insert documents of which it is known that none is there."""
     if unit.is_plain:
         unit.insert_plain(keys, documents)
@@ -88,7 +88,7 @@ def insert_new(unit: Unit, keys: list[bytes], documents: list[bytes]) -> None:
         _naming(key, lambda key=key, encoded=encoded: unit.insert(key, encoded, is_new=True))  # type: ignore[misc]
 
 
-def upsert(unit: Unit, batches: Batches, counts: Counts) -> None:
+def upsert(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     """Insert documents, or put them in the place of those with their ``_id``."""
     seen: set[bytes] = set()
     for keys, documents in batches:
@@ -104,7 +104,7 @@ def upsert(unit: Unit, batches: Batches, counts: Counts) -> None:
                 counts.replaced += 1
 
 
-def _replace(unit: Unit, key: bytes, old: bytes, new: bytes) -> None:
+def _replace(unit: WriteBatch, key: bytes, old: bytes, new: bytes) -> None:
     if unit.is_plain:
         unit.replace_plain(key, old, new)
     else:
@@ -112,7 +112,7 @@ def _replace(unit: Unit, key: bytes, old: bytes, new: bytes) -> None:
         _naming(key, lambda: unit.replace(found, decode_document(new), new))
 
 
-def delete(unit: Unit, batches: Batches, counts: Counts) -> None:
+def delete(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     """Remove the documents with these keys, as far as they are there. A key may come twice."""
     gone: set[bytes] = set()
     for keys, _ in batches:
@@ -123,11 +123,11 @@ def delete(unit: Unit, batches: Batches, counts: Counts) -> None:
                 counts.deleted += 1
 
 
-def _delete(unit: Unit, key: bytes, old: bytes) -> None:
+def _delete(unit: WriteBatch, key: bytes, old: bytes) -> None:
     unit.delete((key, old, {} if unit.is_plain else decode_document(old)))
 
 
-def overwrite(unit: Unit, batches: Batches, counts: Counts, most: int) -> None:
+def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> None:
     """Put documents in the place of all that are there. Those that stay as they are, are not touched.
 
     What others insert meanwhile comes after this, and stays."""
@@ -159,7 +159,7 @@ def overwrite(unit: Unit, batches: Batches, counts: Counts, most: int) -> None:
                 counts.replaced += 1
 
 
-def changes(unit: Unit, batches: Batches, counts: Counts) -> None:
+def changes(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     """Leave each document as the last of its changes has left it. In a collection with a unique index, all that change
     go before any comes, so that documents may exchange values."""
     latest: dict[bytes, StagedChange] = {}
@@ -190,16 +190,16 @@ def changes(unit: Unit, batches: Batches, counts: Counts) -> None:
     insert_new(unit, [key for key, _ in fresh], [new for _, new in fresh])
 
 
-def _documents(unit: Unit) -> Iterator[tuple[bytes, bytes]]:
+def _documents(unit: WriteBatch) -> Iterator[tuple[bytes, bytes]]:
     prefix = unit.look.prefix
     return unit.look.reading.scan(Range(prefix, after_prefix(prefix)))
 
 
-def _is_empty(unit: Unit) -> bool:
+def _is_empty(unit: WriteBatch) -> bool:
     return next(_documents(unit), None) is None
 
 
-def _note(unit: Unit, seen: set[bytes], keys: list[bytes]) -> None:
+def _note(unit: WriteBatch, seen: set[bytes], keys: list[bytes]) -> None:
     """Refuse an ``_id`` that comes twice: rows have no order, so none of them is the last."""
     before = len(seen)
     if not seen.isdisjoint(keys):
@@ -209,7 +209,7 @@ def _note(unit: Unit, seen: set[bytes], keys: list[bytes]) -> None:
         raise _twice(unit, keys)
 
 
-def _twice(unit: Unit, keys: list[bytes]) -> OperationFailure:
+def _twice(unit: WriteBatch, keys: list[bytes]) -> OperationFailure:
     """The error for keys of which one comes again, or was written before."""
     met: set[bytes] = set()
     for key in keys:
@@ -227,7 +227,7 @@ def twice(collection: str, key: bytes) -> OperationFailure:
     )
 
 
-def _duplicate(unit: Unit, key: bytes) -> DuplicateKeyError:
+def _duplicate(unit: WriteBatch, key: bytes) -> DuplicateKeyError:
     return duplicate(unit.look.name, key)
 
 

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lowtide.documents.catalog import Row
-from lowtide.documents.look import Look
-from lowtide.documents.unit import Unit
+from lowtide.documents.catalog import CatalogRow
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Writing
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import WriteView
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
 from lowtide.sharing.loading.apply import duplicate, insert_new, twice
 from lowtide.sharing.loading.job import Counts, Job
 from lowtide.sharing.loading.staged_changes import StagedChange, decode_change, take_latest
 from lowtide.values.codec import decode_document
 
-Step = Callable[[Transaction, Transaction, Writing, list[bytes]], Row]
+Step = Callable[[EngineTransaction, EngineTransaction, WriteView, list[bytes]], CatalogRow]
 
 
 class Beside:
     """The keyspaces that are filled: those of ``row``, and ``changes`` for the difference. ``images`` is whether the
     store keeps the values that are replaced."""
 
-    def __init__(self, job: Job, row: Row, prefix_of: PrefixOf, images: bool) -> None:
+    def __init__(self, job: Job, row: CatalogRow, prefix_of: PrefixOf, images: bool) -> None:
         self._collection = job.collection
         self._how = job.how
         self._prefix_of = prefix_of
@@ -41,7 +41,7 @@ class Beside:
     def keyspaces(self) -> tuple[str, ...]:
         return (*self.row.keyspaces[1:], self.changes)
 
-    def enter(self, writing: Writing, keys: list[bytes], documents: list[bytes]) -> tuple[Row, Counts]:
+    def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
         """Staged documents, or the keys of those to delete. Nothing is known yet of what was there."""
         if self._how == "delete":
             self._note(writing, dict.fromkeys(keys, Difference(None)))
@@ -57,7 +57,7 @@ class Beside:
         self._note(writing, dict(zip(keys, map(Difference, documents), strict=True)), fresh=True)
         return self._taken(unit), Counts(inserted=len(keys))
 
-    def copy(self, writing: Writing, batch: list[tuple[bytes, bytes]]) -> tuple[Row, Counts]:
+    def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
         """Documents of the collection, but for those that the job replaces or deletes."""
         unit, counts, how = self._unit(writing, checked=False), Counts(), self._how
         kept: list[tuple[bytes, bytes]] = []
@@ -83,7 +83,9 @@ class Beside:
         is_unique = any(each.unique for each in self.row.indexes)
         return (self._removed, self._caught_up) if is_unique else (self._caught_up,)
 
-    def _removed(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
+    def _removed(
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+    ) -> CatalogRow:
         """Remove from the new generation the documents that are not the same at a later instant as they were at one;
         all of them before any is entered again, so that what a unique index held is free."""
         unit = self._unit(writing, checked=False)
@@ -93,7 +95,9 @@ class Beside:
                 unit.delete((key, here, decode_document(here)))
         return self._taken(unit)
 
-    def _caught_up(self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]) -> Row:
+    def _caught_up(
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+    ) -> CatalogRow:
         """Bring documents of the new generation from what one instant had to what a later one has."""
         unit = self._unit(writing, checked=False)
         found: dict[bytes, Difference] = {}
@@ -116,25 +120,25 @@ class Beside:
         return self._taken(unit)
 
     def _changed(
-        self, before: Transaction, after: Transaction, writing: Writing, keys: list[bytes]
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> list[tuple[bytes, bytes | None, Difference | None]]:
         """The documents that differ between two instants, as the later one has them, and what was noted of them."""
-        prefix = Look(after, self._prefix_of, self._collection).prefix
+        prefix = CollectionReader(after, self._prefix_of, self._collection).prefix
         full_keys = [prefix + key for key in keys]
         old, new = before.read_many(full_keys), after.read_many(full_keys)
         changed = [(key, now) for key, was, now in zip(keys, old, new, strict=True) if was != now]
         noted = self._noted(writing, [key for key, _ in changed])
         return [(key, now, each) for (key, now), each in zip(changed, noted, strict=True)]
 
-    def _unit(self, writing: Writing, *, checked: bool) -> Unit:
+    def _unit(self, writing: WriteView, *, checked: bool) -> WriteBatch:
         """A unit of the new generation. What the collection has already is not asked whether it fits the schema."""
         row = self.row if checked else self.row.having(schema=None)
-        return Unit(writing, self._prefix_of, self._collection, row)
+        return WriteBatch(writing, self._prefix_of, self._collection, row)
 
-    def _taken(self, unit: Unit) -> Row:
+    def _taken(self, unit: WriteBatch) -> CatalogRow:
         return unit.apply_beside().having(schema=self.row.schema)
 
-    def note_changes(self, writing: Writing, keys: list[bytes], staged: list[bytes]) -> tuple[Row, Counts]:
+    def note_changes(self, writing: WriteView, keys: list[bytes], staged: list[bytes]) -> tuple[CatalogRow, Counts]:
         """Staged changes: of each document the last one is noted, and entered when all are known."""
         latest: dict[bytes, StagedChange] = {}
         take_latest(latest, self._collection, zip(keys, map(decode_change, staged), strict=True))
@@ -144,7 +148,7 @@ class Beside:
         self._note(writing, {key: Difference(each.document, version=each.version) for key, each in latest.items()})
         return self.row, Counts()
 
-    def enter_noted(self, writing: Writing, noted: list[tuple[bytes, bytes]]) -> tuple[Row, Counts]:
+    def enter_noted(self, writing: WriteView, noted: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
         """The documents that the last changes have left, of rows of the difference."""
         unit = self._unit(writing, checked=True)
         found = [(key, value) for key, row in noted if (value := decode_difference(row).value) is not None]
@@ -153,14 +157,14 @@ class Beside:
 
     # The difference
 
-    def _note(self, writing: Writing, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
+    def _note(self, writing: WriteView, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
         """Write down what the load does to documents; ``fresh`` if that was not done for any of them."""
         prefix = self._prefix_of(self.changes)
         rows: Writes = {prefix + key: encode_difference(each) for key, each in found.items()}
         if rows:
             writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
 
-    def _noted(self, writing: Writing, keys: list[bytes]) -> list[Difference | None]:
+    def _noted(self, writing: WriteView, keys: list[bytes]) -> list[Difference | None]:
         """What was written down of documents; None if the job is not about one. To replace all documents is about
         each of them."""
         prefix = self._prefix_of(self.changes)

@@ -24,16 +24,16 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from lowtide.documents.catalog import Former, Row, encode_row
-from lowtide.documents.look import Look
+from lowtide.documents.catalog import CatalogRow, Former, encode_row
 from lowtide.documents.management import put_row
+from lowtide.documents.reader import CollectionReader
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
-from lowtide.engine.statements.source import OfStore, PrefixOf
-from lowtide.engine.statements.statement import Writing
+from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
+from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Range
@@ -60,7 +60,7 @@ _ATTEMPTS: Final = 3
 """How often a load begins anew because the collection itself was changed under it."""
 
 Batch = tuple[list[bytes], list[bytes]]
-_Work = Callable[[Writing], tuple[Row, Counts]]
+_Work = Callable[[WriteView], tuple[CatalogRow, Counts]]
 
 
 class Owned(Protocol):
@@ -90,11 +90,11 @@ class BulkLoad:
         self._parts = parts
         self._engine = parts.engine
         self._prefix_of = parts.engine.catalog.prefix_of
-        self._source = OfStore(parts)
+        self._source = AutocommitStatements(parts)
         self._name = name
         self._job = job
         self._directory = directory
-        self._beside = Beside(job, Row(keyspace=""), self._prefix_of, self._engine.before_images)
+        self._beside = Beside(job, CatalogRow(keyspace=""), self._prefix_of, self._engine.before_images)
         """The new generation."""
         self._counts = Counts()
 
@@ -127,9 +127,9 @@ class BulkLoad:
 
     # The row
 
-    def _announce(self, writing: Writing, prefix_of: PrefixOf) -> Beside:
+    def _announce(self, writing: WriteView, prefix_of: PrefixOf) -> Beside:
         """Name the new keyspaces in the row; what an earlier load has left in its own is doomed."""
-        look = Look(writing, prefix_of, self._job.collection)
+        look = CollectionReader(writing, prefix_of, self._job.collection)
         row = look.row
         fresh = Beside(self._job, row.beside(look.name), prefix_of, self._engine.before_images)
         exists = row.exists and writing.read(look.row_key) is not None
@@ -141,13 +141,13 @@ class BulkLoad:
         )
         return fresh
 
-    def _give_up(self, writing: Writing, prefix_of: PrefixOf) -> None:
-        look = Look(writing, prefix_of, self._job.collection)
+    def _give_up(self, writing: WriteView, prefix_of: PrefixOf) -> None:
+        look = CollectionReader(writing, prefix_of, self._job.collection)
         row = look.row
         if self._beside.row.keyspace in row.loading:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
 
-    def _checked(self, look: Look) -> Row:
+    def _checked(self, look: CollectionReader) -> CatalogRow:
         """The row of now, if the load still fits it."""
         row, mine = look.row, self._beside.row
         same = (
@@ -166,8 +166,8 @@ class BulkLoad:
         """Do a part of the building in a transaction of its own."""
         check_wanted(self._directory)
 
-        def change(writing: Writing, prefix_of: PrefixOf) -> tuple[Row, Counts]:
-            self._checked(Look(writing, prefix_of, self._job.collection))
+        def change(writing: WriteView, prefix_of: PrefixOf) -> tuple[CatalogRow, Counts]:
+            self._checked(CollectionReader(writing, prefix_of, self._job.collection))
             return work(writing)
 
         self._beside.row, counts = self._source.change(change)
@@ -190,16 +190,16 @@ class BulkLoad:
     def _enter_noted(self) -> None:
         """The documents of all changes, after it is known of each document which change is the last."""
         prefix = self._prefix_of(self._beside.changes)
-        with Transaction(self._engine, SNAPSHOT, False) as noted:
+        with EngineTransaction(self._engine, SNAPSHOT, False) as noted:
             rows = noted.scan(Range(prefix, after_prefix(prefix)))
             while batch := _part(rows):
                 self._small(lambda tx, batch=batch: self._beside.enter_noted(tx, batch))  # type: ignore[misc]
 
     def _finish(self) -> Receipt:
         """Copy what the collection has, catch up with what others do, and swap."""
-        anchor = Transaction(self._engine, SNAPSHOT, False)
+        anchor = EngineTransaction(self._engine, SNAPSHOT, False)
         try:
-            look = Look(anchor, self._prefix_of, self._job.collection)
+            look = CollectionReader(anchor, self._prefix_of, self._job.collection)
             self._checked(look)
             everything = Range(look.prefix, after_prefix(look.prefix))
             stored = anchor.scan(everything)
@@ -207,7 +207,7 @@ class BulkLoad:
                 self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
             for attempt in count():
                 check_wanted(self._directory)
-                later = Transaction(self._engine, SNAPSHOT, False)
+                later = EngineTransaction(self._engine, SNAPSHOT, False)
                 try:
                     self._catch_up(anchor, later, everything, quickly=attempt > 0)
                 except BaseException:
@@ -222,7 +222,9 @@ class BulkLoad:
             _end(anchor)
         raise AssertionError("the last round returns")
 
-    def _catch_up(self, anchor: Transaction, later: Transaction, everything: Range, *, quickly: bool) -> None:
+    def _catch_up(
+        self, anchor: EngineTransaction, later: EngineTransaction, everything: Range, *, quickly: bool
+    ) -> None:
         """Bring the new generation from one instant to a later one, in small transactions. What was changed is told by
         the log, if that is little and it is still there, else by the versions."""
         keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
@@ -246,12 +248,12 @@ class BulkLoad:
             return None
         return list(found)
 
-    def _swap(self, anchor: Transaction, everything: Range, few: int) -> Receipt | None:
+    def _swap(self, anchor: EngineTransaction, everything: Range, few: int) -> Receipt | None:
         """Let the new generation take the collection's place, with the last changes of others in it; None if there are
         more than ``few``."""
         claim(self._directory)
         with self._engine.in_turn() as engine:  # no commit of others from here on
-            swap = Transaction(engine, SNAPSHOT, False)
+            swap = EngineTransaction(engine, SNAPSHOT, False)
             try:
                 receipt = self._swapped(anchor, swap, everything, few)
             finally:
@@ -260,8 +262,10 @@ class BulkLoad:
             give_up_claim(self._directory)
         return receipt
 
-    def _swapped(self, anchor: Transaction, swap: Transaction, everything: Range, few: int) -> Receipt | None:
-        look = Look(swap, self._prefix_of, self._job.collection)
+    def _swapped(
+        self, anchor: EngineTransaction, swap: EngineTransaction, everything: Range, few: int
+    ) -> Receipt | None:
+        look = CollectionReader(swap, self._prefix_of, self._job.collection)
         row = self._checked(look)
         if swap.ts - anchor.ts > max(few, _MOST_COMMITS):
             return None
@@ -275,7 +279,7 @@ class BulkLoad:
         swap.apply(receipt_rows(self._prefix_of, self._name, self._job, self._counts), ())
         return Receipt(swap.commit(), self._counts)
 
-    def _named(self, row: Row, ts: int) -> Row:
+    def _named(self, row: CatalogRow, ts: int) -> CatalogRow:
         """The collection's row, with the new keyspaces in the place of its own, as commit ``ts`` will have it."""
         indexes = []
         for each in row.indexes:
@@ -305,7 +309,7 @@ def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     return found
 
 
-def _end(tx: Transaction) -> None:
+def _end(tx: EngineTransaction) -> None:
     """Let go of a transaction that is not to be committed, if it has not ended."""
     if not tx._state:
         tx.rollback()

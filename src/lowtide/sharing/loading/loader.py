@@ -16,15 +16,15 @@ from typing import Any, Final
 import msgspec
 
 from lowtide.documents.catalog import CATALOG, check_collection_name
-from lowtide.documents.look import Look
 from lowtide.documents.management import doom_outdated, finish_drops, outdated
-from lowtide.documents.unit import Unit
-from lowtide.engine.statements.source import OfStore, PrefixOf
-from lowtide.engine.statements.statement import Writing
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import WriteBatch
+from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
+from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import pauses
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import TransientError
 from lowtide.sharing.loading.apply import TooLarge, apply_batches, keep_types
 from lowtide.sharing.loading.bulk import BulkLoad, Owned
@@ -98,7 +98,9 @@ class Loader:
             kept = self._parts.feed.first_kept()
             if kept <= self._tidied or CATALOG not in self._parts.engine.catalog.prefixes:
                 return
-            names = OfStore(self._parts).look(lambda reading, prefix_of: outdated(reading, prefix_of, kept))
+            names = AutocommitStatements(self._parts).look(
+                lambda reading, prefix_of: outdated(reading, prefix_of, kept)
+            )
             for each in names:
                 self._empty(each)
             self._tidied = kept
@@ -109,11 +111,13 @@ class Loader:
     def _empty(self, collection: str) -> None:
         """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
         the change feed can no longer show; nobody waits for it."""
-        source = OfStore(self._parts)
+        source = AutocommitStatements(self._parts)
         try:
             kept = self._parts.feed.first_kept()
             row = source.change(
-                lambda writing, prefix_of: doom_outdated(Look(writing, prefix_of, collection), writing, kept)
+                lambda writing, prefix_of: doom_outdated(
+                    CollectionReader(writing, prefix_of, collection), writing, kept
+                )
             )
             with self._lock:
                 busy = self._emptying.get(collection)
@@ -125,7 +129,7 @@ class Loader:
         except Exception as error:  # the job is done, or has failed, whatever becomes of this
             logger.warning("%s: what a load has left stays for now: %s", self._path, error)
 
-    def _finish_drops(self, source: OfStore, collection: str) -> None:
+    def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
         try:
             finish_drops(source, collection)
         except Exception as error:
@@ -144,7 +148,7 @@ class Loader:
             return self._locks.setdefault(collection, threading.Lock())
 
     def _receipt(self, name: str, job: Job) -> Receipt | None:
-        source = OfStore(self._parts)
+        source = AutocommitStatements(self._parts)
         return source.look(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
     def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
@@ -183,8 +187,8 @@ class Loader:
 
     def _attempt(self, engine: Engine, name: str, job: Job, directory: Path) -> Receipt:
         prefix_of = engine.catalog.prefix_of
-        with Transaction(engine, SNAPSHOT, False) as tx:
-            unit = Unit(tx, prefix_of, job.collection)
+        with EngineTransaction(engine, SNAPSHOT, False) as tx:
+            unit = WriteBatch(tx, prefix_of, job.collection)
             counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
             unit.apply()
             keep_types(tx, prefix_of, job)
@@ -197,11 +201,11 @@ class Loader:
     def _prune(self) -> None:
         """Keep the receipts few. What fails is left to the next job."""
 
-        def work(writing: Writing, prefix_of: PrefixOf) -> int:
+        def work(writing: WriteView, prefix_of: PrefixOf) -> int:
             return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
 
         try:
-            OfStore(self._parts).change(work, attempts=3)
+            AutocommitStatements(self._parts).change(work, attempts=3)
         except Exception as error:
             logger.warning("%s: old receipts of loads stay for now: %s", self._path, error)
 

@@ -19,8 +19,8 @@ import msgspec
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Reading, Writing
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import ReadView, WriteView
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Range
 from lowtide.sharing.loading.job import Counts, Job, Receipt
@@ -69,7 +69,7 @@ def series_key(prefix_of: PrefixOf, collection: str, app: str) -> bytes:
     return prefix_of(SERIES) + key
 
 
-def receipt_of(reading: Reading, prefix_of: PrefixOf, owner: Versioned, name: str, job: Job) -> Receipt | None:
+def receipt_of(reading: ReadView, prefix_of: PrefixOf, owner: Versioned, name: str, job: Job) -> Receipt | None:
     """The receipt of a job that is done, or that is behind the last one of its series; None if it is to be done."""
     at = receipt_key(prefix_of, name)
     stored = reading.read(at)
@@ -100,7 +100,7 @@ def receipt_rows(prefix_of: PrefixOf, name: str, job: Job, counts: Counts) -> Wr
     return rows
 
 
-def prune_receipts(writing: Writing, prefix_of: PrefixOf, is_over: Callable[[str], bool]) -> int:
+def prune_receipts(writing: WriteView, prefix_of: PrefixOf, is_over: Callable[[str], bool]) -> int:
     """Remove the oldest receipts, if there are many; how many went. Names of jobs sort by the time at which they were
     begun: the receipt of one that took long may be the oldest when it is written, so only those go that nobody can ask
     for any more."""

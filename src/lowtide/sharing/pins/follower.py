@@ -10,7 +10,7 @@ from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases, check_process
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.options import Options
 from lowtide.sharing.pins.owner import At, NamedPins, check_at
@@ -117,18 +117,18 @@ class FollowerPinning(NamedPins):
         found = ((name, row) for name, row in self.leases.all() if row.has_user(token) and row.expires > now)
         return next((self._handle(name, row) for name, row in found), None)
 
-    def snapshot(self, at: At | None, depth: int) -> Snapshot:
+    def snapshot(self, at: At | None, depth: int) -> EngineSnapshot:
         """A snapshot of the last commit, at a pin, or at the timestamp of a live snapshot of this process."""
         engine = self._engine()
         if at is None:
-            return Snapshot(engine, None, depth + 1)
+            return EngineSnapshot(engine, None, depth + 1)
         check_at(at)
         if isinstance(at, int):
             with contextlib.suppress(SnapshotExpired):
-                return Snapshot(engine, at, depth + 1)
+                return EngineSnapshot(engine, at, depth + 1)
             for older in self._older():
                 with contextlib.suppress(SnapshotExpired, UsageError):  # it may be too old, or have just ended
-                    return Snapshot(older, at, depth + 1)
+                    return EngineSnapshot(older, at, depth + 1)
         name, row = self._pin_at(at)
         return snapshot_at(self._base, self._options, name, row, depth + 1)
 

@@ -15,7 +15,7 @@ from lowtide.engine.base.names import check_keyspaces, check_name
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.registry import Origin
-from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.sharing.pins.pin import Pin
 
@@ -107,7 +107,7 @@ class Pinning(NamedPins):
             self._check_held(held, name, row)
         return self._handle(name, row)
 
-    def _check_held(self, held: Snapshot, name: str, row: PinRow) -> None:
+    def _check_held(self, held: EngineSnapshot, name: str, row: PinRow) -> None:
         """Take the pin back if ``held`` was expired before the row was there: what it sees may be gone."""
         try:
             held._open_ts()
@@ -123,14 +123,14 @@ class Pinning(NamedPins):
         for ts in self.leases.removed_elsewhere():
             self._unpinned(ts)
 
-    def snapshot(self, at: At | None, depth: int) -> Snapshot:
+    def snapshot(self, at: At | None, depth: int) -> EngineSnapshot:
         """A snapshot of the last commit, of a pin, or of a timestamp that is held. It holds by itself from then on."""
         if at is None:
-            return Snapshot(self._engine, None, depth + 1)
+            return EngineSnapshot(self._engine, None, depth + 1)
         check_at(at)
         if isinstance(at, int):
             try:
-                return Snapshot(self._engine, at, depth + 1)
+                return EngineSnapshot(self._engine, at, depth + 1)
             except SnapshotExpired:
                 pass  # no snapshot holds all of it; a pin may
         name, row = self._pin_at(at)
@@ -139,7 +139,7 @@ class Pinning(NamedPins):
             self.leases.find(name, row.id)  # the very same: another one of this name may lie elsewhere
             return True
 
-        return Snapshot(self._engine, row.ts, depth + 1, pinned=pinned, keyspaces=row.keyspaces)
+        return EngineSnapshot(self._engine, row.ts, depth + 1, pinned=pinned, keyspaces=row.keyspaces)
 
     def _pin_at(self, at: At) -> tuple[str, PinRow]:
         """The living pin that is meant."""

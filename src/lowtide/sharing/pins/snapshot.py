@@ -19,7 +19,7 @@ from lowtide.engine.base.pinned import PinnedBase
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
-from lowtide.engine.transaction.snapshot import Closing, Snapshot
+from lowtide.engine.transaction.snapshot import Closing, EngineSnapshot
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.errors import Error, SnapshotExpired, UsageError
@@ -35,7 +35,7 @@ logger = logging.getLogger("lowtide")
 
 def snapshot_at(
     base: Base, options: Options, name: str, row: PinRow, depth: int, closing: Closing | None = None
-) -> Snapshot:
+) -> EngineSnapshot:
     """A snapshot that reads at the pin ``name`` and at nothing else: when the pin ends, so does it."""
     registry = Registry(row.ts)
     renewed_here = isinstance(closing, Renewer)
@@ -43,10 +43,10 @@ def snapshot_at(
     reader = Reader(VersionStore(row.ts), pinned, registry, 0)
     catalog = Catalog(base.saved_keyspaces(), fixed=True)
     engine = read_only_engine(options, catalog, registry, reader)
-    return Snapshot(engine, row.ts, depth + 1, keyspaces=row.keyspaces, closing=closing)
+    return EngineSnapshot(engine, row.ts, depth + 1, keyspaces=row.keyspaces, closing=closing)
 
 
-def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, depth: int = 2) -> Snapshot:
+def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, depth: int = 2) -> EngineSnapshot:
     """The engine's snapshot behind ``lowtide.open_snapshot``."""
     directory, options = Path(path).absolute(), Options(read_only=True)
     check_store(directory, options)

@@ -16,13 +16,13 @@ from lowtide.documents.files.documents import read_documents, write_documents
 from lowtide.documents.files.json_array import read_json
 from lowtide.documents.files.json_lines import read_json_lines
 from lowtide.documents.files.problems import BadFile
-from lowtide.documents.files.streams import Source
+from lowtide.documents.files.streams import FileSource
 from lowtide.values.values import Document
 from tests.unit.documents.files.values import documents, typed
 
 
-def source(content: bytes) -> Source:
-    return Source("a file", io.BytesIO(content), len(content), lambda: 0)
+def source(content: bytes) -> FileSource:
+    return FileSource("a file", io.BytesIO(content), len(content), lambda: 0)
 
 
 def read(content: bytes, format: str, **more: Any) -> list[Document]:

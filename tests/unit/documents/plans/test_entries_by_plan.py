@@ -9,7 +9,7 @@ import hypothesis.strategies as st
 from hypothesis import event, example, given, settings
 
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, document_key_of, entry_key, entry_value
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, document_key_of, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index, name_of
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import plan
@@ -29,7 +29,7 @@ class Held:
     """The entries of some documents in an index, as a store would have them."""
 
     def __init__(self, index: Index, some: list[Document]) -> None:
-        entries, special = Entries(index), 0
+        entries, special = IndexEntries(index), 0
         self.rows: list[tuple[bytes, bytes]] = []
         self.documents: dict[bytes, Document] = {}
         for number, each in enumerate(some):

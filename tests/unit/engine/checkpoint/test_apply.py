@@ -14,7 +14,14 @@ from lowtide.engine.base.codec import encode_row, encode_tombstone
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.base.pins import PinRow, new_id
-from lowtide.engine.checkpoint.apply import Applied, BoundaryMoved, Changes, Target, apply_checkpoint, changes_of
+from lowtide.engine.checkpoint.apply import (
+    Applied,
+    BoundaryMoved,
+    Changes,
+    CheckpointTarget,
+    apply_checkpoint,
+    changes_of,
+)
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.frame import Commit, Writes
 from lowtide.engine.versions.chain import versions_of
@@ -32,8 +39,10 @@ def base() -> Iterator[Base]:
         yield found
 
 
-def target(upto: int, boundary: int = 0, live: tuple[int, ...] = (), oldest_writer: int | None = None) -> Target:
-    return Target(boundary, upto, lambda: (make_horizon("exact", live, upto), oldest_writer))
+def target(
+    upto: int, boundary: int = 0, live: tuple[int, ...] = (), oldest_writer: int | None = None
+) -> CheckpointTarget:
+    return CheckpointTarget(boundary, upto, lambda: (make_horizon("exact", live, upto), oldest_writer))
 
 
 def changes(*commits: Writes, first_ts: int = 1) -> Changes:

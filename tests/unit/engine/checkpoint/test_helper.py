@@ -20,7 +20,7 @@ from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.checkpoint import helper as module
 from lowtide.engine.checkpoint.apply import Applied
-from lowtide.engine.checkpoint.helper import Helper, HelperLost, Request, Response, Sample, perform
+from lowtide.engine.checkpoint.helper import Helper, HelperLost, HelperRequest, HelperSample, Response, perform
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.errors import CorruptionError, Error
 from lowtide.system.messages import receive, send
@@ -52,13 +52,13 @@ class Files:
 
     def request(
         self, upto: int, boundary: int = 0, live: tuple[int, ...] = (), collector: str = "exact", map_size: int = MAP
-    ) -> Request:
+    ) -> HelperRequest:
         base, log = str(self.path / "base"), str(self.path / "log")
-        return Request(base, map_size, log, self.store_id, boundary, upto, None, collector, live)
+        return HelperRequest(base, map_size, log, self.store_id, boundary, upto, None, collector, live)
 
     def perform(self, upto: int, live: tuple[int, ...] = (), oldest_writer: int | None = None) -> Response:
         """Make the checkpoint in this process."""
-        return perform(self.request(upto, live=live), lambda: Sample(live, oldest_writer))
+        return perform(self.request(upto, live=live), lambda: HelperSample(live, oldest_writer))
 
     def have(
         self,
@@ -126,7 +126,7 @@ def test_who_lives_is_what_the_owner_says_inside_the_transaction(files: Files, h
 
 def test_who_ended_since_the_request_was_made_keeps_nothing(files: Files) -> None:
     files.perform(1)
-    response = perform(files.request(3, boundary=1, live=(1,)), lambda: Sample((), None))
+    response = perform(files.request(3, boundary=1, live=(1,)), lambda: HelperSample((), None))
     assert response == Response(rows=2, kept=0, cells=[])
     base = files.base()
     assert kept_by(base) == {}
@@ -216,7 +216,7 @@ def test_a_helper_that_cannot_be_started_is_told_apart_too(helper: Helper, monke
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     with pytest.raises(HelperLost, match="no checkpoint helper could be started"):
         helper.checkpoint(
-            Request("", 0, "", b"", 0, 0, None, "exact", ()), lambda: (make_horizon("exact", (), 0), None)
+            HelperRequest("", 0, "", b"", 0, 0, None, "exact", ()), lambda: (make_horizon("exact", (), 0), None)
         )
 
 

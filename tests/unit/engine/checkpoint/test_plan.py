@@ -6,7 +6,7 @@ import pytest
 
 from lowtide.engine.base.codec import encode_row, encode_tombstone
 from lowtide.engine.base.history import Interval
-from lowtide.engine.checkpoint.plan import Plan, plan_key
+from lowtide.engine.checkpoint.plan import KeyPlan, plan_key
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.versions.chain import Chain, Version, chain_of
 
@@ -20,19 +20,19 @@ def plan(
     live: tuple[int, ...] = (),
     oldest_writer: int | None = None,
     collector: str = "exact",
-) -> Plan:
+) -> KeyPlan:
     chain: Chain | None = chain_of(newest_first)
     assert chain is not None
     return plan_key(KEY, chain, old_row, make_horizon(collector, live, UPTO), oldest_writer)
 
 
-def intervals(found: Plan) -> dict[tuple[int, int], bytes]:
+def intervals(found: KeyPlan) -> dict[tuple[int, int], bytes]:
     assert all(interval.full_key == KEY for interval, _ in found.keep)
     return {(interval.begin, interval.end): value for interval, value in found.keep}
 
 
 def test_the_newest_version_becomes_the_row() -> None:
-    assert plan([(9, b"new"), (5, b"old")]) == Plan(encode_row(9, b"new"), None, [])
+    assert plan([(9, b"new"), (5, b"old")]) == KeyPlan(encode_row(9, b"new"), None, [])
 
 
 def test_what_nobody_sees_goes() -> None:
@@ -68,22 +68,22 @@ def test_an_absence_in_between_is_kept_by_keeping_nothing() -> None:
 
 
 def test_a_deletion_removes_the_row_where_no_writer_is_older() -> None:
-    assert plan([(9, None)], encode_row(3, b"base")) == Plan(None, None, [])
-    assert plan([(9, None)], encode_row(3, b"base"), oldest_writer=9) == Plan(None, None, [])
+    assert plan([(9, None)], encode_row(3, b"base")) == KeyPlan(None, None, [])
+    assert plan([(9, None)], encode_row(3, b"base"), oldest_writer=9) == KeyPlan(None, None, [])
 
 
 def test_a_deletion_leaves_a_tombstone_for_an_older_writer_to_conflict_with() -> None:
     """C4: the writer at 8 must learn that the key was changed at 9, though nothing of it is left."""
-    assert plan([(9, None)], encode_row(3, b"base"), oldest_writer=8) == Plan(encode_tombstone(9), 9, [])
+    assert plan([(9, None)], encode_row(3, b"base"), oldest_writer=8) == KeyPlan(encode_tombstone(9), 9, [])
 
 
 def test_a_tombstone_in_the_base_was_no_version_to_keep() -> None:
     found = plan([(9, b"again")], encode_tombstone(5), live=(3, 5, 7), oldest_writer=3)
-    assert found == Plan(encode_row(9, b"again"), None, [])
+    assert found == KeyPlan(encode_row(9, b"again"), None, [])
 
 
 def test_a_key_that_came_and_went_leaves_nothing() -> None:
-    assert plan([(9, None), (5, b"short-lived")]) == Plan(None, None, [])
+    assert plan([(9, None), (5, b"short-lived")]) == KeyPlan(None, None, [])
     assert intervals(plan([(9, None), (5, b"short-lived")], live=(6,))) == {(5, 9): b"short-lived"}
 
 

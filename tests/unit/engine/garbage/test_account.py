@@ -8,7 +8,7 @@ from hypothesis import given
 
 from lowtide.engine.base.history import Interval
 from lowtide.engine.garbage import account as account_module
-from lowtide.engine.garbage.account import Held, Holder, account, count_superseded, held_alone, superseded
+from lowtide.engine.garbage.account import Holder, Holding, account, count_superseded, held_alone, superseded
 from lowtide.engine.versions.layers import VersionStore
 from tests.unit.engine.base.bases import PREFIX, fill, new_base
 
@@ -36,13 +36,13 @@ def test_a_version_counts_for_those_at_the_only_timestamp_that_sees_it(
                 expected[each.id][0] += 1
                 expected[each.id][1] += size
     given_versions = [(begin, end, keyspace + b"some key", size) for (begin, end), keyspace, size in found]
-    assert held_alone(holders, given_versions) == {each: Held(*count) for each, count in expected.items()}
+    assert held_alone(holders, given_versions) == {each: Holding(*count) for each, count in expected.items()}
 
 
 def test_the_keyspace_alone_will_do_for_a_key() -> None:
     holders = [Holder("pin", 1, frozenset(KEYSPACES[:1])), Holder(7, 1)]
     found = [(1, 2, KEYSPACES[0], 10), (1, 2, KEYSPACES[1], 20)]
-    assert held_alone(holders, found) == {"pin": Held(1, 10), 7: Held(2, 30)}
+    assert held_alone(holders, found) == {"pin": Holding(1, 10), 7: Holding(2, 30)}
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 4096])
@@ -73,8 +73,8 @@ def test_superseded_versions_are_found_in_both_layers_and_in_the_history(
         ended_later = [(begin, end) for begin, end, _, _ in superseded(versions, base, since=2)]
         assert sorted(ended_later) == [(1, 3), (2, 3), (4, 5), (6, 7)]
         assert account([Holder(1, 2), Holder(2, 6)], versions, base) == {
-            1: Held(2, len(key) + 3 + len(other) + 5),
-            2: Held(1, len(other)),
+            1: Holding(2, len(key) + 3 + len(other) + 5),
+            2: Holding(1, len(other)),
         }
 
 
@@ -84,7 +84,7 @@ def test_where_nothing_is_superseded_there_is_nothing_to_count() -> None:
         versions.publish(1, {PREFIX + b"a": b"1"})
         assert list(superseded(versions, base)) == []
         assert count_superseded(versions, base) == 0
-        assert held_alone([Holder(1, 5)], []) == {1: Held(0, 0)}
+        assert held_alone([Holder(1, 5)], []) == {1: Holding(0, 0)}
 
 
 def test_nothing_is_looked_at_if_nobody_holds_anything(monkeypatch: pytest.MonkeyPatch) -> None:

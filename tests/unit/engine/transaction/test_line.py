@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from lowtide.engine.transaction.line import Footprint, Line, Place
-from lowtide.engine.transaction.reads import RangeSet
+from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.engine.versions.visibility import Range
 from tests.support.patience import PATIENCE, wait_until
 

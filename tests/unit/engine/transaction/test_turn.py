@@ -8,7 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import ConflictError, UsageError
 from tests.support.parts import parts_of
 from tests.support.patience import PATIENCE
@@ -21,7 +21,7 @@ def test_commits_of_others_wait_for_a_turn_and_come_after_it(store: lowtide.Stor
     tx.keyspace("fruit").put(b"apple", b"yellow")
     other = threading.Thread(target=fruit.put, args=(b"pear", b"green"))
     with parts_of(store).engine.in_turn() as engine:
-        mine = Transaction(engine, SNAPSHOT, False)
+        mine = EngineTransaction(engine, SNAPSHOT, False)
         other.start()
         mine.keyspace("fruit").put(b"apple", b"brown")
         ts = mine.commit()
@@ -39,7 +39,7 @@ def test_a_turn_that_fails_leaves_nothing(store: lowtide.Store) -> None:
     fruit = store.keyspace("fruit")
 
     def fail() -> None:
-        with parts_of(store).engine.in_turn() as engine, Transaction(engine, SNAPSHOT, False) as tx:
+        with parts_of(store).engine.in_turn() as engine, EngineTransaction(engine, SNAPSHOT, False) as tx:
             tx.keyspace("fruit").put(b"apple", b"red")
             raise ValueError("no")
 

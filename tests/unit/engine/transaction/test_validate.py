@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from lowtide.engine.log.frame import Writes
 from lowtide.engine.transaction import validate
-from lowtide.engine.transaction.reads import ReadSet
+from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.validate import RecentCommits, Validator
 from lowtide.engine.versions.visibility import Range
 from tests.unit.engine.versions.shelves import PREFIX, Shelves, open_shelves

@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 import lowtide
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from tests.support.groups import commit_in_one_group
 
 
-def giving_way(store: lowtide.Store, *keys: bytes, firmly: bytes | None = None) -> tuple[Transaction, list[bytes]]:
+def giving_way(
+    store: lowtide.Store, *keys: bytes, firmly: bytes | None = None
+) -> tuple[EngineTransaction, list[bytes]]:
     """A transaction that writes these keys, and gives way at them; and one key besides, ``firmly``."""
     tx = store.begin()._tx
     space = tx.keyspace("k")

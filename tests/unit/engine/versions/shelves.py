@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lowtide.engine.base.environment import Base
-from lowtide.engine.checkpoint.apply import Changes, Target, apply_checkpoint
+from lowtide.engine.checkpoint.apply import Changes, CheckpointTarget, apply_checkpoint
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.frame import Writes
@@ -67,7 +67,7 @@ class Shelves:
         assert layer is not None
         if not self._applied:
             horizon = make_horizon("exact", self.live, upto)
-            target = Target(self.versions.boundary, upto, lambda: (horizon, self.oldest_writer))
+            target = CheckpointTarget(self.versions.boundary, upto, lambda: (horizon, self.oldest_writer))
             self.base.history_below = max(self.base.history_below, upto)
             apply_checkpoint(self.base, Changes(layer.chains, {}), target)
             self._applied = True

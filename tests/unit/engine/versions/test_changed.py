@@ -6,12 +6,12 @@ import lowtide
 from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.visibility import Range
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 
 
 def test_all_keys_that_were_changed_or_deleted_are_found_before_and_after_a_checkpoint(store: lowtide.Store) -> None:
     keyspace, parts = store.keyspace("k"), store._parts
-    assert isinstance(parts, Parts)
+    assert isinstance(parts, OwnedStore)
     keyspace.put_many({bytes((each,)): b"old" for each in range(10)})
     store.keyspace("other").put(b"x", b"old")
     store.checkpoint()

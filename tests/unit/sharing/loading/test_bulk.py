@@ -11,14 +11,14 @@ import pytest
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired
 from lowtide.sharing.loading import bulk, staged
 from lowtide.sharing.loading.beside import Beside
 from lowtide.sharing.loading.bulk import BulkLoad
 from lowtide.sharing.loading.job import Counts, How
 from lowtide.sharing.loading.staged import JobCancelled, cancel, remove_staging, staging_of
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
@@ -36,7 +36,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def finish(store: lowtide.Store) -> None:
     parts = store._parts
-    assert isinstance(parts, Parts)
+    assert isinstance(parts, OwnedStore)
     parts.loader.finish()
 
 
@@ -327,7 +327,7 @@ def test_one_whose_instant_is_expired_misses_no_deletion(
         for _ in range(2):
             store.collect_garbage()
             store.checkpoint()
-        with Transaction(parts_of(store).engine, SNAPSHOT, False) as later:
+        with EngineTransaction(parts_of(store).engine, SNAPSHOT, False) as later:
             return original(load, anchor, later, everything, **more)
 
     monkeypatch.setattr(BulkLoad, "_catch_up", beaten)

@@ -17,7 +17,7 @@ import lowtide
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases, check_process
 from lowtide.errors import SnapshotExpired, UsageError
-from lowtide.store.owned import Parts
+from lowtide.store.owned import OwnedStore
 from lowtide.system.identity import Identity, identify
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
@@ -177,7 +177,7 @@ def test_a_pin_is_renewed_from_any_process(store: lowtide.Store, tmp_path: Path)
     (same,) = store.pins()
     assert same.expires == pin.expires, "it was taken just now"
     parts = store._parts
-    assert isinstance(parts, Parts)
+    assert isinstance(parts, OwnedStore)
     aged = msgspec.structs.replace(pin._row, renewed=pin._row.renewed - 2000)
     parts.base.write(lambda txn: parts.base.pins.put(txn, "p", aged))
     renew_pin(store.path, "p")

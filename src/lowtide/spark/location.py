@@ -12,7 +12,7 @@ from lowtide.system.identity import boot_id
 
 
 @dataclass(frozen=True)
-class Place:
+class StoreLocation:
     """A store's directory on one machine."""
 
     path: str
@@ -21,7 +21,7 @@ class Place:
     boot: str
 
     @classmethod
-    def here(cls, path: Path) -> Place:
+    def here(cls, path: Path) -> StoreLocation:
         """The store in ``path`` on this machine."""
         manifest = path / MANIFEST
         if not manifest.exists():

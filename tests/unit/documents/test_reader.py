@@ -9,8 +9,8 @@ import pytest
 
 import lowtide
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.look import Look, Touched
 from lowtide.documents.plans.plan import Plan
+from lowtide.documents.reader import CollectionReader, ReadCounts
 from lowtide.documents.sorting import compile_sort
 from lowtide.errors import UsageError
 from lowtide.values.codec import decode_document
@@ -20,7 +20,7 @@ COUNT = 200
 
 
 @pytest.fixture
-def look(store: lowtide.Store) -> Iterator[Look]:
+def look(store: lowtide.Store) -> Iterator[CollectionReader]:
     """Of documents 0 to 199; ``n`` is the number modulo 10, ``tags`` are two numbers, ``u`` is unique."""
     many = store["many"]
     many.insert_many([{"_id": each, "n": each % 10, "tags": [each % 7, each % 3], "u": -each} for each in range(COUNT)])
@@ -28,10 +28,12 @@ def look(store: lowtide.Store) -> Iterator[Look]:
     for keys in ("n", "tags", [("n", -1), ("u", 1)]):
         many.create_index(keys)
     with store.snapshot() as snapshot:
-        yield Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        yield CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
 
 
-def ids(look: Look, filter: Any, sort: Any = None, limit: int = 0, hint: Any = None, touched: Any = None) -> list[int]:
+def ids(
+    look: CollectionReader, filter: Any, sort: Any = None, limit: int = 0, hint: Any = None, touched: Any = None
+) -> list[int]:
     compiled, order = compile_filter(filter), compile_sort(sort) if sort is not None else None
     by = look.plan(compiled, order, hint, limited=bool(limit))
     return [document["_id"] for _, _, document in look.matching(compiled, by, order, limit, touched)]
@@ -61,7 +63,7 @@ def ids(look: Look, filter: Any, sort: Any = None, limit: int = 0, hint: Any = N
     ],
     ids=str,
 )
-def test_a_plan_gives_what_a_scan_gives(look: Look, filter: Any, sort: Any) -> None:
+def test_a_plan_gives_what_a_scan_gives(look: CollectionReader, filter: Any, sort: Any) -> None:
     """Each document once, and the first of them if they are limited."""
     order = [("_id", 1)] if sort is None else sort
     everything = ids(look, filter, order, hint="$natural")
@@ -87,14 +89,14 @@ def test_a_plan_gives_what_a_scan_gives(look: Look, filter: Any, sort: Any) -> N
     ids=str,
 )
 def test_no_more_is_read_than_is_asked_for(
-    look: Look, filter: Any, sort: Any, limit: int, keys: int, documents: int
+    look: CollectionReader, filter: Any, sort: Any, limit: int, keys: int, documents: int
 ) -> None:
-    touched = Touched()
+    touched = ReadCounts()
     ids(look, filter, sort, limit, touched=touched)
     assert (touched.keys, touched.documents) == (keys, documents)
 
 
-def test_entries_that_lead_nowhere_are_passed_over(store: lowtide.Store, look: Look) -> None:
+def test_entries_that_lead_nowhere_are_passed_over(store: lowtide.Store, look: CollectionReader) -> None:
     by = Plan(look.row.index("u_1"), keys=(b"\x20nothing",))
     assert list(look.stored(by)) == []
     assert list(look.entries(by)) == []
@@ -102,7 +104,7 @@ def test_entries_that_lead_nowhere_are_passed_over(store: lowtide.Store, look: L
 
 def test_a_collection_that_does_not_exist_is_empty(store: lowtide.Store) -> None:
     with store.snapshot() as snapshot:
-        look = Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
+        look = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
         assert ids(look, {}) == []
         assert look.row.indexes == ()
 
@@ -124,7 +126,7 @@ FILTERS = [
 @pytest.mark.parametrize("filter", FILTERS, ids=str)
 @pytest.mark.parametrize("place", ["layers", "both", "base"])
 def test_batches_are_what_a_plan_gives_wherever_it_lies(
-    look: Look, store: lowtide.Store, filter: Any, place: str
+    look: CollectionReader, store: lowtide.Store, filter: Any, place: str
 ) -> None:
     """At a snapshot whose documents were changed, deleted and joined by others since."""
     if place == "base":
@@ -144,11 +146,11 @@ def test_batches_are_what_a_plan_gives_wherever_it_lies(
             assert all(0 < len(batch) <= 2 * size for batch in batches), "rows and history have as many"
 
 
-def test_batches_in_a_transaction_show_its_own_writes(store: lowtide.Store, look: Look) -> None:
+def test_batches_in_a_transaction_show_its_own_writes(store: lowtide.Store, look: CollectionReader) -> None:
     with store.transaction() as tx:
         tx["many"].delete_many({"_id": {"$gte": 10}})
         tx["many"].insert_one({"_id": 500, "n": 3, "u": 500})
-        here = Look(tx._tx, look.prefix_of, "many")
+        here = CollectionReader(tx._tx, look.prefix_of, "many")
         for filter, expected in (({}, [*range(10), 500]), ({"n": 3}, [3, 500])):
             by = here.plan(compile_filter(filter), None)
             assert [decode_document(each)["_id"] for batch in here.batches(by, 4) for each in batch] == expected
@@ -156,7 +158,9 @@ def test_batches_in_a_transaction_show_its_own_writes(store: lowtide.Store, look
 
 @pytest.mark.parametrize("low", [b"", id_key(0), id_key(50), id_key(300)])
 @pytest.mark.parametrize("high", [None, id_key(0), id_key(51), id_key(120)])
-def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(look: Look, low: bytes, high: bytes | None) -> None:
+def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(
+    look: CollectionReader, low: bytes, high: bytes | None
+) -> None:
     expected = [each for each in range(COUNT) if low <= id_key(each) and (high is None or id_key(each) < high)]
     for size in (1, 30, 1000):
         batches = list(look.batches_between(low, high, size))
@@ -167,7 +171,7 @@ def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(look: Look, 
 def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
     store["many"].insert_many([{"_id": each} for each in range(10)])
     with store.snapshot() as snapshot:
-        look = Look(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        look = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
         batches = look.batches(look.plan(compile_filter({}), None), 3)
         assert len(next(batches)) == 3
     with pytest.raises(UsageError, match="closed"):
@@ -178,14 +182,14 @@ def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
 @pytest.mark.parametrize("limit", [1, 5, 0])
 @pytest.mark.parametrize("more", [{}, {"u": {"$gt": -150}}, {"_id": {"$gt": 50}}], ids=["", "range", "rest"])
 def test_the_ranges_of_in_are_merged_in_the_order_of_a_sort(
-    look: Look, direction: int, limit: int, more: dict[str, Any]
+    look: CollectionReader, direction: int, limit: int, more: dict[str, Any]
 ) -> None:
     """No more is read than the limit takes, and what the rest of the filter refuses."""
     filter, sort = {"n": {"$in": [1, 4, 4, 9, 77]}, **more}, [("u", direction)]
     matching = compile_filter(filter).matches
     documents = [{"_id": each, "n": each % 10, "u": -each} for each in range(COUNT)]
     expected = sorted(each["_id"] for each in documents if matching(each))[::-direction]
-    touched = Touched()
+    touched = ReadCounts()
     by = look.plan(compile_filter(filter), compile_sort(sort), limited=bool(limit))
     assert by.merged or "u" in more
     hint = "n_-1_u_1"

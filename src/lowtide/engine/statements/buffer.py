@@ -10,20 +10,20 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Writing
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.versions.visibility import Range
 
 _Result = TypeVar("_Result")
 
 
-class Gathering:
+class StatementBuffer:
     """What the steps of a statement read from and write to. Scans do not show what was gathered: no step scans what an
     earlier one wrote."""
 
     __slots__ = ("_ranges", "_relied_on", "_writes", "_writing")
 
-    def __init__(self, writing: Writing) -> None:
+    def __init__(self, writing: WriteView) -> None:
         self._writing = writing
         self._writes: Writes = {}
         self._relied_on: dict[bytes, None] = {}
@@ -60,11 +60,11 @@ class Gathering:
             self._writing.apply(self._writes, self._relied_on)
 
 
-def whole(work: Callable[[Writing, PrefixOf], _Result]) -> Callable[[Writing, PrefixOf], _Result]:
+def atomic(work: Callable[[WriteView, PrefixOf], _Result]) -> Callable[[WriteView, PrefixOf], _Result]:
     """``work`` as one statement: all of what it writes, or nothing."""
 
-    def run(writing: Writing, prefix_of: PrefixOf) -> _Result:
-        gathering = Gathering(writing)
+    def run(writing: WriteView, prefix_of: PrefixOf) -> _Result:
+        gathering = StatementBuffer(writing)
         result = work(gathering, prefix_of)
         gathering.finish()
         return result

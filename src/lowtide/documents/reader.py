@@ -13,14 +13,14 @@ from typing import Final, TypeVar
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.points import Point
 from lowtide.documents.sorting import Sort
 from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Reading
-from lowtide.engine.transaction.snapshot import Snapshot
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import ReadView
+from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.versions.visibility import Range
 from lowtide.values.codec import decode_document, decoder_of
 from lowtide.values.ordering import AFTER_ALL
@@ -43,19 +43,19 @@ _second: Final = itemgetter(1)
 
 
 @dataclass(slots=True)
-class Touched:
+class ReadCounts:
     """What a query has read, for ``explain``."""
 
     keys: int = 0
     documents: int = 0
 
 
-class Look:
+class CollectionReader:
     """One collection at one instant."""
 
     __slots__ = ("name", "prefix", "prefix_of", "reading", "row", "row_key")
 
-    def __init__(self, reading: Reading, prefix_of: PrefixOf, name: str) -> None:
+    def __init__(self, reading: ReadView, prefix_of: PrefixOf, name: str) -> None:
         self.name = name
         self.reading = reading
         self.prefix_of = prefix_of
@@ -97,7 +97,7 @@ class Look:
         by: Plan,
         sort: Sort | None = None,
         limit: int = 0,
-        touched: Touched | None = None,
+        touched: ReadCounts | None = None,
     ) -> Iterator[Found]:
         """The documents that match, in the order of ``sort``; the first ``limit`` of them, unless that is 0. They come
         one by one, if the plan has the order that is asked for."""
@@ -125,7 +125,7 @@ class Look:
             return iter(sort.smallest(limit, found) if limit else sort.sorted(found))
         return islice(found, limit) if limit else found
 
-    def stored(self, by: Plan, wanted: int = 0, touched: Touched | None = None) -> Iterator[Stored]:
+    def stored(self, by: Plan, wanted: int = 0, touched: ReadCounts | None = None) -> Iterator[Stored]:
         """The documents that a plan reads, each once. About ``wanted`` will be asked for; 0 for all."""
         if by.branches:
             return self._of_branches(by, touched)
@@ -147,7 +147,7 @@ class Look:
         """How many documents have keys from ``low`` on, before ``high``, None for the end."""
         end = self.prefix + high if high is not None else after_prefix(self.prefix)
         wanted = Range(self.prefix + low, end)
-        if isinstance(self.reading, Snapshot):
+        if isinstance(self.reading, EngineSnapshot):
             return self.reading.count(wanted)
         return sum(1 for _ in self.reading.scan(wanted))
 
@@ -184,7 +184,7 @@ class Look:
         return builtins.filter(None, self._read_through(Range(self.prefix + low, end), size))
 
     def _read_through(self, wanted: Range, size: int) -> Iterator[list[bytes]]:
-        if isinstance(self.reading, Snapshot) and not wanted.reverse:
+        if isinstance(self.reading, EngineSnapshot) and not wanted.reverse:
             return self.reading.values(wanted, size)
         return lists_of(map(_second, self.reading.scan(wanted)), size)
 
@@ -194,7 +194,7 @@ class Look:
             values = self.reading.read_many([prefix + key for key in batch])
             yield [each for each in values if each is not None]
 
-    def _of_branches(self, by: Plan, touched: Touched | None) -> Iterator[Stored]:
+    def _of_branches(self, by: Plan, touched: ReadCounts | None) -> Iterator[Stored]:
         seen: set[bytes] = set()
         for branch in by.branches:
             for each in self.stored(branch, touched=touched):
@@ -215,7 +215,7 @@ class Look:
         reverse, first = by.reverse, min(wanted + 1, _FIRST_READ) if wanted else 0
         if by.stretches is None:
             return iter((Range(prefix, after_prefix(prefix), reverse, first),))
-        stretches: Iterable[Stretch] = reversed(by.stretches) if reverse else by.stretches
+        stretches: Iterable[KeyStretch] = reversed(by.stretches) if reverse else by.stretches
         return (Range(prefix + each.low, prefix + each.high, reverse, first) for each in stretches)
 
     def entries(self, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
@@ -228,7 +228,7 @@ class Look:
         values = self.reading.read_many([prefix + key for key in keys])
         return ((key, value) for key, value in zip(keys, values, strict=True) if value is not None)
 
-    def document_keys(self, by: Plan, wanted: int = 0, touched: Touched | None = None) -> Iterator[bytes]:
+    def document_keys(self, by: Plan, wanted: int = 0, touched: ReadCounts | None = None) -> Iterator[bytes]:
         """The keys of the documents that a plan leads to, each once."""
         index = by.index
         if index is None:
@@ -316,13 +316,13 @@ def _sorted(found: Iterable[Found], sort: Sort, limit: int) -> list[Found]:
     return ordered
 
 
-def _counted(found: Iterator[Stored], touched: Touched) -> Iterator[Stored]:
+def _counted(found: Iterator[Stored], touched: ReadCounts) -> Iterator[Stored]:
     for each in found:
         touched.documents += 1
         yield each
 
 
-def _counted_keys(entries: Iterator[tuple[bytes, bytes]], touched: Touched) -> Iterator[tuple[bytes, bytes]]:
+def _counted_keys(entries: Iterator[tuple[bytes, bytes]], touched: ReadCounts) -> Iterator[tuple[bytes, bytes]]:
     for each in entries:
         touched.keys += 1
         yield each

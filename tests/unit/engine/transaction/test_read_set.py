@@ -7,7 +7,7 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import given
 
-from lowtide.engine.transaction.reads import RangeSet, ReadSet
+from lowtide.engine.transaction.read_set import RangeSet, ReadSet
 from lowtide.engine.versions.visibility import Range
 
 # Few, so that ranges touch, overlap and contain each other.

@@ -9,30 +9,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from lowtide.documents.catalog import Row, encode_row
-from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.catalog import CatalogRow, encode_row
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.look import Found, Look
+from lowtide.documents.reader import CollectionReader, Found
 from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.source import PrefixOf
-from lowtide.engine.statements.statement import Writing
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import WriteView
 from lowtide.errors import DuplicateKeyError, WriteError
 from lowtide.values.codec import decode_document
 from lowtide.values.values import Document
 
 
-class Unit:
+class WriteBatch:
     """The writes of one statement to one collection."""
 
     __slots__ = ("_before", "_indexes", "_left_alone", "_replaced", "_writing", "look", "row", "writes")
 
-    def __init__(self, writing: Writing, prefix_of: PrefixOf, name: str, beside: Row | None = None) -> None:
+    def __init__(self, writing: WriteView, prefix_of: PrefixOf, name: str, beside: CatalogRow | None = None) -> None:
         """``beside`` is in place of the collection's row: the documents are others, which nobody reads yet."""
         self._writing = writing
-        self.look = Look(writing, prefix_of, name)
+        self.look = CollectionReader(writing, prefix_of, name)
         if beside is not None:
             self.look.row, self.look.prefix = beside, prefix_of(beside.keyspace)
-        self.row: Row = self.look.row
+        self.row: CatalogRow = self.look.row
         """As it will be: a document may be the first with an array in an index."""
         self.writes: Writes = {}
         self._before: Writes | None = {}
@@ -179,12 +179,12 @@ class Unit:
         if noted is not index:
             self.row = self.row.with_index(noted)
 
-    def _duplicate(self, entries: Entries, new: Document, holder: bytes) -> DuplicateKeyError:
+    def _duplicate(self, entries: IndexEntries, new: Document, holder: bytes) -> DuplicateKeyError:
         stored = self._read(self.look.prefix + holder)
         found = decode_document(stored)["_id"] if stored is not None else None
         return DuplicateKeyError(self.look.name, entries.index.name, key_value(entries.index, new), found)
 
-    def apply_beside(self) -> Row:
+    def apply_beside(self) -> CatalogRow:
         """Give the writes to the transaction, but for the row, which is returned as it should be."""
         if self.writes:
             self._writing.apply(self.writes, (self.look.row_key,), self._before)
@@ -200,7 +200,7 @@ class Unit:
             self._writing.apply(self.writes, (self.look.row_key, *self._left_alone), self._before)
 
 
-def _old_entries(entries: Entries, old: Document) -> Sequence[bytes]:
+def _old_entries(entries: IndexEntries, old: Document) -> Sequence[bytes]:
     """The entries of a document that is there. One that an index cannot hold has none in it: the index is being built,
     and will not be finished."""
     try:

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Protocol, TypeVar
 
-from lowtide.engine.statements.statement import Reading, Statement, Writing, statement_of
+from lowtide.engine.statements.statement import ReadView, Statement, WriteView, statement_of
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import Retry, run
-from lowtide.engine.transaction.snapshot import Snapshot
-from lowtide.engine.transaction.transaction import Transaction
+from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import TransientError, UsageError
 
 _Result = TypeVar("_Result")
@@ -20,20 +20,20 @@ PrefixOf = Callable[[str], bytes]
 """Tells the prefix of a keyspace's full keys."""
 
 
-class Source(Protocol):
-    """Who runs statements. A ``Held`` reading is for a cursor, and is closed when that has ended."""
+class Statements(Protocol):
+    """Who runs statements. A ``HeldRead`` reading is for a cursor, and is closed when that has ended."""
 
-    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         """Do ``work``, which reads one instant."""
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do,
         so often at most, unless that is 0; so it has no effects of its own."""
 
-    def hold(self) -> Held:
+    def hold(self) -> HeldRead:
         """One instant to read from for as long as is needed."""
 
-    def run(self, work: Callable[[Source], _Result]) -> _Result:
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
         """Do ``work`` with a source whose statements all belong to one transaction."""
 
     def keyspaces(self) -> list[str]:
@@ -43,22 +43,22 @@ class Source(Protocol):
         """Whether a keyspace can be read: a pin may be limited to some."""
 
 
-class Held(Protocol):
+class HeldRead(Protocol):
     """A reading that lasts."""
 
-    reading: Reading
+    reading: ReadView
     prefix_of: PrefixOf
 
     def close(self) -> None: ...
 
 
-class _Held:
+class _HeldRead:
     """A reading, and what closes it. ``keep`` stays as long as this does."""
 
     __slots__ = ("_close", "_keep", "prefix_of", "reading")
 
     def __init__(
-        self, reading: Reading, prefix_of: PrefixOf, close: Callable[[], None] | None, keep: object = None
+        self, reading: ReadView, prefix_of: PrefixOf, close: Callable[[], None] | None, keep: object = None
     ) -> None:
         self.reading = reading
         self._keep = keep
@@ -70,18 +70,18 @@ class _Held:
             self._close()
 
 
-class OfTransaction:
+class TransactionStatements:
     """In a transaction that somebody else ends. At NONE each statement is a commit, repeated until it goes through."""
 
     __slots__ = ("_tx",)
 
-    def __init__(self, tx: Transaction) -> None:
+    def __init__(self, tx: EngineTransaction) -> None:
         self._tx = tx
 
-    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         return self._run(work)
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         tx = self._tx
         if tx.read_only:
             raise UsageError("this transaction is read-only")
@@ -94,7 +94,7 @@ class OfTransaction:
             except TransientError as error:
                 retry.failed(error)
 
-    def _run(self, work: Callable[[Writing, PrefixOf], _Result]) -> _Result:
+    def _run(self, work: Callable[[WriteView, PrefixOf], _Result]) -> _Result:
         tx = self._tx
         statement = statement_of(tx)
         try:
@@ -109,30 +109,30 @@ class OfTransaction:
     def holds(self, keyspace: str) -> bool:
         return True
 
-    def hold(self) -> Held:
+    def hold(self) -> HeldRead:
         statement = Statement(self._tx, steady=True)
-        return _Held(statement, self._tx._engine.catalog.prefix_of, statement.close)
+        return _HeldRead(statement, self._tx._engine.catalog.prefix_of, statement.close)
 
-    def run(self, work: Callable[[Source], _Result]) -> _Result:
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
         return work(self)
 
 
-class OfSnapshot:
+class SnapshotStatements:
     """At a snapshot that somebody else closes."""
 
     __slots__ = ("_snapshot",)
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: EngineSnapshot) -> None:
         self._snapshot = snapshot
 
-    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         return work(self._snapshot, self._prefix_of)
 
     def _prefix_of(self, name: str) -> bytes:
         """Refuses what the snapshot does not hold."""
         return self._snapshot.keyspace(name)._prefix
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
     def keyspaces(self) -> list[str]:
@@ -143,27 +143,27 @@ class OfSnapshot:
         held = self._snapshot.keyspaces
         return held is None or keyspace in held
 
-    def hold(self) -> Held:
-        return _Held(self._snapshot, self._prefix_of, None)
+    def hold(self) -> HeldRead:
+        return _HeldRead(self._snapshot, self._prefix_of, None)
 
-    def run(self, work: Callable[[Source], _Result]) -> _Result:
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
         return work(self)
 
 
-class Engines(Protocol):
+class HasEngine(Protocol):
     """Who has the engine of now: an open store."""
 
     @property
     def engine(self) -> Engine: ...
 
 
-class OfStore:
+class AutocommitStatements:
     """Each statement in a transaction of its own, repeated until it meets no conflict. ``keep`` is the store that it
     belongs to, which must not be closed under it."""
 
     __slots__ = ("_keep", "_store")
 
-    def __init__(self, store: Engines, keep: object = None) -> None:
+    def __init__(self, store: HasEngine, keep: object = None) -> None:
         self._store = store
         self._keep = keep
 
@@ -178,15 +178,15 @@ class OfStore:
     def holds(self, keyspace: str) -> bool:
         return True
 
-    def look(self, work: Callable[[Reading, PrefixOf], _Result]) -> _Result:
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         engine = self._store.engine
-        with Snapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
+        with EngineSnapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
-    def change(self, work: Callable[[Writing, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         return self.transact(work, attempts)
 
-    def transact(self, work: Callable[[Transaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def transact(self, work: Callable[[EngineTransaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
         """As ``change``, for work that needs the transaction itself."""
         engine = self._store.engine
         if engine.read_only:
@@ -194,19 +194,19 @@ class OfStore:
         prefix_of = engine.catalog.prefix_of
         return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
 
-    def hold(self) -> Held:
+    def hold(self) -> HeldRead:
         engine = self._store.engine
-        snapshot = Snapshot(engine, None, _outside())
-        return _Held(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
+        snapshot = EngineSnapshot(engine, None, _outside())
+        return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
-    def run(self, work: Callable[[Source], _Result]) -> _Result:
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
         engine = self._store.engine
-        return run(engine.line, lambda: _begun(engine), lambda tx: work(OfTransaction(tx)))
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(TransactionStatements(tx)))
 
 
-def _begun(engine: Engine) -> Transaction:
+def _begun(engine: Engine) -> EngineTransaction:
     """A transaction for one statement, or for a few that belong together."""
-    return Transaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
+    return EngineTransaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
 
 
 def _outside() -> int:

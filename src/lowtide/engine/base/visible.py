@@ -14,16 +14,16 @@ from lowtide.engine.base.codec import encode_row, horizon
 if TYPE_CHECKING:
     import lmdb
 
-    from lowtide.engine.base.history import History
+    from lowtide.engine.base.history import HistoryTable
 
 _first, _second = itemgetter(0), itemgetter(1)
 
 
-class Instant(NamedTuple):
+class VisibleRows(NamedTuple):
     """The tables of a base, seen at ``ts``."""
 
     rows: lmdb._Database
-    history: History
+    history: HistoryTable
     ts: int
     old: bool
 

@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lowtide.documents.catalog import Row, check_collection_name
+from lowtide.documents.catalog import CatalogRow, check_collection_name
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.look import Look, Touched, decoder_for, fields_of
 from lowtide.documents.newest import NewestDocuments
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
 from lowtide.documents.projection import compile_projection
+from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.watching import CollectionWatch
-from lowtide.engine.statements.source import OfStore, PrefixOf, Source
-from lowtide.engine.statements.statement import Reading
+from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf, Statements
+from lowtide.engine.statements.statement import ReadView
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
@@ -48,7 +48,7 @@ class ReadCollection:
 
     __slots__ = ("_feed", "_newest", "_source", "name")
 
-    def __init__(self, source: Source, name: str, feed: Feed | None = None) -> None:
+    def __init__(self, source: Statements, name: str, feed: Feed | None = None) -> None:
         self.name = check_collection_name(name)
         self._source = source
         self._feed = feed
@@ -69,7 +69,7 @@ class ReadCollection:
         {'_id': 2, 'name': 'Bob'}
         """
         point = point_of(filter) if sort is None and hint is None and not skip else None
-        if point is not None and isinstance(self._source, OfStore):
+        if point is not None and isinstance(self._source, AutocommitStatements):
             found, sure = self._newest.at(self._source.engine, point)
             if sure and (found is None or projection is None):
                 return found
@@ -82,9 +82,9 @@ class ReadCollection:
             found = self._look(lambda look: _first(look, compiled, point, order, count, hinted))
         return shape(found) if shape is not None and found is not None else found
 
-    def _look(self, work: Callable[[Look], _Result]) -> _Result:
+    def _look(self, work: Callable[[CollectionReader], _Result]) -> _Result:
         name = self.name
-        return self._source.look(lambda reading, prefix_of: work(Look(reading, prefix_of, name)))
+        return self._source.look(lambda reading, prefix_of: work(CollectionReader(reading, prefix_of, name)))
 
     def find(
         self,
@@ -120,7 +120,7 @@ class ReadCollection:
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
 
-        def work(look: Look) -> int:
+        def work(look: CollectionReader) -> int:
             by = look.plan(compiled, None, hinted)
             if most is None and not skipped and by.reads_everything and compiled.complete and not compiled.conjuncts:
                 return look.count()
@@ -151,7 +151,7 @@ class ReadCollection:
             raise OperationFailure(f"distinct takes the path of a field, a string, not {shown(key)}")
         compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
 
-        def work(look: Look) -> list[Any]:
+        def work(look: CollectionReader) -> list[Any]:
             found: dict[Any, Any] = {}
             for each in look.documents(compiled, look.plan(compiled, None, hinted)):
                 for value in values_of(each, steps, expand=False):
@@ -180,10 +180,10 @@ class ReadCollection:
             held.close()
             raise
 
-    def _run(self, pipeline: Pipeline, reading: Reading, prefix_of: PrefixOf) -> Iterator[Document]:
+    def _run(self, pipeline: Pipeline, reading: ReadView, prefix_of: PrefixOf) -> Iterator[Document]:
         from lowtide.documents.aggregation import needed_fields
 
-        leading, look = pipeline.leading, Look(reading, prefix_of, self.name)
+        leading, look = pipeline.leading, CollectionReader(reading, prefix_of, self.name)
         compiled, order, limit = _led(leading)
         by = look.plan(compiled, order, limited=bool(limit))
         decode = decoder_for(needed_fields(pipeline))
@@ -193,8 +193,8 @@ class ReadCollection:
     def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
         """Run a pipeline at an instant of its own, and count."""
 
-        def work(reading: Reading, prefix_of: PrefixOf) -> dict[str, Any]:
-            leading, look, touched = pipeline.leading, Look(reading, prefix_of, self.name), Touched()
+        def work(reading: ReadView, prefix_of: PrefixOf) -> dict[str, Any]:
+            leading, look, touched = pipeline.leading, CollectionReader(reading, prefix_of, self.name), ReadCounts()
             compiled, order, limit = _led(leading)
             by = look.plan(compiled, order, limited=bool(limit))
             found = islice(look.matching(compiled, by, order, limit, touched), leading.skip, None)
@@ -218,7 +218,7 @@ class ReadCollection:
 
         compiled = compile_filter(filter)
 
-        def work(look: Look) -> Any:
+        def work(look: CollectionReader) -> Any:
             by = look.plan(compiled, None)
             return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
@@ -230,7 +230,7 @@ class ReadCollection:
         compiled = compile_filter(filter)
         held = self._source.hold()
         try:
-            look = Look(held.reading, held.prefix_of, self.name)
+            look = CollectionReader(held.reading, held.prefix_of, self.name)
             yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
         finally:
             held.close()
@@ -306,7 +306,7 @@ class ReadCollection:
         """
         return self._row().keyspaces
 
-    def _row(self) -> Row:
+    def _row(self) -> CatalogRow:
         return self._look(lambda look: look.row)
 
     def __repr__(self) -> str:
@@ -314,7 +314,12 @@ class ReadCollection:
 
 
 def _first(
-    look: Look, filter: Filter, point: Point | None, sort: Sort | None, skip: int, hint: str | SortKeys | None
+    look: CollectionReader,
+    filter: Filter,
+    point: Point | None,
+    sort: Sort | None,
+    skip: int,
+    hint: str | SortKeys | None,
 ) -> Document | None:
     """The first document that matches, after ``skip`` others."""
     if point is not None and look.knows(point):
@@ -330,11 +335,11 @@ def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:
     return compile_filter(leading.filter), compiled_sort(leading.sort), limit
 
 
-def _foreign(reading: Reading, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
+def _foreign(reading: ReadView, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
     """Finds the documents of other collections, for ``$lookup``."""
 
     def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
-        other, wanted = Look(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
+        other, wanted = CollectionReader(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
         return other.documents(wanted, other.plan(wanted, None))
 
     return foreign
