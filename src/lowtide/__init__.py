@@ -26,9 +26,7 @@ if typing.TYPE_CHECKING:
     from lowtide.documents.schema import Violation
     from lowtide.documents.sorting import ASCENDING, DESCENDING
     from lowtide.documents.watching import CollectionWatch, DocumentChange
-    from lowtide.engine.transaction.isolation import Isolation
-    from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
-    from lowtide.engine.transaction.savepoint import Savepoint
+    from lowtide.engine import Isolation, Keyspace, ReadKeyspace, Savepoint
     from lowtide.errors import (
         BulkWriteError,
         ChangesLost,
@@ -145,9 +143,7 @@ _HOMES = {
     "lowtide.observe.stats": "PinStats SnapshotStats Stats",
     "lowtide.store.opening": "open_snapshot",
     "lowtide.store.store": "Store",
-    "lowtide.engine.transaction.isolation": "Isolation",
-    "lowtide.engine.transaction.keyspace": "Keyspace ReadKeyspace",
-    "lowtide.engine.transaction.savepoint": "Savepoint",
+    "lowtide.engine": "Isolation Keyspace ReadKeyspace Savepoint",
     "lowtide.store.transactions": "Snapshot Transaction",
 }
 """Where the public names are defined; the same as the imports for the type checker above, but for ``open``."""

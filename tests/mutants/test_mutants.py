@@ -38,7 +38,7 @@ def test_every_test_that_convicts_is_there_and_outside_this_folder() -> None:
 
 def test_a_patch_that_no_longer_fits_says_so() -> None:
     mutant = Mutant("a fault", "Nothing.", "system/clock.py", (("what nobody wrote", ""),), ("tests",))
-    with pytest.raises(DoesNotFit, match=r"the patch a fault no longer fits: clock\.py has its text 0 times"):
+    with pytest.raises(DoesNotFit, match=r"the patch a fault no longer fits: system/clock\.py has its text 0 times"):
         patched((SOURCES / "lowtide" / mutant.file).read_text(), mutant)
 
 

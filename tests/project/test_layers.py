@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -101,6 +102,27 @@ def room_of(module: str) -> str:
 def test_a_room_of_the_engine_imports_those_below_it_only(module: str) -> None:
     rooms = {room_of(name) for name in imported_by(module)} - {"", room_of(module)}
     assert [room for room in sorted(rooms) if ROOMS.index(room) > ROOMS.index(room_of(module))] == []
+
+
+DOOR = "lowtide.engine"
+BY_THE_DOOR = ("documents", "feed", "columnar", "values", "spark", "audit", "cli")
+"""The parts that import nothing of the engine but its public face."""
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part_of(module) in BY_THE_DOOR])
+def test_the_engine_is_entered_by_its_door(module: str) -> None:
+    assert [name for name in sorted(imported_by(module)) if name.startswith(f"{DOOR}.")] == []
+
+
+def test_the_door_has_what_is_imported_through_it_and_nothing_else() -> None:
+    """``Isolation`` and its like are public names of the package as well."""
+    taken = set()
+    for module, path in MODULES.items():
+        if part_of(module) in (*BY_THE_DOOR, "lowtide"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module == DOOR:
+                    taken |= {each.name for each in node.names}
+    assert taken == set(importlib.import_module(DOOR).__all__)
 
 
 def test_every_part_has_its_place() -> None:

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from lowtide.audit.history import Element, History, Name, Row, Value
-from lowtide.engine.transaction.isolation import Isolation
+from lowtide.engine import Isolation
 from lowtide.errors import TransientError, UsageError
 
 _encode = msgspec.json.encode

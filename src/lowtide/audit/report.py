@@ -16,7 +16,7 @@ from lowtide.audit.observations import Observations
 from lowtide.audit.orders import UNKNOWN
 from lowtide.audit.search import cycles_in
 from lowtide.audit.witness import because, witness
-from lowtide.engine.transaction.isolation import Isolation
+from lowtide.engine import Isolation
 
 _SHOWN = 3
 """Witnesses of each anomaly that the report prints."""

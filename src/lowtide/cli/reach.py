@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
-from lowtide.engine.recovery.opening import BACKUP, LOCK, MANIFEST
-from lowtide.engine.recovery.ownership import describe_holder
+from lowtide.engine import BACKUP, LOCK, MANIFEST, describe_holder
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner

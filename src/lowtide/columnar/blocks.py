@@ -23,9 +23,7 @@ import msgspec
 import pyarrow as pa
 
 from lowtide.columnar.cache import Block, Cache
-from lowtide.engine.base.cuts import tidy
-from lowtide.engine.log.cursor import LogCursor
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot, LogCursor, tidy
 from lowtide.errors import Error
 from lowtide.system.messages import UNDECODABLE
 

@@ -32,7 +32,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from lowtide.engine.recovery.opening import CACHE
+from lowtide.engine import CACHE
 from lowtide.system.identity import Identity, boot_id, identify
 
 LIMIT: Final = 2 << 30

@@ -46,13 +46,17 @@ from lowtide.documents.indexes.spec import MAX_NAME, PRIMARY, Index, Keys, name_
 from lowtide.documents.management import discard_index, put_row
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import key_value
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.buffer import atomic
-from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf, Statements
-from lowtide.engine.statements.statement import WriteView
-from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine import (
+    AutocommitStatements,
+    EngineTransaction,
+    PrefixOf,
+    Range,
+    Statements,
+    Writes,
+    WriteView,
+    after_prefix,
+    atomic,
+)
 from lowtide.errors import DuplicateKeyError, OperationFailure, SnapshotExpired, UsageError
 from lowtide.values.codec import decode_document, encode_value
 from lowtide.values.values import Document

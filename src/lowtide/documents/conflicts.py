@@ -5,10 +5,7 @@ from __future__ import annotations
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, CatalogRow, row_of
 from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.write_batch import key_value
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine import Engine, EngineTransaction, Range, after_prefix
 from lowtide.errors import ConflictError, DuplicateKeyConflict, shown
 from lowtide.values.codec import decode_document
 

@@ -14,7 +14,7 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.projection import Projection
 from lowtide.documents.reader import CollectionReader, ReadCounts
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.engine.statements.runners import HeldRead, Statements
+from lowtide.engine import HeldRead, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.values.values import Document
 

@@ -9,9 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
 from lowtide.documents.lineage import difference_at, keyspace_at, swaps_in
-from lowtide.engine.log.frame import Commit
-from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import Commit, Engine, EngineSnapshot
 from lowtide.feed.differences import Difference, Swap
 from lowtide.feed.feed import Feed
 

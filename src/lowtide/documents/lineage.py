@@ -14,11 +14,7 @@ from typing import NamedTuple
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, row_key, row_of
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.log.frame import Commit
-from lowtide.engine.statements.runners import PrefixOf
-from lowtide.engine.statements.statement import ReadView
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine import Commit, PrefixOf, Range, ReadView, after_prefix
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap, decode_difference
 from lowtide.feed.feed import Feed

@@ -10,12 +10,17 @@ from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, check_coll
 from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.schema import Violation, compile_schema
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.buffer import atomic
-from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf, Statements
-from lowtide.engine.statements.statement import ReadView, WriteView
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine import (
+    AutocommitStatements,
+    PrefixOf,
+    Range,
+    ReadView,
+    Statements,
+    Writes,
+    WriteView,
+    after_prefix,
+    atomic,
+)
 from lowtide.errors import OperationFailure, TransientError
 from lowtide.values.codec import clean, decode_document, encode_value
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.points import Point
-from lowtide.engine.transaction.catalog import NOWHERE
-from lowtide.engine.transaction.engine import Engine
+from lowtide.engine import NOWHERE, Engine
 from lowtide.values.codec import decode_document
 from lowtide.values.ordering import AFTER_ALL
 from lowtide.values.values import Document

@@ -6,7 +6,7 @@ from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES
 from lowtide.documents.collection import Collection
 from lowtide.documents.management import collection_names
 from lowtide.documents.read_collection import ReadCollection
-from lowtide.engine.statements.runners import Statements
+from lowtide.engine import Statements
 from lowtide.feed.feed import Feed
 
 RESERVED = dict.fromkeys((CATALOG, DOCUMENTS, INDEXES), "store.collection(name)")

@@ -17,8 +17,7 @@ from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.watching import CollectionWatch
-from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf, Statements
-from lowtide.engine.statements.statement import ReadView
+from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch

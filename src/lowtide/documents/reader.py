@@ -17,11 +17,7 @@ from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.points import Point
 from lowtide.documents.sorting import Sort
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.statements.runners import PrefixOf
-from lowtide.engine.statements.statement import ReadView
-from lowtide.engine.transaction.snapshot import EngineSnapshot
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine import EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
 from lowtide.values.codec import decode_document, decoder_of
 from lowtide.values.ordering import AFTER_ALL
 from lowtide.values.values import Document

@@ -13,9 +13,7 @@ from lowtide.documents.catalog import CatalogRow, encode_row
 from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.reader import CollectionReader, Found
-from lowtide.engine.log.frame import Writes
-from lowtide.engine.statements.runners import PrefixOf
-from lowtide.engine.statements.statement import WriteView
+from lowtide.engine import PrefixOf, Writes, WriteView
 from lowtide.errors import DuplicateKeyError, WriteError
 from lowtide.values.codec import decode_document
 from lowtide.values.values import Document

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import lmdb
 
-from lowtide.engine.base.consumers import ConsumerRow
-from lowtide.engine.base.environment import Base
-from lowtide.engine.base.names import check_name
+from lowtide.engine import Base, ConsumerRow, check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed

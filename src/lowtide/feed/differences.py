@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
-from lowtide.engine.log.frame import Commit
+from lowtide.engine import Commit
 from lowtide.feed.change import Change, Kind
 
 ABSENT: Final = 0

@@ -9,10 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from lowtide.engine.base.names import check_keyspaces
-from lowtide.engine.log.cursor import LogCursor, Released, first_kept
-from lowtide.engine.log.finding import commits_with, last_before
-from lowtide.engine.log.frame import Commit
+from lowtide.engine import Commit, LogCursor, Released, check_keyspaces, commits_with, first_kept, last_before
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
 from lowtide.feed.differences import Generations, Swap, changes_of

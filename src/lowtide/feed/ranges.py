@@ -15,9 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
-from lowtide.engine.log.cursor import LogCursor, LogPosition, Released
-from lowtide.engine.log.frame import Commit
+from lowtide.engine import KEYSPACE_PREFIX, Commit, LogCursor, LogPosition, Released
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap
 

@@ -21,8 +21,7 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
 from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, replaced
-from lowtide.engine.log.finding import begun_between, bytes_between, cut_between
-from lowtide.engine.transaction.snapshot import EngineSnapshot as EngineSnapshot
+from lowtide.engine import EngineSnapshot, begun_between, bytes_between, cut_between
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.feed import Feed

@@ -22,8 +22,7 @@ from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.kept import kept_types
 from lowtide.documents.management import collection_names
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine.statements.runners import SnapshotStatements
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot, SnapshotStatements
 from lowtide.errors import Error, UsageError
 from lowtide.spark.instant import Instant
 from lowtide.spark.keeping import with_kept

@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired
 from lowtide.feed.ranges import INSERT, ChangeRows
 from lowtide.sharing.pins.snapshot import open_pinned, renew_pin

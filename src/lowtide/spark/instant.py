@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.follower import FollowerPinning

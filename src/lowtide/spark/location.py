@@ -6,7 +6,7 @@ import socket
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.engine.recovery.opening import MANIFEST, read_manifest
+from lowtide.engine import MANIFEST, read_manifest
 from lowtide.errors import UsageError
 from lowtide.system.identity import boot_id
 

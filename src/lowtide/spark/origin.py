@@ -13,8 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.engine.base.leases import describe_owner
-from lowtide.engine.transaction.registry import Origin
+from lowtide.engine import Origin, describe_owner
 from lowtide.system.identity import Identity, parent_of
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from pyspark.sql.datasource import InputPartition
 from lowtide.columnar.cache import Block
 from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot, after_prefix
 from lowtide.errors import InvalidDocument, UsageError, shown
 from lowtide.spark.options import SparkOptions
 from lowtide.values.ids import ID_TYPES, id_key

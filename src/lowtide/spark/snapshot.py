@@ -24,7 +24,7 @@ from lowtide.columnar.columns import Columns, Mode
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.reader import CollectionReader, picked
-from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark.inference import look_at, undecodable

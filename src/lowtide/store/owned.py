@@ -51,7 +51,6 @@ logger = logging.getLogger("lowtide")
 
 Pins = list[tuple[str, PinRow]]
 
-
 _LEAST_LOGGED = 7
 """The bytes that a version takes in the log at least."""
 _LARGEST_STEP = 1 << 16
@@ -312,7 +311,6 @@ class OwnedStore:
 
     @property
     def closed(self) -> str:
-        """Why nothing can be done any more; empty while the store is open."""
         return self.engine.closed
 
     @property

@@ -14,8 +14,8 @@ from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.retry import bounds, run
-from lowtide.engine.transaction.snapshot import EngineSnapshot as EngineSnapshot
-from lowtide.engine.transaction.transaction import EngineTransaction as EngineTransaction
+from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.feed import Feed

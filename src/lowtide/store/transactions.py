@@ -12,8 +12,8 @@ from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.isolation import Isolation
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.engine.transaction.savepoint import Savepoint
-from lowtide.engine.transaction.snapshot import EngineSnapshot as EngineSnapshot
-from lowtide.engine.transaction.transaction import EngineTransaction as EngineTransaction
+from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.store.kinds import Kinds, ReadKinds, open_keyspace
 
 

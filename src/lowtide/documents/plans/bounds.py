@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from lowtide.documents.filters import Condition
-from lowtide.engine.base.codec import after_prefix
+from lowtide.engine import after_prefix
 from lowtide.values.ordering import encode, inverted, kind_bounds
 from lowtide.values.values import RANKS
 
