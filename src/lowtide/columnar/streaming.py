@@ -29,8 +29,7 @@ class DocumentStream:
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
         self._fields = Fields()
-        self.uncovered = False
-        """Whether a document was read that does not fit the columns of the sample."""
+        self._misfit = False
         self.failure: Exception | None = None
         """What else went wrong while a dataset of it was read."""
         found = 0
@@ -40,6 +39,7 @@ class DocumentStream:
             found += len(batch)
             if found > SAMPLE:
                 break
+        self._schema = self._fields.schema()
         self.empty = not found
         self.complete = found <= SAMPLE
         """Whether the sample is all there is, so that nothing can be unknown."""
@@ -49,11 +49,17 @@ class DocumentStream:
         """The columns that the sample has."""
         return list(self._fields.shapes)
 
+    @property
+    def uncovered(self) -> bool:
+        """Whether a document was read that does not fit the columns of the sample, or with which a column of JSON text,
+        which fits everything, would be of another type: the shapes grow as such columns are made."""
+        return self._misfit or not self._fields.schema().equals(self._schema, check_metadata=True)
+
     def dataset(self, columns: Collection[str] | None, watched: Sequence[str] = ()) -> Any:
         """A ``pyarrow.dataset.Dataset`` of these columns of the sample, or of all. What is read of it fails at a
         document that has one of the ``watched`` fields, which the sample has not; with all columns, at a document that
         has any other field."""
-        schema = self._fields.schema()
+        schema = self._schema
         if columns is not None:
             schema = pa.schema([field for field in schema if field.name in columns])
         return _Dataset(self, schema, None if columns is None else watched)
@@ -74,7 +80,7 @@ class DocumentStream:
                     found = (table if filter is None else table.filter(filter)).select(wanted)
                     yield from found.to_batches()
             except Uncovered:
-                self.uncovered = True
+                self._misfit = True
                 raise
             except Exception as error:
                 self.failure = error
@@ -89,11 +95,12 @@ class DocumentStream:
         shapes = self._fields.shapes
         if watched is None:
             fields.shapes = shapes
-        else:
-            needed = {*wanted, *(shapes if filtered is None else filtered)}
-            fields.columns = (*(name for name in shapes if name in needed), *watched)
-            fields.shapes = {name: shapes[name] if name in shapes else Shape() for name in fields.columns}
-        return Columns(fields.schema(), fields=fields)
+            return Columns(self._schema, fields=fields)
+        needed = {*wanted, *(shapes if filtered is None else filtered)}
+        fields.columns = (*(name for name in shapes if name in needed), *watched)
+        fields.shapes = {name: shapes[name] if name in shapes else Shape() for name in fields.columns}
+        made = [self._schema.field(name) if name in shapes else pa.field(name, pa.null()) for name in fields.columns]
+        return Columns(pa.schema(made), fields=fields)
 
 
 class _Dataset(pyarrow.dataset.Dataset):  # type: ignore[misc]

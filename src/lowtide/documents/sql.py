@@ -73,11 +73,13 @@ class SqlStream(Protocol):
 
     empty: bool
     complete: bool
-    uncovered: bool
     failure: Exception | None
 
     @property
     def names(self) -> list[str]: ...
+
+    @property
+    def uncovered(self) -> bool: ...
 
     def dataset(self, columns: Collection[str] | None, watched: Sequence[str] = ()) -> Any: ...
 
@@ -165,7 +167,9 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
             streams = {name: source.stream(name) for name in named}
             if _streamed(connection, streams, wanted):
                 try:
-                    return _run(connection, sql, parameters)
+                    found = _run(connection, sql, parameters)
+                    if not any(stream is not None and stream.uncovered for stream in streams.values()):
+                        return found
                 except duckdb.Error as error:
                     _check_streams(error, streams, duckdb)
             for _ in _loads(connection, source, named, wanted):

@@ -182,6 +182,18 @@ def test_a_document_that_does_not_fit_the_sample_is_found_right(store: lowtide.S
     assert store.sql("select a from odd limit 1").fetchall() == [(0,)]
 
 
+def test_a_column_of_text_that_turns_out_to_be_numbers_is_found_right(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Numbers that no decimal holds are JSON text, but beside a float they are doubles."""
+    monkeypatch.setattr(streaming, "SAMPLE", 1)
+    filled(store, "tiny", [{"_id": 0, "a": Decimal("1e-320")}, {"_id": 1, "a": 0.5}])
+    for sql in ("select * from tiny", "select a from tiny", "select x.a from tiny x join tiny y on x._id <= y._id"):
+        streamed, loaded = both(store, sql)
+        assert streamed == loaded, sql
+        assert streamed[1][-1] == "double"
+
+
 def test_ids_that_are_uuids_are_found_by_their_text(store: lowtide.Store) -> None:
     filled(store, "things", [{"n": number} for number in range(5)] + [{"_id": str(IDS[1]), "n": 9}])
     wanted = store["things"].find_one({"n": 3})
