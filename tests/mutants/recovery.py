@@ -130,8 +130,8 @@ MUTANTS = [
         "upkeep/verify.py",
         (
             (
-                "        if pages.found:\n            return Report(directory, 0, 0, ",
-                "        if False:\n            return Report(directory, 0, 0, ",
+                "        if pages.found:\n            return VerifyReport(directory, 0, 0, ",
+                "        if False:\n            return VerifyReport(directory, 0, 0, ",
             ),
         ),
         ("tests/crash/test_damaged_pages.py::test_files_are_verified_whichever_page_is_damaged",),

@@ -29,7 +29,7 @@ from lowtide.sharing.loading import bulk, loader
 
 go_on = threading.Event()
 store, place = lowtide.open(sys.argv[1], durability="relaxed"), sys.argv[2]
-claim, commit = loader.claim, loader.Transaction.commit
+claim, commit = loader.claim, loader.EngineTransaction.commit
 
 def stop(*how):
     print("there", flush=True)
@@ -52,7 +52,7 @@ def committing(self):
     return ts
 
 loader.claim = bulk.claim = claiming
-loader.Transaction.commit = committing
+loader.EngineTransaction.commit = committing
 print("open", flush=True)
 for line in sys.stdin:
     go_on.set()

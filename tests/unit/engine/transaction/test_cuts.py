@@ -9,6 +9,7 @@ from random import Random
 import pytest
 
 import lowtide
+from lowtide.engine import EngineSnapshot
 from lowtide.engine.versions import cutting
 from lowtide.errors import SnapshotExpired, UsageError
 from tests.conftest import OpenStore
@@ -57,7 +58,7 @@ def test_cuts_of_many_keys_are_even_for_owner_follower_and_pin(
     keys = put(store, 20_000)
     store.checkpoint()
     pin = store.pin("cuts", ttl=60)
-    monkeypatch.setattr(lowtide.Snapshot, "scan", None)  # nothing is counted
+    monkeypatch.setattr(EngineSnapshot, "scan", None)  # nothing is counted
     with store.snapshot() as owned, lowtide.open_snapshot(store.path, pin="cuts") as pinned:
         for parts in (2, 7):
             assert_even(keys, owned.cuts("k", parts), parts)
@@ -106,7 +107,7 @@ def test_an_old_snapshot_is_cut_as_it_was(
         if change in ("updated", "all of it"):
             store.keyspace("k").put_many({key: bytes(3000) for key in keys if key > b"\xd0"})
         store.checkpoint()
-        monkeypatch.setattr(lowtide.Snapshot, "scan", None)  # nothing is counted
+        monkeypatch.setattr(EngineSnapshot, "scan", None)  # nothing is counted
         for snapshot in (owned, pinned):
             assert_even(keys, snapshot.cuts("k", 5), 5)
 
