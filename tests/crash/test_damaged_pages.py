@@ -22,6 +22,7 @@ from lowtide.engine.base.structure import FREE, Examiner
 from lowtide.engine.checkpoint.apply import Applied
 from lowtide.engine.checkpoint.helper import HelperDied, HelperLost, _lost
 from lowtide.upkeep.verify import verify_files
+from tests.garbage.background import wait_until
 from tests.support.attack import FULL, some
 from tests.support.parts import parts_of
 
@@ -83,10 +84,14 @@ class Sound:
         break_page(path, number, damage)
         return path
 
-    def leaf_of(self, table: str) -> int:
-        """The first leaf of a table."""
-        flags = {page: self.data[page * PAGE + 10] for page, each in self.used.items() if each == table}
-        return next(page for page, flag in flags.items() if flag & 0x02)
+    def leaf_of(self, table: str, index: int = 0) -> int:
+        """A leaf of a table, the first one or another."""
+        pages = [page for page, each in self.used.items() if each == table]
+        return [
+            page
+            for page in pages
+            if self.data[page * PAGE : page * PAGE + 12] == page.to_bytes(10, "little") + b"\x02\x00"
+        ][index]
 
 
 def break_page(path: Path, number: int, damage: Callable[[bytes, int], bytes]) -> None:
@@ -224,6 +229,7 @@ def test_a_read_that_meets_a_damaged_page_says_so_and_no_commit_is_accepted_afte
 
     @without_examination
     def use() -> str:
+        soundness.MOST_IN_BACKGROUND = 0
         store = lowtide.open(path, monitor_interval=3600)
         with pytest.raises(lowtide.CorruptionError, match=r"data\.mdb.*restore a backup"):
             list(store.keyspace("k").scan())
@@ -231,6 +237,26 @@ def test_a_read_that_meets_a_damaged_page_says_so_and_no_commit_is_accepted_afte
             store.keyspace("k").put(b"on another page", b"x")
         assert "damaged" in (store.stats().failure or "")
         assert not store.verify().ok
+        store.close()
+        return "fine"
+
+    assert in_a_fork(use) == "fine"
+
+
+@pytest.mark.parametrize("table", ["history", "rows"])
+def test_the_background_looks_at_the_pages_before_it_first_writes(sound: Sound, tmp_path: Path, table: str) -> None:
+    """The sweep that every opening with a history begins with would meet the page, and LMDB end the process."""
+    path = sound.damaged(tmp_path / "store", sound.leaf_of(table, -1 if table == "history" else 0), zeros)
+
+    @without_examination
+    def use() -> str:
+        store = lowtide.open(path, checkpointer="thread", monitor_interval=3600)
+        wait_until(lambda: parts_of(store).base.soundness.damage is not None)
+        assert f"of the table '{table}'" in str(parts_of(store).base.soundness.damage)
+        with pytest.raises(lowtide.StoreFailed, match="no commit is accepted"):
+            store.keyspace("k").put(b"on another page", b"x")
+        with pytest.raises(lowtide.CorruptionError, match=f"of the table '{table}'"):
+            store.checkpoint()
         store.close()
         return "fine"
 

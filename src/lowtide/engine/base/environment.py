@@ -232,7 +232,7 @@ class Base:
             return attempt()
 
     def check_pages(self) -> None:
-        """Raise CorruptionError if any page is damaged, however large the file is. 40 microseconds a page."""
+        """Raise CorruptionError if any page is damaged, however large the file is. 50 microseconds a page."""
         with self.steady:
             self.soundness.check(self.env)
 

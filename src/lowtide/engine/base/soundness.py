@@ -6,6 +6,8 @@ opening reads: a store with a damaged page may still be read elsewhere, to save 
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,8 +25,13 @@ _ATTEMPTS = 100
 _NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
 _FEW_PAGES = 256
 
-MOST_PAGES = 2_000
-"""Files of up to so many pages are examined whole by the process that is going to write them: 0.1 s at most."""
+MOST_PAGES = 256
+"""Files of up to so many pages are examined whole when they are opened by the process that is going to write them: 15
+ms at most."""
+
+MOST_IN_BACKGROUND = 25_000
+"""Those of up to so many (100 MB) before the background writes to them for the first time: a second or two, of which
+it sleeps one half."""
 
 DAMAGED = (
     lmdb.CorruptedError,
@@ -44,6 +51,7 @@ class Soundness:
         self._directory = directory
         self.damage: CorruptionError | None = None
         self.on_damage: Callable[[CorruptionError], object] = bool
+        self._examined = False
 
     def note(self, error: CorruptionError) -> None:
         """Remember that a page is damaged."""
@@ -56,6 +64,16 @@ class Soundness:
         found = CorruptionError(self._directory / "data.mdb", f"LMDB cannot read a page: {error}; {WHAT_TO_DO}")
         self.note(found)
         return found
+
+    def examine_once(self, env: lmdb.Environment, steady: threading.RLock) -> None:
+        """Before the background first writes: look for damage, and note it. Small steps, with sleep in between."""
+        if not self._examined:
+            self._examined = True
+            try:
+                with steady:
+                    check_environment(env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: time.sleep(0.001))
+            except CorruptionError as error:
+                self.note(error)
 
     def check(self, env: lmdb.Environment) -> None:
         """Raise CorruptionError if any page is damaged."""
@@ -71,14 +89,16 @@ def check_owned(env: lmdb.Environment, directory: Path) -> None:
     check_environment(env, directory, most=MOST_PAGES)
 
 
-def check_environment(env: lmdb.Environment, directory: Path, *, most: int | None) -> None:
+def check_environment(
+    env: lmdb.Environment, directory: Path, *, most: int | None, pause: Callable[[], object] = bool
+) -> None:
     """Raise CorruptionError if a page is damaged: any page, if the file has no more than ``most`` (None: no limit);
     otherwise one that opening the base reads."""
     data = directory / "data.mdb"
     for attempt in range(_ATTEMPTS):
         with env.begin() as txn:
             try:
-                with Examiner(data, txn.id()) as examiner:
+                with Examiner(data, txn.id(), pause) as examiner:
                     found = _examine(examiner, most)
             except Unreadable as error:  # two commits of another process came between
                 if attempt < _ATTEMPTS - 1:

@@ -177,6 +177,8 @@ class Collector:
             self.wanted = False  # point: collect.begun
             chains, history = self._chains_wanted, self._history_wanted
             self._chains_wanted = self._history_wanted = False
+            if not thorough:
+                self._base.soundness.examine_once(self._base.env, self._base.steady)
             if self._base.soundness.damage is not None:
                 return 0  # LMDB may end the process that walks a damaged table
             try:

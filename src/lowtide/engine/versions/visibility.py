@@ -82,8 +82,8 @@ class Reader:
         self._registry = registry
         self._cache_rows = cache_rows
         self._reads = 0
-        self.first_chunk = _FIRST_CHUNK
-        """So many entries a scan reads at first, unless it was told."""
+        self.first_chunk = 0
+        """So many entries a scan reads at first, unless it was told; 0 for the usual number."""
         self.least_run = _LEAST_RUN
         """So many keys in a row that are not visible are worth a gap."""
 
@@ -194,7 +194,7 @@ class Reader:
         """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
         each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes, as
         they were when the scan began."""
-        size = wanted.first or self.first_chunk
+        size = wanted.first or self.first_chunk or _FIRST_CHUNK
         if own is not None and not own.touches(wanted):
             own = None
         rest = wanted if own is None else own.past(wanted)

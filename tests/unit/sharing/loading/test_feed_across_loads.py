@@ -144,7 +144,8 @@ def test_a_difference_that_went_while_the_log_was_read_is_lost(open_store: OpenS
     ts = load(store, "append", [{"_id": 1}], bulk_bytes=0).ts
     settle(store)
     row = row_of("c", store.keyspace(CATALOG).get(b"c"))
-    store.keyspace(CATALOG).put(b"c", encode_row(row.having(former=())))
+    with store.transaction() as tx:
+        tx._tx.keyspace(CATALOG).put(b"c", encode_row(row.having(former=())))
     with store["c"].watch(since=ts - 1, timeout=0) as changes, pytest.raises(ChangesLost):
         next(changes)
 

@@ -329,7 +329,7 @@ def test_a_job_that_is_committed_is_done_whatever_comes_after(
     def broken(*arguments: Any) -> Any:
         raise OSError("no more")
 
-    monkeypatch.setattr(loader, "Look", broken)
+    monkeypatch.setattr(loader, "CollectionReader", broken)
     assert load(store, "append", numbered(1)).counts.inserted == 1
     assert documents(store) == numbered(1)
 
