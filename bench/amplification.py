@@ -22,7 +22,7 @@ from bench.drawing import label, make_figure, save
 from bench.fresh import in_fresh_process
 from bench.peers import Durability, LowtidePeer, adapter
 from bench.section import Data, Finding, Grid, Plan
-from lowtide.log.disk import LogFile, RealDisk
+from lowtide.system.disk import LogFile, RealDisk
 
 STORES = ("lowtide", "sqlite3", "py-lmdb")
 KEYS = 100_000

@@ -24,7 +24,7 @@ import lowtide
 from bench import machine
 from bench.documents import make_key
 from bench.report import make_console, make_table, shortened
-from lowtide.processes.owner import reach_owner
+from lowtide.sharing.owner import reach_owner
 
 KEYS = 50_000
 VALUE = bytes(150)

@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:
     from lowtide.documents.bulk import DeleteMany, DeleteOne, InsertOne, ReplaceOne, UpdateMany, UpdateOne
     from lowtide.documents.collection import Collection
     from lowtide.documents.cursor import Cursor
-    from lowtide.documents.reading import ReadCollection
+    from lowtide.documents.read_collection import ReadCollection
     from lowtide.documents.results import (
         BulkWriteResult,
         DeleteResult,
@@ -26,7 +26,7 @@ if typing.TYPE_CHECKING:
     from lowtide.documents.schema import Violation
     from lowtide.documents.sorting import ASCENDING, DESCENDING
     from lowtide.documents.watching import CollectionWatch, DocumentChange
-    from lowtide.entry import open_store as open
+    from lowtide.engine import Isolation, Keyspace, ReadKeyspace, Savepoint
     from lowtide.errors import (
         BulkWriteError,
         ChangesLost,
@@ -50,15 +50,13 @@ if typing.TYPE_CHECKING:
     from lowtide.feed.change import Change
     from lowtide.feed.consumers import Consumer, ConsumerState
     from lowtide.feed.watch import Watch
+    from lowtide.observe.stats import PinStats, SnapshotStats, Stats
     from lowtide.options import Options
-    from lowtide.pins.pin import Pin
-    from lowtide.readers.pinned import open_snapshot
-    from lowtide.stats import PinStats, SnapshotStats, Stats
-    from lowtide.store import Store
-    from lowtide.transaction.isolation import Isolation
-    from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
-    from lowtide.transaction.savepoint import Savepoint
-    from lowtide.views import Snapshot, Transaction
+    from lowtide.sharing.pins.pin import Pin
+    from lowtide.store.opening import open_snapshot
+    from lowtide.store.opening import open_store as open
+    from lowtide.store.store import Store
+    from lowtide.store.transactions import Snapshot, Transaction
 
 __version__ = "0.2.0"
 
@@ -125,7 +123,7 @@ _HOMES = {
     "lowtide.documents.bulk": "DeleteMany DeleteOne InsertOne ReplaceOne UpdateMany UpdateOne",
     "lowtide.documents.collection": "Collection",
     "lowtide.documents.cursor": "Cursor",
-    "lowtide.documents.reading": "ReadCollection",
+    "lowtide.documents.read_collection": "ReadCollection",
     "lowtide.documents.results": (
         "BulkWriteResult DeleteResult InsertManyResult InsertOneResult ReturnDocument UpdateResult"
     ),
@@ -141,14 +139,12 @@ _HOMES = {
     "lowtide.feed.consumers": "Consumer ConsumerState",
     "lowtide.feed.watch": "Watch",
     "lowtide.options": "Options",
-    "lowtide.pins.pin": "Pin",
-    "lowtide.readers.pinned": "open_snapshot",
-    "lowtide.stats": "PinStats SnapshotStats Stats",
-    "lowtide.store": "Store",
-    "lowtide.transaction.isolation": "Isolation",
-    "lowtide.transaction.keyspace": "Keyspace ReadKeyspace",
-    "lowtide.transaction.savepoint": "Savepoint",
-    "lowtide.views": "Snapshot Transaction",
+    "lowtide.sharing.pins.pin": "Pin",
+    "lowtide.observe.stats": "PinStats SnapshotStats Stats",
+    "lowtide.store.opening": "open_snapshot",
+    "lowtide.store.store": "Store",
+    "lowtide.engine": "Isolation Keyspace ReadKeyspace Savepoint",
+    "lowtide.store.transactions": "Snapshot Transaction",
 }
 """Where the public names are defined; the same as the imports for the type checker above, but for ``open``."""
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
@@ -157,7 +153,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split
 def __getattr__(name: str) -> typing.Any:
     """Import a public name when it is first used; afterwards it is found without this."""
     if name == "open":
-        value = importlib.import_module("lowtide.entry").open_store
+        value = importlib.import_module("lowtide.store.opening").open_store
     elif name in _HOME_OF:
         value = getattr(importlib.import_module(_HOME_OF[name]), name)
     elif name == "errors":

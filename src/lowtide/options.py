@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
 
-from lowtide.clock import Clock, SystemClock
 from lowtide.errors import UsageError
-from lowtide.log.disk import Disk, RealDisk
+from lowtide.system.clock import Clock, SystemClock
+from lowtide.system.disk import Disk, RealDisk
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -45,7 +45,7 @@ from bench.spark.session import lacking
 from bench.spark.sources import ArrowReader, Rows, SqliteReader, TuplesReader
 from bench.spark.streams import LATENCY, STREAM
 from bench.spark.targets import TARGETS, findings, growth
-from lowtide.documents.codec import encode_document
+from lowtide.values.codec import encode_document
 from tests.bench.support import check_shown, check_step, on_disk
 
 COUNT = 2_345

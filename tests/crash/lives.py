@@ -20,9 +20,9 @@ from typing import Any, Generic, TypeVar
 import pytest
 
 import lowtide
-from lowtide.base.environment import Base
-from lowtide.log.disk import RealDisk
-from lowtide.transaction.snapshot import Snapshot
+from lowtide import Snapshot
+from lowtide.engine.base.environment import Base
+from lowtide.system.disk import RealDisk
 from tests.crash.stores import SMALL, Changes, Content, Durability, Model, both, commit, content_of, wait_until
 from tests.support.disks import FaultyDisk, RecordingDisk
 from tests.support.parts import parts_of

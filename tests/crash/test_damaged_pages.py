@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.base import soundness
-from lowtide.base.structure import FREE, Examiner
-from lowtide.checkpoint.apply import Applied
-from lowtide.checkpoint.helper import HelperDied, HelperLost, _lost
+from lowtide.engine.base import soundness
+from lowtide.engine.base.structure import FREE, Examiner
+from lowtide.engine.checkpoint.apply import Applied
+from lowtide.engine.checkpoint.helper import HelperDied, HelperLost, _lost
 from lowtide.upkeep.verify import verify_files
 from tests.garbage.background import wait_until
 from tests.support.attack import FULL, some

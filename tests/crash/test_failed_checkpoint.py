@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.base.environment import Base
-from lowtide.clock import SystemClock
-from lowtide.versions.layers import VersionStore
+from lowtide.engine.base.environment import Base
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.system.clock import SystemClock
 from tests.conftest import OpenStore
 from tests.crash.interrupts import raising_at
 from tests.crash.stores import SMALL, Model, both, commit, content_of, killed, reopened, wait_until

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 import lowtide
-from lowtide.base.environment import Base
+from lowtide.engine.base.environment import Base
 from tests.crash.stores import Content, content_of, files_of
 from tests.processes.children import children
 

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 import lowtide
-import lowtide.checkpoint.helper as helper_module
-import lowtide.recovery.opening as opening
-from lowtide import messages
-from lowtide.checkpoint.helper import Helper, Request
-from lowtide.garbage.horizon import make_horizon
-from lowtide.log.segment import Scan
-from lowtide.recovery.cases import Verdict, judge
+import lowtide.engine.checkpoint.helper as helper_module
+import lowtide.engine.recovery.opening as opening
+from lowtide.engine.checkpoint.helper import Helper, HelperRequest
+from lowtide.engine.garbage.horizon import make_horizon
+from lowtide.engine.log.segment import Scan
+from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.system import messages
 from tests.conftest import OpenStore
 from tests.crash.stores import Model, both, child, commit, content_of, is_alive, killed, lines_of, reopened, wait_until
 from tests.support.disks import FaultyDisk
@@ -207,7 +207,7 @@ def orphaned(tmp_path: Path) -> Iterator[tuple[Path, Model, Callable[[int], None
     helper = Helper()
 
     def late_checkpoint(upto: int) -> None:
-        request = Request(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
+        request = HelperRequest(str(path / "base"), 1 << 20, str(path / "log"), identity, 0, upto, None, "exact", ())
         helper.checkpoint(request, lambda: (make_horizon("exact", (), upto), None))
 
     yield path, model, late_checkpoint

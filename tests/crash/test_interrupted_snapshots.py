@@ -19,7 +19,7 @@ import pytest
 
 import lowtide
 from lowtide import Isolation
-from lowtide.transaction.request import Request
+from lowtide.engine.transaction.request import Request
 from tests.conftest import OpenStore
 from tests.crash.interrupts import Place, interrupted, looking
 from tests.crash.stores import SMALL

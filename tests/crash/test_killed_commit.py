@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.versions.layers import VersionStore
+from lowtide.engine.versions.layers import VersionStore
 from tests.conftest import OpenStore
 from tests.crash.interrupts import calling_at, raising_at
 from tests.crash.stores import SMALL, Content, Model, both, commit, content_of, in_time, killed, reopened

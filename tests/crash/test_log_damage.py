@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.log.segment import scan_segment
+from lowtide.engine.log.segment import scan_segment
 from tests.crash.stores import SMALL, Content, Durability, Model, both, commit, content_of, files_of, killed, reopened
 
 LAST = 6

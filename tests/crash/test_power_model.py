@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lowtide.log.disk import RealDisk
+from lowtide.system.disk import RealDisk
 from tests.crash.power import SECTOR, Crash, crashes
 from tests.support.disks import DirectorySynced, Event, RecordingDisk
 

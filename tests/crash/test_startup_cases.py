@@ -16,7 +16,7 @@ import lmdb
 import pytest
 
 import lowtide
-from lowtide.log.segment import Header, decode_header, encode_header, scan_segment, segment_paths
+from lowtide.engine.log.segment import Header, decode_header, encode_header, scan_segment, segment_paths
 from tests.crash.stores import SMALL, Content, Model, both, commit, content_of, files_of, killed, reopened
 from tests.support.parts import parts_of
 

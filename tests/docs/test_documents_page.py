@@ -13,7 +13,7 @@ from uuid import UUID
 import pytest
 
 import lowtide
-from lowtide.documents import building, catalog, codec, ids
+from lowtide.documents import building, catalog
 from lowtide.documents.aggregation import (
     accumulators,
     arithmetic,
@@ -34,6 +34,7 @@ from lowtide.documents.plans import planner
 from lowtide.documents.updates import arrays as array_updates
 from lowtide.documents.updates import compiler as updates
 from lowtide.documents.watching import DocumentChange
+from lowtide.values import codec, ids
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "documents.md"

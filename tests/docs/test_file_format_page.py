@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from lowtide.documents import codec, values
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, CatalogRow
 from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
-from lowtide.loading.receipts import RECEIPTS, SERIES
+from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
+from lowtide.values import codec, values
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "file-format.md"
@@ -27,7 +27,7 @@ def test_the_keyspaces_are_named_as_the_source_names_them() -> None:
 
 def test_each_field_of_a_row_and_of_an_index_is_told() -> None:
     text = section(PAGE, "Documents")
-    assert named(text, "| field |") == list(Row.__struct_fields__)
+    assert named(text, "| field |") == list(CatalogRow.__struct_fields__)
     assert sorted(named(text, "| field of an index |")) == sorted(Index.__struct_fields__)
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.log.disk import RealDisk
-from lowtide.log.syncer import Syncer
-from lowtide.log.writer import LogWriter
+from lowtide.engine.log.syncer import Syncer
+from lowtide.engine.log.writer import LogWriter
+from lowtide.system.disk import RealDisk
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
 from tests.support.patience import PATIENCE

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.handover import TIMEOUT
-from lowtide.loading.job import BULK_BYTES
+from lowtide.sharing.loading.job import BULK_BYTES
 from lowtide.spark import changes, inference, initial, instant, partitions
 from lowtide.spark.options import OPTIONS
 from lowtide.spark.session import JAVA, PYSPARK
+from lowtide.store.handover import TIMEOUT
 from tests.docs.documents import ROOT, section, table
 
 PAGE = ROOT / "docs" / "spark.md"

@@ -16,7 +16,7 @@ from uuid import UUID
 
 import lowtide
 from lowtide.documents.collection import Collection
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 LONG = ["x" * 100, "x" * 150 + "y", "x" * 268, "x" * 269, "x" * 270 + "a", "x" * 285, "x" * 290, "x" * 400, "x" * 399]
 SCALARS: list[Any] = [

@@ -12,8 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine
 
 import lowtide
 from lowtide import Isolation
-from lowtide.documents.indexes.entries import Entries
-from lowtide.documents.values import Document
+from lowtide.documents.indexes.entries import IndexEntries
+from lowtide.values.values import Document
 from tests.support.collections import check_collection, row_in
 
 Key = tuple[Any, ...]
@@ -128,7 +128,7 @@ class Model(RuleBasedStateMachine):
         the statement goes through them."""
         keys: set[Key] = set()
         now = dict(before)
-        indexes = [Entries(each) for each in row_in(source, name).indexes]
+        indexes = [IndexEntries(each) for each in row_in(source, name).indexes]
         for _id, new in changes.items():
             old = now.pop(_id, None)
             keys.add((name, _id))

@@ -17,7 +17,7 @@ import pytest
 import lowtide
 from lowtide.documents import building
 from lowtide.documents.collection import Collection
-from lowtide.documents.ids import id_key
+from lowtide.values.ids import id_key
 from tests.crash.stores import killed
 from tests.race.gates import Gate
 from tests.support.clocks import ManualClock

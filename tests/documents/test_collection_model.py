@@ -20,7 +20,7 @@ from hypothesis.stateful import Bundle, consumes, initialize, invariant, rule
 import lowtide
 from lowtide import Isolation
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 from tests.documents.model import FIXED, Key, Model, ModelTx, without_empty
 from tests.support.collections import check_collection, check_store
 from tests.support.parts import copy_as_crashed

@@ -10,8 +10,8 @@ from sortedcontainers import SortedSet
 import lowtide
 from lowtide.documents import building, management
 from lowtide.documents.collection import Collection
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.versions.visibility import Range
 from tests.support.collections import check_store
 
 DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]
@@ -59,12 +59,12 @@ class Passed:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows = 0
         self._given: SortedSet[bytes] = SortedSet()
-        original = Transaction.scan
+        original = EngineTransaction.scan
 
-        def scan(tx: Transaction, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        def scan(tx: EngineTransaction, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
             return self._counting(original(tx, wanted), wanted.low)
 
-        monkeypatch.setattr(Transaction, "scan", scan)
+        monkeypatch.setattr(EngineTransaction, "scan", scan)
 
     def _counting(self, entries: Iterator[tuple[bytes, bytes]], low: bytes) -> Iterator[tuple[bytes, bytes]]:
         prefix = low[:4]

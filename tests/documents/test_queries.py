@@ -14,7 +14,7 @@ import lowtide
 from lowtide.documents.collection import Collection
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.sorting import compile_sort
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 from tests.documents.makings import SCALARS, Maker
 from tests.support.collections import check_collection
 

@@ -14,7 +14,7 @@ import lowtide
 from lowtide import Isolation
 from lowtide.documents import management
 from lowtide.documents.catalog import CATALOG
-from lowtide.versions.visibility import Reader
+from lowtide.engine.versions.visibility import Reader
 from tests.isolation.crowd import run_beside, run_together
 from tests.support.collections import check_store
 from tests.support.parts import parts_of

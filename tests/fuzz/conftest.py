@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.stores import Content
 from tests.fuzz.stores import make
-from tests.unit.base.bases import temporary_directory
+from tests.unit.engine.base.bases import temporary_directory
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,8 @@ from zlib import crc32
 
 from hypothesis import strategies as st
 
-from lowtide.log.frame import FRAME_HEADER, MAGIC
-from lowtide.log.segment import HEADER_SIZE
+from lowtide.engine.log.frame import FRAME_HEADER, MAGIC
+from lowtide.engine.log.segment import HEADER_SIZE
 
 Edit = Callable[[bytes], bytes]
 

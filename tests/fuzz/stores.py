@@ -12,7 +12,7 @@ import lowtide
 from lowtide.errors import Error
 from lowtide.upkeep.verify import verify_files
 from tests.crash.stores import SMALL, Content, content_of
-from tests.unit.base.bases import temporary_directory
+from tests.unit.engine.base.bases import temporary_directory
 
 QUIET: dict[str, Any] = {**SMALL, "durability": "relaxed", "monitor_interval": 1000}
 MEMORY = 16 << 20

@@ -5,13 +5,13 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.base import codec
-from lowtide.base.codec import MAX_TS
-from lowtide.base.history import Interval, decode_interval
-from lowtide.base.names import check_keyspaces, check_name
+from lowtide.engine.base import codec
+from lowtide.engine.base.codec import MAX_TS
+from lowtide.engine.base.history import Interval, decode_interval
+from lowtide.engine.base.names import check_keyspaces, check_name
+from lowtide.engine.log.frame import is_prefix
+from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.errors import UsageError
-from lowtide.log.frame import is_prefix
-from lowtide.transaction.catalog import NOWHERE, Catalog
 from tests.fuzz.guard import bounded, ours
 from tests.fuzz.profile import pure
 

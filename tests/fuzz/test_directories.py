@@ -13,8 +13,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.errors import Error
-from lowtide.recovery.ownership import describe_holder
 from tests.crash.stores import Content
 from tests.fuzz.guard import bounded
 from tests.fuzz.mutation import Edit, edits, mutated, repaired

@@ -9,8 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.errors import CorruptionError
-from lowtide.log.frame import (
+from lowtide.engine.log.frame import (
     FRAME_HEADER,
     Commit,
     Frame,
@@ -22,6 +21,7 @@ from lowtide.log.frame import (
     frames_from,
     peek,
 )
+from lowtide.errors import CorruptionError
 from tests.fuzz.guard import bounded, ours
 from tests.fuzz.mutation import mutated
 from tests.fuzz.profile import pure

@@ -17,7 +17,7 @@ from lowtide.options import Options, parse_options
 from tests.fuzz.guard import ours
 from tests.fuzz.profile import pure, whole_store
 from tests.fuzz.stores import MEMORY
-from tests.unit.base.bases import temporary_directory
+from tests.unit.engine.base.bases import temporary_directory
 
 SEAMS = {"disk", "clock"}
 """Given by tests only: what is no disk is not looked for."""

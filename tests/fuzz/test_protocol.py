@@ -21,14 +21,14 @@ from hypothesis import strategies as st
 
 import lowtide
 from lowtide.errors import Error
-from lowtide.processes.owner import Owner, reach_owner
-from lowtide.processes.service import Answer, Ask, socket_address
+from lowtide.sharing.owner import Owner, reach_owner
+from lowtide.sharing.service import Answer, Ask, socket_address
 from tests.fuzz.guard import ours
 from tests.fuzz.mutation import mutated
 from tests.fuzz.profile import with_files
 from tests.fuzz.stores import QUIET, make
 from tests.support.patience import PATIENCE
-from tests.unit.base.bases import temporary_directory
+from tests.unit.engine.base.bases import temporary_directory
 
 _values = st.recursive(
     st.one_of(

@@ -12,8 +12,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.base.consumers import ConsumerRow
-from lowtide.base.pins import PinRow
+from lowtide.engine.base.consumers import ConsumerRow
+from lowtide.engine.base.pins import PinRow
 from tests.crash.stores import Content
 from tests.fuzz.guard import bounded
 from tests.fuzz.mutation import Edit, edits

@@ -12,18 +12,18 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.engine.log.cursor import LogCursor, LogPosition, first_kept
+from lowtide.engine.log.frame import Commit, decode
+from lowtide.engine.log.reader import read_commits
+from lowtide.engine.log.segment import Scan, decode_header, scan_segment, segment_path
+from lowtide.engine.recovery.cases import Verdict, judge
 from lowtide.errors import Error
-from lowtide.log.cursor import LogCursor, Place, first_kept
-from lowtide.log.frame import Commit, decode
-from lowtide.log.reader import read_commits
-from lowtide.log.segment import Scan, decode_header, scan_segment, segment_path
-from lowtide.recovery.cases import Verdict, judge
 from lowtide.upkeep.inspect import inspect_segment
 from tests.fuzz.guard import bounded, ours
 from tests.fuzz.mutation import mutated, repaired
 from tests.fuzz.profile import pure, with_files
-from tests.unit.base.bases import temporary_directory
-from tests.unit.log.logs import STORE, segment_bytes_of, values_of
+from tests.unit.engine.base.bases import temporary_directory
+from tests.unit.engine.log.logs import STORE, segment_bytes_of, values_of
 
 FIRST = segment_bytes_of([b"one", b"two", b"three"], durable=1)
 SECOND = segment_bytes_of([b"four", b"five"], sequence=2, first_ts=4, salt=0x1A5, durable=3)
@@ -69,12 +69,12 @@ def test_a_cursor_over_damaged_files_reads_what_was_written_or_fails_in_our_word
         for number, data in enumerate(files, 1):
             segment_path(directory, number).write_bytes(data)
 
-        def read(place: Place | None) -> list[Commit]:
+        def read(place: LogPosition | None) -> list[Commit]:
             first_kept(directory)
             return list(read_commits(directory, STORE, after, upto, place))
 
         size = sum(map(len, files))
-        for place in (None, Place(1, 64, 0x5A17), Place(2, after * 40, upto), Place(9, 1 << 40, 0)):
+        for place in (None, LogPosition(1, 64, 0x5A17), LogPosition(2, after * 40, upto), LogPosition(9, 1 << 40, 0)):
             found = ours(size, partial(read, place))
             if not mended and not isinstance(found, Error):
                 assert values_of(found) == VALUES[after:upto]

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import pytest
 
 import lowtide
-from lowtide.garbage.account import superseded
+from lowtide.engine.garbage.account import superseded
 from tests.conftest import OpenStore
 from tests.garbage.background import still
 from tests.support.parts import parts_of

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.documents.look import Look
+from lowtide.documents.reader import CollectionReader
 
 CALLS: dict[str, Callable[[lowtide.Store], Any]] = {
     "sql": lambda store: store.sql("select * from users"),
@@ -30,13 +30,13 @@ def test_a_call_is_named_by_the_line_that_made_it(call: str, tmp_path: Path, mon
     seen: set[str] = set()
     with lowtide.open(tmp_path / "s", durability="relaxed") as store:
         store["users"].insert_many({"_id": number, "n": number % 5} for number in range(20))
-        made = Look.__init__
+        made = CollectionReader.__init__
 
-        def noted(self: Look, *arguments: Any) -> None:
+        def noted(self: CollectionReader, *arguments: Any) -> None:
             seen.update(each.where for each in store.stats().snapshots)
             made(self, *arguments)
 
-        monkeypatch.setattr(Look, "__init__", noted)
+        monkeypatch.setattr(CollectionReader, "__init__", noted)
         CALLS[call](store)
     _, first = inspect.getsourcelines(CALLS[call])
     assert seen == {f"{__file__}:{first}"}

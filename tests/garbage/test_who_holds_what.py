@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import lowtide
-from lowtide.garbage import account
+from lowtide.engine.garbage import account
 from tests.conftest import OpenStore
 from tests.garbage.background import still, wait_until
 from tests.support.clocks import ManualClock

@@ -28,5 +28,5 @@ def plain(open_store: OpenStore) -> Iterator[World]:
 @pytest.fixture
 def tiny_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scans read one entry at a time, so every step of a test falls between two chunks."""
-    monkeypatch.setattr("lowtide.versions.visibility._FIRST_CHUNK", 1)
-    monkeypatch.setattr("lowtide.versions.visibility._LARGEST_CHUNK", 1)
+    monkeypatch.setattr("lowtide.engine.versions.visibility._FIRST_CHUNK", 1)
+    monkeypatch.setattr("lowtide.engine.versions.visibility._LARGEST_CHUNK", 1)

@@ -11,7 +11,7 @@ import pytest
 import lowtide
 from lowtide import Isolation
 from lowtide.documents.collection import Collection
-from lowtide.documents.reading import ReadCollection
+from lowtide.documents.read_collection import ReadCollection
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_beside
 from tests.isolation.world import BUFFERED, FIRST_COMMITTER_WINS, LEVELS, World, roll_back
@@ -24,8 +24,8 @@ PLANS = ["v_1", "_id_", "v_1_w_-1", "v_-1"]
 @pytest.fixture(autouse=True)
 def _small_fetches(monkeypatch: pytest.MonkeyPatch) -> None:
     """A few documents at a time, so that every cursor has most of them still to come."""
-    monkeypatch.setattr("lowtide.documents.look._FIRST_FETCH", 2)
-    monkeypatch.setattr("lowtide.documents.look._LARGEST_FETCH", 8)
+    monkeypatch.setattr("lowtide.documents.reader._FIRST_FETCH", 2)
+    monkeypatch.setattr("lowtide.documents.reader._LARGEST_FETCH", 8)
 
 
 def fill(world: World, count: int) -> Collection:

@@ -9,11 +9,11 @@ import pytest
 
 from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
-from lowtide.transaction import scans, transaction
-from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.registry import Registration, Registry
-from lowtide.transaction.validate import Validator
-from lowtide.versions.visibility import Reader
+from lowtide.engine.transaction import scans, transaction
+from lowtide.engine.transaction.read_set import RangeSet
+from lowtide.engine.transaction.registry import Registration, Registry
+from lowtide.engine.transaction.validate import Validator
+from lowtide.engine.versions.visibility import Reader
 from tests.conftest import OpenStore
 from tests.isolation import recorded
 from tests.isolation.recorded import Stage, crowd
@@ -62,7 +62,9 @@ def snapshots_from_before_the_last_commit(patch: pytest.MonkeyPatch) -> None:
 
 def own_writes_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        transaction.Transaction, "read", lambda self, key: self._engine.reader.get(key, self._engine.registry.published)
+        transaction.EngineTransaction,
+        "read",
+        lambda self, key: self._engine.reader.get(key, self._engine.registry.published),
     )
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lowtide import Isolation
-from lowtide.transaction import validate
-from lowtide.versions import visibility
+from lowtide.engine.transaction import validate
+from lowtide.engine.versions import visibility
 from tests.isolation.anomalies import TABLE
 
 ROOT = Path(__file__).parents[2]

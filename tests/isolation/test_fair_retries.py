@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.transaction.line import Footprint, Place
-from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.retry import PATIENCE as FAILURES
+from lowtide.engine.transaction.line import Footprint, Place
+from lowtide.engine.transaction.read_set import RangeSet
+from lowtide.engine.transaction.retry import PATIENCE as FAILURES
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of

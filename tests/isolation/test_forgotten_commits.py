@@ -17,7 +17,7 @@ BOUNDS = [0, 3]
 @pytest.fixture(params=BOUNDS, autouse=True)
 def forgetful(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
     """The recent commits are forgotten after so many keys."""
-    monkeypatch.setattr("lowtide.transaction.validate._MOST_KEYS", request.param)
+    monkeypatch.setattr("lowtide.engine.transaction.validate._MOST_KEYS", request.param)
     bound: int = request.param
     return bound
 

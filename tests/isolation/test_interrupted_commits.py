@@ -11,8 +11,8 @@ from types import FrameType
 from typing import Any
 
 import lowtide
-from lowtide.transaction.commit import Committer
-from lowtide.transaction.validate import RecentCommits
+from lowtide.engine.transaction.commit import Committer
+from lowtide.engine.transaction.validate import RecentCommits
 from tests.conftest import OpenStore
 from tests.isolation.world import commits, get, put
 from tests.support.parts import parts_of

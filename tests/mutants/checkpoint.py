@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "the frozen layer goes too early",
         "The layer is dropped before the base has it: for a while its commits are nowhere.",
-        "checkpoint/checkpointer.py",
+        "engine/checkpoint/checkpointer.py",
         (
             (
                 (
@@ -32,7 +32,7 @@ MUTANTS = [
     Mutant(
         "the boundary is outside the transaction",
         "The boundary is written after the rows that it covers, in a transaction of its own.",
-        "checkpoint/apply.py",
+        "engine/checkpoint/apply.py",
         (
             (
                 "        base.put_boundary(txn, target.upto)  # point: checkpoint.boundary\n",
@@ -47,12 +47,12 @@ MUTANTS = [
                 ),
             ),
         ),
-        ("tests/unit/checkpoint/test_apply.py::test_all_of_it_is_one_transaction_of_lmdb",),
+        ("tests/unit/engine/checkpoint/test_apply.py::test_all_of_it_is_one_transaction_of_lmdb",),
     ),
     Mutant(
         "the log goes before the base is durable",
         "Segments are released as soon as a checkpoint begins: if it fails, and the process with it, commits are lost.",
-        "checkpoint/checkpointer.py",
+        "engine/checkpoint/checkpointer.py",
         (
             (
                 "                while self._versions.boundary < wanted:\n",
@@ -72,19 +72,19 @@ MUTANTS = [
     Mutant(
         "nothing goes to the history",
         "A checkpoint overwrites what live snapshots see.",
-        "checkpoint/apply.py",
+        "engine/checkpoint/apply.py",
         (
             (
                 "    if keep:\n        base.history.add(txn, keep)\n",
                 "",
             ),
         ),
-        ("tests/unit/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
+        ("tests/unit/engine/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
     ),
     Mutant(
         "the base's own version is not kept",
         "A checkpoint keeps the versions of the chains for live snapshots, but not the one that it finds in the base.",
-        "checkpoint/plan.py",
+        "engine/checkpoint/plan.py",
         (
             (
                 (
@@ -94,24 +94,26 @@ MUTANTS = [
                 "        begin = begin + 0\n",
             ),
         ),
-        ("tests/unit/checkpoint/test_plan.py::test_what_a_live_snapshot_sees_moves_to_the_history[live0-kept0]",),
+        (
+            "tests/unit/engine/checkpoint/test_plan.py::test_what_a_live_snapshot_sees_moves_to_the_history[live0-kept0]",
+        ),
     ),
     Mutant(
         "names stay behind",
         "A checkpoint brings the rows of a new keyspace to the base, but not its name.",
-        "checkpoint/apply.py",
+        "engine/checkpoint/apply.py",
         (
             (
                 "        base.put_keyspaces(txn, changes.names)\n",
                 "",
             ),
         ),
-        ("tests/unit/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
+        ("tests/unit/engine/checkpoint/test_apply.py::test_rows_history_tombstones_names_and_boundary_come_together",),
     ),
     Mutant(
         "a moved boundary is not noticed",
         "A checkpoint does not look whether another process moved the boundary meanwhile, and moves it back.",
-        "checkpoint/apply.py",
+        "engine/checkpoint/apply.py",
         (
             (
                 (
@@ -122,12 +124,12 @@ MUTANTS = [
                 "        if False:\n",
             ),
         ),
-        ("tests/unit/checkpoint/test_apply.py::test_a_boundary_that_moved_is_no_ground_to_build_on[0]",),
+        ("tests/unit/engine/checkpoint/test_apply.py::test_a_boundary_that_moved_is_no_ground_to_build_on[0]",),
     ),
     Mutant(
         "the helper goes by its early sample",
         "The helper process keeps versions for those who lived when it was asked, not when it writes.",
-        "checkpoint/helper.py",
+        "engine/checkpoint/helper.py",
         (
             (
                 "        return make_horizon(request.collector, sampled.live, request.upto), sampled.oldest_writer\n",
@@ -135,15 +137,19 @@ MUTANTS = [
             ),
         ),
         (
-            ("tests/unit/checkpoint/test_helper.py::test_who_lives_is_what_the_owner_says_inside_the_transaction"),
-            "tests/unit/checkpoint/test_helper.py::test_who_ended_since_the_request_was_made_keeps_nothing",
+            (
+                "tests/unit/engine/checkpoint/test_helper.py::test_who_lives_is_what_the_owner_says_inside_the_transaction"
+            ),
+            "tests/unit/engine/checkpoint/test_helper.py::test_who_ended_since_the_request_was_made_keeps_nothing",
         ),
     ),
     Mutant(
         "a lost answer is forgotten",
         "What a helper process kept, whose answer was lost, is never counted: it stays when those who saw it end.",
-        "garbage/collector.py",
+        "engine/garbage/collector.py",
         (("        if kept is None:\n            self.look_everywhere()\n        elif", "        if"),),
-        ("tests/unit/garbage/test_collector.py::test_what_nobody_has_counted_is_counted_by_a_sweep_of_everything",),
+        (
+            "tests/unit/engine/garbage/test_collector.py::test_what_nobody_has_counted_is_counted_by_a_sweep_of_everything",
+        ),
     ),
 ]

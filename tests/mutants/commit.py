@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "last committer wins",
         "Two transactions that wrote the same key both commit, and the first one's write is lost.",
-        "transaction/validate.py",
+        "engine/transaction/validate.py",
         (
             (
                 (
@@ -29,7 +29,7 @@ MUTANTS = [
     Mutant(
         "conflicts forgotten at a checkpoint",
         "A key's last change is not known any more once it is in the base, so an older writer overwrites it.",
-        "transaction/validate.py",
+        "engine/transaction/validate.py",
         (("        below = since < self._versions.boundary", "        below = False"),),
         (
             (
@@ -42,7 +42,7 @@ MUTANTS = [
     Mutant(
         "no conflicts within a group",
         "Members of one commit group are not validated against each other.",
-        "transaction/validate.py",
+        "engine/transaction/validate.py",
         (
             (
                 (
@@ -63,7 +63,7 @@ MUTANTS = [
         "no phantom check",
         "SERIALIZABLE validates the keys that were read, but not the ranges: a key that was inserted "
         "there goes unnoticed.",
-        "transaction/validate.py",
+        "engine/transaction/validate.py",
         (
             (
                 "            if (key := ranges.find(keys)) is not None:\n                return key, ts\n",
@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "missing keys are no reads",
         "SERIALIZABLE does not note that a key was looked for and not found: write skew by insertion.",
-        "transaction/transaction.py",
+        "engine/transaction/transaction.py",
         (
             (
                 (
@@ -105,7 +105,7 @@ MUTANTS = [
     Mutant(
         "a savepoint takes reads back",
         "What was read inside a savepoint that was rolled back no longer counts, though the caller has seen it.",
-        "transaction/savepoint.py",
+        "engine/transaction/savepoint.py",
         (
             (
                 "        tx._callbacks = self._callbacks\n",
@@ -126,7 +126,7 @@ MUTANTS = [
     Mutant(
         "a savepoint keeps a write",
         "Rolling back a savepoint leaves the first of its writes in the buffer.",
-        "transaction/savepoint.py",
+        "engine/transaction/savepoint.py",
         (
             (
                 "        while len(undo) > self._mark:\n",
@@ -144,7 +144,7 @@ MUTANTS = [
         "visible before it is installed",
         "The timestamp is published before the versions are on their chains: a reader sees a commit that "
         "is not there yet.",
-        "transaction/commit.py",
+        "engine/transaction/commit.py",
         (
             (
                 "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n",
@@ -164,7 +164,7 @@ MUTANTS = [
     Mutant(
         "installed before it is logged",
         "Versions are put on their chains before the log has the commit: one that fails leaves a trace.",
-        "transaction/commit.py",
+        "engine/transaction/commit.py",
         (
             (
                 (
@@ -189,7 +189,7 @@ MUTANTS = [
     Mutant(
         "a group acknowledges early",
         "The members of a group are told that they are committed before the log has them.",
-        "transaction/commit.py",
+        "engine/transaction/commit.py",
         (
             (
                 "            self._validate(group, accepted)\n            if accepted:\n",
@@ -202,19 +202,19 @@ MUTANTS = [
                 ),
             ),
         ),
-        ("tests/unit/transaction/test_commit.py::test_nobody_in_a_group_is_told_before_the_log_has_it",),
+        ("tests/unit/engine/transaction/test_commit.py::test_nobody_in_a_group_is_told_before_the_log_has_it",),
     ),
     Mutant(
         "a group is as durable as its first member",
         "A member that asked for full durability in a group whose first did not is acknowledged before it is on disk.",
-        "transaction/commit.py",
+        "engine/transaction/commit.py",
         (("durably = any(request.durably for request in accepted)", "durably = accepted[0].durably"),),
-        ("tests/unit/transaction/test_commit.py::test_the_group_is_as_durable_as_its_most_careful_member",),
+        ("tests/unit/engine/transaction/test_commit.py::test_the_group_is_as_durable_as_its_most_careful_member",),
     ),
     Mutant(
         "registration is not atomic",
         "A snapshot is registered without a second look: a collector between draw and registration drops what it sees.",
-        "transaction/registry.py",
+        "engine/transaction/registry.py",
         (
             (
                 "        if self.published != ts:  # point: begin.registered\n",
@@ -232,7 +232,7 @@ MUTANTS = [
         "guards ignore the group",
         "What a commit relies on is not compared with earlier members of its group: increments below SNAPSHOT are "
         "acknowledged and lost.",
-        "transaction/validate.py",
+        "engine/transaction/validate.py",
         (
             (
                 (
@@ -254,7 +254,7 @@ MUTANTS = [
     Mutant(
         "a commit forgets its snapshot too early",
         "The transaction gives up its registration before the commit has it: an interrupt in between leaves it behind.",
-        "transaction/transaction.py",
+        "engine/transaction/transaction.py",
         (
             (
                 "        ts = engine.committer.submit(request)\n",
@@ -276,7 +276,7 @@ MUTANTS = [
         "a commit is validated without its snapshot",
         "The leader commits a request whose thread was interrupted and has released its snapshot: what it needs "
         "may have been collected.",
-        "transaction/registry.py",
+        "engine/transaction/registry.py",
         (
             (
                 "        return expired.error() if expired is not None else gone\n",
@@ -293,7 +293,7 @@ MUTANTS = [
     Mutant(
         "live before it is named",
         "A registration is counted by the collector before stats() can name it.",
-        "transaction/registry.py",
+        "engine/transaction/registry.py",
         (
             (
                 (
@@ -317,7 +317,7 @@ MUTANTS = [
     Mutant(
         "no commit gives way to a turn",
         "A retry that has its turn is beaten by quicker ones as before, and can fail for ever.",
-        "transaction/line.py",
+        "engine/transaction/line.py",
         (("            if holder is None:\n", "            if holder is None or True:\n"),),
         (
             (
@@ -329,27 +329,27 @@ MUTANTS = [
     Mutant(
         "a turn without an end",
         "A holder of a turn that hangs or died holds up all retries of its keys.",
-        "transaction/line.py",
+        "engine/transaction/line.py",
         (("        if place.until is None or place.until > now:\n", "        if True:\n"),),
-        ("tests/unit/transaction/test_line.py::test_a_holder_that_never_leaves_is_passed_over_after_its_time",),
+        ("tests/unit/engine/transaction/test_line.py::test_a_holder_that_never_leaves_is_passed_over_after_its_time",),
     ),
     Mutant(
         "a holder of a turn gives way",
         "Two retries that have their turns wait for each other, and a retry inside a retry for itself.",
-        "transaction/line.py",
+        "engine/transaction/line.py",
         ((" and not self.has_place() and (now", " and (now"),),
-        ("tests/unit/transaction/test_line.py::test_a_thread_that_has_a_place_gives_way_to_no_other",),
+        ("tests/unit/engine/transaction/test_line.py::test_a_thread_that_has_a_place_gives_way_to_no_other",),
     ),
     Mutant(
         "turns out of order",
         "Who takes a place later may have its turn first, so that a caller can be passed by for ever.",
-        "transaction/line.py",
+        "engine/transaction/line.py",
         (
             (
                 "            self.places = (*self.places, place)\n",
                 "            self.places = (place, *self.places)\n",
             ),
         ),
-        ("tests/unit/transaction/test_line.py::test_turns_come_in_the_order_of_the_places",),
+        ("tests/unit/engine/transaction/test_line.py::test_turns_come_in_the_order_of_the_places",),
     ),
 ]

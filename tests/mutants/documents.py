@@ -11,7 +11,7 @@ MUTANTS = [
     Mutant(
         "a writer relies on no indexes",
         "A transaction that wrote before an index was announced commits documents without entries.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("(self.look.row_key, *self._left_alone)", "tuple(self._left_alone)"),),
         (
             _BUILDS + "test_a_transaction_that_wrote_before_an_index_or_a_collection_came_or_went_cannot_commit_after",
@@ -21,14 +21,14 @@ MUTANTS = [
     Mutant(
         "a writer does not rely on the entry that it left alone",
         "A unique index keeps an entry of a value that its document has given up.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("(self.look.row_key, *self._left_alone)", "(self.look.row_key,)"),),
         (_BUILDS + "test_a_writer_that_left_another_ones_entry_alone_relies_on_it",),
     ),
     Mutant(
         "a writer removes the entry of another document",
         "While a unique index is built, a document that gives up a value takes the entry of another one with it.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (
             (
                 "        if index.building and index.unique and (holder := self._read(entry)) is not None",
@@ -40,7 +40,7 @@ MUTANTS = [
     Mutant(
         "a writer removes only entries that are there",
         "A step enters a value that its document has lost meanwhile, since its writer had nothing to remove.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (
             (
                 "        changes[entry] = None\n        before[entry] = entry_value(index, key)\n",
@@ -96,19 +96,21 @@ MUTANTS = [
     Mutant(
         "a commit gives way to no member of its group",
         "A step is refused for what an earlier member of its group of commits writes.",
-        "transaction/yielding.py",
+        "engine/transaction/yielding.py",
         (
             (
                 "for each in earlier for key in each.writes if key in keys",
                 "for each in earlier[:0] for key in each.writes",
             ),
         ),
-        ("tests/unit/transaction/test_yielding.py::test_what_an_earlier_member_of_the_group_writes_is_left_out",),
+        (
+            "tests/unit/engine/transaction/test_yielding.py::test_what_an_earlier_member_of_the_group_writes_is_left_out",
+        ),
     ),
     Mutant(
         "the log keeps what a commit left out",
         "After a crash the index has entries that the commit had given up.",
-        "transaction/yielding.py",
+        "engine/transaction/yielding.py",
         (
             (
                 (
@@ -119,7 +121,7 @@ MUTANTS = [
             ),
         ),
         (
-            "tests/unit/transaction/test_yielding.py::test_the_log_has_what_was_committed_and_no_more",
+            "tests/unit/engine/transaction/test_yielding.py::test_the_log_has_what_was_committed_and_no_more",
             _BESIDE + "test_a_build_that_a_crash_cut_short_beside_writers_is_finished_after_it",
         ),
     ),
@@ -133,7 +135,7 @@ MUTANTS = [
     Mutant(
         "a writer does not note arrays",
         "The planner joins two bounds on a field that has just become an array.",
-        "documents/unit.py",
+        "documents/write_batch.py",
         (("multikey=bool(special & MULTIKEY)", "multikey=False"),),
         ("tests/unit/documents/test_management.py::test_an_array_makes_an_index_multikey_for_good",),
     ),
@@ -147,7 +149,7 @@ MUTANTS = [
     Mutant(
         "a cursor is not steady",
         "A loop over a cursor in a transaction meets what the loop itself has written.",
-        "transaction/statement.py",
+        "engine/statements/statement.py",
         (
             ("        self._steady = steady\n", "        self._steady = False\n"),
             ("tx._own() if steady and tx._writes else None", "tx._own() if False else None"),
@@ -157,7 +159,7 @@ MUTANTS = [
     Mutant(
         "a statement does not guard what it writes",
         "Below SNAPSHOT an update is lost, and an entry leads to a document that has another value.",
-        "transaction/statement.py",
+        "engine/statements/statement.py",
         (("for full_key in (*relied_on, *writes):", "for full_key in relied_on:"),),
         ("tests/docs/test_documents_promises.py::test_no_level_loses_an_update_within_a_statement",),
     ),

@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "the feed skips a commit at a border",
         "The first commit of each further segment is passed over.",
-        "log/cursor.py",
+        "engine/log/cursor.py",
         (
             (
                 (
@@ -26,7 +26,9 @@ MUTANTS = [
                 ),
             ),
         ),
-        ("tests/unit/log/test_cursor.py::test_a_cursor_begins_anywhere_and_goes_over_from_segment_to_segment[57]",),
+        (
+            "tests/unit/engine/log/test_cursor.py::test_a_cursor_begins_anywhere_and_goes_over_from_segment_to_segment[57]",
+        ),
     ),
     Mutant(
         "a place is moved before delivery",
@@ -71,7 +73,7 @@ MUTANTS = [
     Mutant(
         "what was there before is looked for too early",
         "A commit that is not validated says what was there when it looked, not when it was committed.",
-        "transaction/commit.py",
+        "engine/transaction/commit.py",
         (
             (
                 "            elif request.seen != registry.published:\n                self._tell_again(request, [])\n",
@@ -80,7 +82,7 @@ MUTANTS = [
         ),
         (
             (
-                "tests/unit/transaction/test_kinds.py::"
+                "tests/unit/engine/transaction/test_kinds.py::"
                 "test_a_commit_between_the_look_and_the_lock_is_seen[put-False-False-autocommit]"
             ),
         ),
@@ -88,14 +90,14 @@ MUTANTS = [
     Mutant(
         "the log is not kept for consumers",
         "Segments that a consumer has not read go with the checkpoint.",
-        "feed/retention.py",
+        "engine/log/retention.py",
         (
             (
                 "            unread = slowest is not None and slowest < segment.last_ts\n",
                 "            unread = False\n",
             ),
         ),
-        ("tests/unit/feed/test_retention.py::test_a_consumer_keeps_what_it_has_not_acknowledged_and_no_more",),
+        ("tests/unit/engine/log/test_retention.py::test_a_consumer_keeps_what_it_has_not_acknowledged_and_no_more",),
     ),
     Mutant(
         "lost changes are not told of",

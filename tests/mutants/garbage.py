@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "pruning without the time bound",
         "A version goes although it ended after the live snapshots were read: one that began meanwhile loses it.",
-        "garbage/horizon.py",
+        "engine/garbage/horizon.py",
         (
             (
                 "        if end > self.bound:\n            return True\n",
@@ -17,7 +17,7 @@ MUTANTS = [
         ),
         (
             (
-                "tests/unit/garbage/test_horizon.py::"
+                "tests/unit/engine/garbage/test_horizon.py::"
                 "test_what_ended_after_the_bound_is_kept_for_readers_that_nobody_knows_yet"
             ),
         ),
@@ -25,19 +25,19 @@ MUTANTS = [
     Mutant(
         "the edge of an interval is garbage",
         "The snapshot of the very commit that wrote a version does not keep it.",
-        "garbage/horizon.py",
+        "engine/garbage/horizon.py",
         (
             (
                 "        index = bisect_left(self.live, begin)\n",
                 "        index = bisect_left(self.live, begin + 1)\n",
             ),
         ),
-        ("tests/unit/garbage/test_horizon.py::test_the_edges_of_the_interval_are_exact",),
+        ("tests/unit/engine/garbage/test_horizon.py::test_the_edges_of_the_interval_are_exact",),
     ),
     Mutant(
         "the head is pruned early",
         "The newest version of a chain goes while an older one stays for a snapshot: everybody reads the old one.",
-        "garbage/prune.py",
+        "engine/garbage/prune.py",
         (
             (
                 "    return (chain[0], chain[1], rest)\n",
@@ -46,7 +46,7 @@ MUTANTS = [
         ),
         (
             (
-                "tests/unit/garbage/test_prune.py::"
+                "tests/unit/engine/garbage/test_prune.py::"
                 "test_of_each_interval_a_version_is_left_iff_a_snapshot_lies_in_it[live2-left2]"
             ),
         ),
@@ -54,7 +54,7 @@ MUTANTS = [
     Mutant(
         "a tombstone goes before the base knows",
         "A deletion is dropped from memory while an older version lies in the base: the key comes back.",
-        "versions/layers.py",
+        "engine/versions/layers.py",
         (
             (
                 "            chains[key] = (ts, value, None)\n            while older",
@@ -72,7 +72,7 @@ MUTANTS = [
     Mutant(
         "deletions leave no tombstone",
         "A checkpoint removes a deleted key's row although an older writer lives: it does not notice the deletion.",
-        "checkpoint/plan.py",
+        "engine/checkpoint/plan.py",
         (
             (
                 "    if oldest_writer is not None and oldest_writer < ts:\n",
@@ -81,7 +81,7 @@ MUTANTS = [
         ),
         (
             (
-                "tests/unit/checkpoint/test_plan.py::"
+                "tests/unit/engine/checkpoint/test_plan.py::"
                 "test_a_deletion_leaves_a_tombstone_for_an_older_writer_to_conflict_with"
             ),
         ),
@@ -89,19 +89,19 @@ MUTANTS = [
     Mutant(
         "tombstones never go",
         "The rows that deletions leave for older writers stay for ever.",
-        "garbage/sweep.py",
+        "engine/garbage/sweep.py",
         (
             (
                 "        while dropped < budget and",
                 "        while dropped < 0 and",
             ),
         ),
-        ("tests/unit/garbage/test_sweep.py::test_tombstones_go_once_no_writer_is_older_than_they_are",),
+        ("tests/unit/engine/garbage/test_sweep.py::test_tombstones_go_once_no_writer_is_older_than_they_are",),
     ),
     Mutant(
         "a snapshot that ended is not looked after",
         "The end of a snapshot makes nothing worth a look: the history keeps what it saw.",
-        "garbage/sweep.py",
+        "engine/garbage/sweep.py",
         (
             (
                 "        if not found or found[-1][1] < upto:\n",
@@ -110,7 +110,7 @@ MUTANTS = [
         ),
         (
             (
-                "tests/unit/garbage/test_sweep.py::"
+                "tests/unit/engine/garbage/test_sweep.py::"
                 "test_the_end_of_a_snapshot_makes_what_ended_up_to_the_next_one_worth_walking"
             ),
         ),
@@ -118,21 +118,21 @@ MUTANTS = [
     Mutant(
         "the end of a snapshot keeps its memory",
         "A snapshot that was closed stays in the registry and holds back collection for ever.",
-        "transaction/registry.py",
+        "engine/transaction/registry.py",
         (("        self.live.pop(token, None)  # point: release.live\n", ""),),
         (
-            "tests/unit/transaction/test_registry.py::test_releasing_is_harmless_when_repeated_or_unknown",
+            "tests/unit/engine/transaction/test_registry.py::test_releasing_is_harmless_when_repeated_or_unknown",
             "tests/garbage/test_nothing_stays.py::test_a_dropped_snapshot_and_one_of_a_dead_thread_hold_nothing",
         ),
     ),
     Mutant(
         "a sweep forgets the other stretches",
         "A sweep whose budget ends goes on with its stretch later, but never comes to those that were to follow.",
-        "garbage/sweep.py",
+        "engine/garbage/sweep.py",
         (("[(interval.row_key, upto), *wanted[index + 1 :]]", "[(interval.row_key, upto)]"),),
         (
             (
-                "tests/unit/garbage/test_sweep.py::"
+                "tests/unit/engine/garbage/test_sweep.py::"
                 "test_a_sweep_whose_budget_ends_leaves_the_rest_of_its_stretch_and_all_the_others"
             ),
         ),
@@ -140,30 +140,30 @@ MUTANTS = [
     Mutant(
         "the history waits for the oldest",
         "What a short snapshot kept beside an old one stays until the old one ends, or very many have.",
-        "garbage/collector.py",
+        "engine/garbage/collector.py",
         (("            elif ts in self._last_seers:\n", "            elif False:\n"),),
         (
-            "tests/unit/garbage/test_collector.py::test_reports_beside_an_old_reader_leave_at_most_twice_what_is_seen",
+            "tests/unit/engine/garbage/test_collector.py::test_reports_beside_an_old_reader_leave_at_most_twice_what_is_seen",
             "tests/garbage/test_reports_beside_an_old_reader.py::test_the_history_stays_within_twice_what_is_seen",
         ),
     ),
     Mutant(
         "garbage is not counted",
         "Versions that have lost their last seer are neither seen nor garbage.",
-        "garbage/ledger.py",
+        "engine/garbage/ledger.py",
         (("                self.unseen += count\n", ""),),
-        ("tests/unit/garbage/test_ledger.py::test_it_counts_what_is_seen_and_what_is_garbage_exactly",),
+        ("tests/unit/engine/garbage/test_ledger.py::test_it_counts_what_is_seen_and_what_is_garbage_exactly",),
     ),
     Mutant(
         "a sweep drops what nobody has counted",
         "A sweep takes versions of a checkpoint that the ledger will count afterwards, as if they were there.",
-        "garbage/sweep.py",
+        "engine/garbage/sweep.py",
         (
             (
                 "        counted = ledger.upto if ledger is not None and not ledger.counting else _FOREVER\n",
                 "        counted = _FOREVER\n",
             ),
         ),
-        ("tests/unit/garbage/test_sweep.py::test_a_sweep_with_a_ledger_drops_only_what_that_has_counted",),
+        ("tests/unit/engine/garbage/test_sweep.py::test_a_sweep_with_a_ledger_drops_only_what_that_has_counted",),
     ),
 ]

@@ -8,38 +8,38 @@ MUTANTS = [
     Mutant(
         "a load forgets the last changes of others",
         "What others commit between the last round and the swap is not taken over into the new generation.",
-        "loading/bulk.py",
+        "sharing/loading/bulk.py",
         (
             (
                 "            self._beside.row = step(anchor, swap, swap, keys)\n",
                 "            pass\n",
             ),
         ),
-        ("tests/unit/loading/test_bulk.py::test_changes_of_others_are_caught_up_with",),
+        ("tests/unit/sharing/loading/test_bulk.py::test_changes_of_others_are_caught_up_with",),
     ),
     Mutant(
         "a load never has its turn",
         "The swap takes no more changes of others with it, however often it has failed: it starves.",
-        "loading/bulk.py",
+        "sharing/loading/bulk.py",
         (("FEW << max(0, attempt - PATIENCE)", "FEW"),),
-        ("tests/unit/loading/test_bulk.py::test_what_is_few_enough_grows_until_the_load_ends",),
+        ("tests/unit/sharing/loading/test_bulk.py::test_what_is_few_enough_grows_until_the_load_ends",),
     ),
     Mutant(
         "a conflict ends a load",
         "A job that others beat again and again fails, in place of going on another way.",
-        "loading/loader.py",
+        "sharing/loading/loader.py",
         (
             (
                 "            except TransientError as error:\n                if job.rows",
                 "            except ZeroDivisionError as error:\n                if job.rows",
             ),
         ),
-        ("tests/unit/loading/test_loader.py::test_a_job_ends_beside_a_writer_that_is_always_quicker",),
+        ("tests/unit/sharing/loading/test_loader.py::test_a_job_ends_beside_a_writer_that_is_always_quicker",),
     ),
     Mutant(
         "the difference is as of the copy",
         "What others change after a document was copied is not in the difference: what is gone is shown as updated.",
-        "loading/beside.py",
+        "sharing/loading/beside.py",
         (
             (
                 "                found[key] = self._compared(noted, now)\n        self._note(writing, found)\n",
@@ -47,7 +47,7 @@ MUTANTS = [
             ),
         ),
         (
-            "tests/unit/loading/test_feed_across_loads.py::test_a_replica_has_equal_documents_from_every_commit_to_every_other",
+            "tests/unit/sharing/loading/test_feed_across_loads.py::test_a_replica_has_equal_documents_from_every_commit_to_every_other",
         ),
     ),
     Mutant(
@@ -56,7 +56,7 @@ MUTANTS = [
         "feed/differences.py",
         (("    if before == value:\n        return Difference(value, SAME)\n", ""),),
         (
-            "tests/unit/loading/test_feed_across_loads.py::test_a_load_is_the_same_changes_in_bulk_as_in_one_transaction[upsert]",
+            "tests/unit/sharing/loading/test_feed_across_loads.py::test_a_load_is_the_same_changes_in_bulk_as_in_one_transaction[upsert]",
         ),
     ),
     Mutant(
@@ -65,14 +65,16 @@ MUTANTS = [
         "documents/management.py",
         (("    gone = [each for each in look.row.former if each.ts < kept]\n", "    gone = list(look.row.former)\n"),),
         (
-            "tests/unit/loading/test_feed_across_loads.py::test_who_watches_while_a_load_comes_sees_it_and_what_comes_after",
+            "tests/unit/sharing/loading/test_feed_across_loads.py::test_who_watches_while_a_load_comes_sees_it_and_what_comes_after",
         ),
     ),
     Mutant(
         "the first change counts",
         "Of several changes of one document the earliest is applied.",
-        "loading/staged_changes.py",
+        "sharing/loading/staged_changes.py",
         (("known.version < change.version", "known.version > change.version"),),
-        ("tests/unit/loading/test_staged_changes.py::test_the_last_change_of_each_document_counts_wherever_it_stands",),
+        (
+            "tests/unit/sharing/loading/test_staged_changes.py::test_the_last_change_of_each_document_counts_wherever_it_stands",
+        ),
     ),
 ]

@@ -8,43 +8,43 @@ MUTANTS = [
     Mutant(
         "an expired pin is trusted",
         "A read at a pin whose time is over is answered, though what it saw may have been dropped.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (
             (
                 "    if row.expires <= now:\n        raise",
                 "    if False:\n        raise",
             ),
         ),
-        ("tests/unit/pins/test_leases.py::test_it_lives_up_to_its_last_moment_and_not_in_it",),
+        ("tests/unit/engine/base/test_leases.py::test_it_lives_up_to_its_last_moment_and_not_in_it",),
     ),
     Mutant(
         "a pin of another is taken for one's own",
         "A handle to a pin that was removed works on the pin that took its name.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (
             (
                 "    if row is None or (identity is not None and row.id != identity):\n        raise",
                 "    if row is None:\n        raise",
             ),
         ),
-        ("tests/unit/pins/test_pin.py::test_it_neither_removes_nor_renews_another_pin_that_took_its_name",),
+        ("tests/unit/sharing/pins/test_pin.py::test_it_neither_removes_nor_renews_another_pin_that_took_its_name",),
     ),
     Mutant(
         "many keys are read at a pin that has ended",
         "A read of many keys does not look whether the pin still keeps what it saw.",
-        "pins/reading.py",
+        "engine/base/pinned.py",
         (
             (
                 "            self.check(txn)\n            return self._instant(txn).rows_of(",
                 "            return self._instant(txn).rows_of(",
             ),
         ),
-        ("tests/unit/pins/test_reading.py::test_every_read_after_the_end_is_refused[removed]",),
+        ("tests/unit/engine/base/test_pinned.py::test_every_read_after_the_end_is_refused[removed]",),
     ),
     Mutant(
         "a sweep reads the pins too early",
         "Who is pinned is asked before the transaction that drops versions: a pin taken in between is not counted.",
-        "garbage/sweep.py",
+        "engine/garbage/sweep.py",
         (
             (
                 "    def change(txn: lmdb.Transaction[bytes]) -> Swept:\n",
@@ -55,12 +55,14 @@ MUTANTS = [
                 "(row for _, row in pins)",
             ),
         ),
-        ("tests/unit/garbage/test_sweep.py::test_a_pin_that_comes_while_a_sweep_waits_for_its_transaction_counts",),
+        (
+            "tests/unit/engine/garbage/test_sweep.py::test_a_pin_that_comes_while_a_sweep_waits_for_its_transaction_counts",
+        ),
     ),
     Mutant(
         "a checkpoint reads the pins too early",
         "Who is pinned is asked before the transaction that overwrites rows: a pin taken in between is not counted.",
-        "checkpoint/apply.py",
+        "engine/checkpoint/apply.py",
         (
             (
                 "    def change(txn: lmdb.Transaction[bytes]) -> Applied:\n",
@@ -71,60 +73,62 @@ MUTANTS = [
                 "(row for _, row in pins)",
             ),
         ),
-        ("tests/unit/checkpoint/test_apply.py::test_a_pin_that_comes_while_it_waits_for_its_transaction_counts",),
+        (
+            "tests/unit/engine/checkpoint/test_apply.py::test_a_pin_that_comes_while_it_waits_for_its_transaction_counts",
+        ),
     ),
     Mutant(
         "the scope of a pin is ignored",
         "A pin of one keyspace holds back the garbage of all.",
-        "garbage/living.py",
+        "engine/garbage/living.py",
         (
             (
                 "    everywhere = snapshots.plus(row.ts for row in rows if row.prefixes is None)\n",
                 "    everywhere = snapshots.plus(row.ts for row in rows)\n",
             ),
         ),
-        ("tests/unit/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
+        ("tests/unit/engine/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
     ),
     Mutant(
         "a pin with a scope holds nothing",
         "What a pin of one keyspace sees there is collected.",
-        "garbage/living.py",
+        "engine/garbage/living.py",
         (
             (
                 "    return Living(everywhere, scoped)\n",
                 "    return Living(everywhere, {})\n",
             ),
         ),
-        ("tests/unit/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
+        ("tests/unit/engine/garbage/test_living.py::test_a_pin_of_one_keyspace_counts_there_only",),
     ),
     Mutant(
         "a read at a pin asks the base only",
         "Where the base has a newer version, a reader at a pin takes the key for absent.",
-        "pins/reading.py",
+        "engine/base/pinned.py",
         (
             (
                 "            value = self._base.history.lookup(txn, full_key, self._ts)\n",
                 "            value = None\n",
             ),
         ),
-        ("tests/unit/pins/test_reading.py::test_each_key_has_the_row_that_it_had_at_the_pin",),
+        ("tests/unit/engine/base/test_pinned.py::test_each_key_has_the_row_that_it_had_at_the_pin",),
     ),
     Mutant(
         "a read at a pin does not look at its row",
         "A reader at a pin does not notice that the pin was removed, and reads what is left.",
-        "pins/reading.py",
+        "engine/base/pinned.py",
         (
             (
                 "            self.check(txn)\n            row = txn.get(",
                 "            row = txn.get(",
             ),
         ),
-        ("tests/unit/pins/test_reading.py::test_every_read_after_the_end_is_refused[removed]",),
+        ("tests/unit/engine/base/test_pinned.py::test_every_read_after_the_end_is_refused[removed]",),
     ),
     Mutant(
         "a follower reads above what is published",
         "A read-only store shows commits that its owner has logged but not published: they may yet fail.",
-        "readers/generation.py",
+        "sharing/generation.py",
         (
             (
                 "        for commit in self._cursor.read(upto):\n",
@@ -144,18 +148,18 @@ MUTANTS = [
                 ),
             ),
         ),
-        ("tests/unit/readers/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
+        ("tests/unit/sharing/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
     ),
     Mutant(
         "a follower stands still",
         "A read-only store goes on showing the state in which it was opened.",
-        "readers/follower.py",
+        "sharing/follower.py",
         (
             (
                 "generation.registry.published >= self._page.published and not",
                 "generation.registry.published >= 0 and not",
             ),
         ),
-        ("tests/unit/readers/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
+        ("tests/unit/sharing/test_follower.py::test_a_commit_that_is_logged_but_not_published_is_not_shown",),
     ),
 ]

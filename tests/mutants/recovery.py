@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "the boundary is ignored",
         "Recovery replays what the base already has, from whatever the log still holds.",
-        "recovery/opening.py",
+        "engine/recovery/opening.py",
         (
             ("sum(frame.ts > boundary for", "sum(frame.ts > 0 for"),
             ("for frame in scan.frames if frame.ts > boundary)", "for frame in scan.frames)"),
@@ -21,50 +21,50 @@ MUTANTS = [
     Mutant(
         "the last commit is not replayed",
         "Recovery stops one commit early.",
-        "recovery/opening.py",
+        "engine/recovery/opening.py",
         (("changes_of(commits, horizon)", "changes_of(list(commits)[:-1], horizon)"),),
         ("tests/crash/test_startup_cases.py::test_clean_although_killed",),
     ),
     Mutant(
         "replay goes past a torn frame",
         "Frames are taken whatever stands before them: what follows a hole, and what a recycled segment held before.",
-        "log/segment.py",
+        "engine/log/segment.py",
         (
             (
                 "        if frame.previous != crc or frame.ts != expected:\n            return\n",
                 "        ts = expected\n",
             ),
         ),
-        ("tests/unit/log/test_segment.py::test_a_chain_ends_where_a_frame_was_left_out_repeated_or_moved",),
+        ("tests/unit/engine/log/test_segment.py::test_a_chain_ends_where_a_frame_was_left_out_repeated_or_moved",),
     ),
     Mutant(
         "a torn tail is taken for damage",
         "A store whose last, unacknowledged commit a power loss tore does not open any more.",
-        "recovery/cases.py",
+        "engine/recovery/cases.py",
         (
             (
                 "    if durable > max(last.last_ts, boundary):\n",
                 "    if last.torn or durable > max(last.last_ts, boundary):\n",
             ),
         ),
-        ("tests/unit/recovery/test_cases.py::test_a_torn_tail_is_cut",),
+        ("tests/unit/engine/recovery/test_cases.py::test_a_torn_tail_is_cut",),
     ),
     Mutant(
         "damage is taken for a torn tail",
         "A commit that was known to be on disk is cut off, with all that follow it.",
-        "recovery/cases.py",
+        "engine/recovery/cases.py",
         (
             (
                 "    if durable > max(last.last_ts, boundary):\n",
                 "    if False:\n",
             ),
         ),
-        ("tests/unit/recovery/test_cases.py::test_a_damaged_middle_is_refused_and_named",),
+        ("tests/unit/engine/recovery/test_cases.py::test_a_damaged_middle_is_refused_and_named",),
     ),
     Mutant(
         "a torn rest is not erased",
         "What a cut tail left in the file stays behind the commits that are written next.",
-        "recovery/opening.py",
+        "engine/recovery/opening.py",
         (
             (
                 "        file.write(tail.end, bytes(file.size - tail.end))\n",
@@ -76,7 +76,7 @@ MUTANTS = [
     Mutant(
         "timestamps are used again",
         "A store whose base is ahead of its log goes on behind the log, with timestamps that the base knows already.",
-        "recovery/opening.py",
+        "engine/recovery/opening.py",
         (
             (
                 "        log.start(boundary, max(map(sequence_of, obsolete), default=0) + 1)\n",
@@ -92,7 +92,7 @@ MUTANTS = [
     Mutant(
         "a missing segment is not missed",
         "A log with a gap between two segments opens as if nothing had been there.",
-        "recovery/cases.py",
+        "engine/recovery/cases.py",
         (
             (
                 "    if following.sequence != header.sequence + 1:\n",
@@ -103,24 +103,24 @@ MUTANTS = [
                 "    if False:\n",
             ),
         ),
-        ("tests/unit/recovery/test_cases.py::test_a_missing_segment_in_between_is_named",),
+        ("tests/unit/engine/recovery/test_cases.py::test_a_missing_segment_in_between_is_named",),
     ),
     Mutant(
         "the end of a full segment is a tail",
         "Commits that are missing at the end of a segment which another one follows are passed over.",
-        "recovery/cases.py",
+        "engine/recovery/cases.py",
         (
             (
                 "    if following.first_ts != scan.last_ts + 1:\n",
                 "    if following.first_ts <= scan.last_ts:\n",
             ),
         ),
-        ("tests/unit/recovery/test_cases.py::test_the_end_of_a_full_segment_is_never_a_tail",),
+        ("tests/unit/engine/recovery/test_cases.py::test_the_end_of_a_full_segment_is_never_a_tail",),
     ),
     Mutant(
         "the pages of a base are not looked at",
         "A store with a damaged page is opened for writing: LMDB ends the process when it meets the page.",
-        "base/borrowing.py",
+        "engine/base/borrowing.py",
         (("        if owner and not create:\n            _check_sound(base)\n", ""),),
         (("tests/crash/test_damaged_pages.py::test_a_store_with_a_damaged_page_is_refused_and_the_page_is_named"),),
     ),
@@ -130,8 +130,8 @@ MUTANTS = [
         "upkeep/verify.py",
         (
             (
-                "        if pages.found:\n            return Report(directory, 0, 0, ",
-                "        if False:\n            return Report(directory, 0, 0, ",
+                "        if pages.found:\n            return VerifyReport(directory, 0, 0, ",
+                "        if False:\n            return VerifyReport(directory, 0, 0, ",
             ),
         ),
         ("tests/crash/test_damaged_pages.py::test_files_are_verified_whichever_page_is_damaged",),
@@ -139,7 +139,7 @@ MUTANTS = [
     Mutant(
         "a checkpoint that killed the helper is repeated",
         "The owner makes the very checkpoint of which its helper process died, in a thread of its own.",
-        "checkpoint/checkpointer.py",
+        "engine/checkpoint/checkpointer.py",
         (("                if isinstance(error, HelperDied):\n", "                if False:\n"),),
         (
             (

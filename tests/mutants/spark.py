@@ -8,17 +8,17 @@ MUTANTS = [
     Mutant(
         "a shared pin goes with its first user",
         "A load that is released takes the snapshot of the others with it.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (("                if others or not row.shared:\n", "                if not row.shared:\n"),),
         (
-            "tests/unit/pins/test_sharing.py::test_it_goes_with_the_last_user_and_is_noted_for_the_owner",
+            "tests/unit/sharing/pins/test_sharing.py::test_it_goes_with_the_last_user_and_is_noted_for_the_owner",
             "tests/unit/spark/test_instant.py::test_loads_of_one_commit_and_one_driver_share_a_pin_that_goes_with_the_last",
         ),
     ),
     Mutant(
         "a joined pin holds what it held",
         "A load joins the pin of another collection, and what it reads is collected under it.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (
             ("keyspaces=_united(row.keyspaces, names),", "keyspaces=row.keyspaces,"),
             ("prefixes=_united(row.prefixes, prefixes),", "prefixes=row.prefixes,"),
@@ -28,17 +28,17 @@ MUTANTS = [
     Mutant(
         "drivers share a pin",
         "A load joins the pin of another application, and loses its snapshot when that ends.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (("row.ts == ts and row.process == process and", "row.ts == ts and"),),
         (
-            "tests/unit/pins/test_sharing.py::test_another_commit_another_process_a_dead_pin_and_a_users_own_are_not_shared",
+            "tests/unit/sharing/pins/test_sharing.py::test_another_commit_another_process_a_dead_pin_and_a_users_own_are_not_shared",
             "tests/unit/spark/test_instant.py::test_another_commit_or_another_driver_has_a_pin_of_its_own",
         ),
     ),
     Mutant(
         "the pin of a block is not left to its loads",
         "What was loaded inside a pinned block has no snapshot when the block has ended.",
-        "pins/leases.py",
+        "engine/base/leases.py",
         (("            if row.users:\n                left", "            if False:\n                left"),),
         ("tests/unit/spark/test_instant.py::test_loads_in_a_block_have_a_part_in_its_pin_which_is_left_to_them",),
     ),
@@ -71,36 +71,38 @@ MUTANTS = [
     Mutant(
         "a bulk load keeps no types",
         "Dates that were loaded in bulk come back as timestamps.",
-        "loading/bulk.py",
+        "sharing/loading/bulk.py",
         (("        return types_kept(row, self._job).having(", "        return row.having("),),
         ("tests/unit/spark/test_keeping.py::test_what_is_written_is_read_with_the_same_types_and_values[0]",),
     ),
     Mutant(
         "tombstones are counted",
         "Documents that were deleted beside an open transaction are counted until the next sweep.",
-        "base/counting.py",
+        "engine/base/counting.py",
         (("    return count - _tombstones(base, txn, low, high), found\n", "    return count, found\n"),),
-        ("tests/unit/versions/test_counting.py::test_tombstones_do_not_count",),
+        ("tests/unit/engine/versions/test_counting.py::test_tombstones_do_not_count",),
     ),
     Mutant(
         "an old snapshot counts what came after it",
         "A count at an old instant is that of the base, which has moved on.",
-        "base/counting.py",
+        "engine/base/counting.py",
         (("(newest is None or newest > ts):\n        return None\n", "False:\n        return None\n"),),
         (
-            "tests/unit/versions/test_counting.py::test_an_instant_before_changes_that_the_base_has_is_counted_by_reading",
+            "tests/unit/engine/versions/test_counting.py::test_an_instant_before_changes_that_the_base_has_is_counted_by_reading",
         ),
     ),
     Mutant(
         "what is in memory is counted twice",
         "A document that was updated since the last checkpoint counts once for the base and once for the layer.",
-        "versions/counting.py",
+        "engine/versions/counting.py",
         (
             (
                 "            count += (version[1] is not None) - (key in below)\n",
                 "            count += version[1] is not None\n",
             ),
         ),
-        ("tests/unit/versions/test_counting.py::test_what_is_above_the_base_counts_and_what_was_deleted_does_not",),
+        (
+            "tests/unit/engine/versions/test_counting.py::test_what_is_above_the_base_counts_and_what_was_deleted_does_not",
+        ),
     ),
 ]

@@ -37,14 +37,14 @@ def test_every_test_that_convicts_is_there_and_outside_this_folder() -> None:
 
 
 def test_a_patch_that_no_longer_fits_says_so() -> None:
-    mutant = Mutant("a fault", "Nothing.", "clock.py", (("what nobody wrote", ""),), ("tests",))
-    with pytest.raises(DoesNotFit, match=r"the patch a fault no longer fits: clock\.py has its text 0 times"):
+    mutant = Mutant("a fault", "Nothing.", "system/clock.py", (("what nobody wrote", ""),), ("tests",))
+    with pytest.raises(DoesNotFit, match=r"the patch a fault no longer fits: system/clock\.py has its text 0 times"):
         patched((SOURCES / "lowtide" / mutant.file).read_text(), mutant)
 
 
 def test_an_engine_without_a_fault_is_acquitted() -> None:
     """Else the runner itself would convict."""
-    sound = Mutant("no fault", "Nothing.", "clock.py", (), ("tests/unit/garbage/test_horizon.py",))
+    sound = Mutant("no fault", "Nothing.", "system/clock.py", (), ("tests/unit/engine/garbage/test_horizon.py",))
     trial = try_mutant(sound)
     assert trial.failed == {}
     assert trial.acquits(sound) == list(sound.convicted_by)

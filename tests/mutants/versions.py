@@ -8,7 +8,7 @@ MUTANTS = [
     Mutant(
         "reads pass over the frozen layer",
         "While a checkpoint runs, a read finds neither what is frozen nor what the base does not have yet.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (
             (
                 "        if frozen is not None:\n            chain = frozen.chains.get(full_key)\n            while",
@@ -25,19 +25,19 @@ MUTANTS = [
     Mutant(
         "the cache survives a checkpoint",
         "Rows that were cached before a checkpoint hide the newer ones that it brought to the base.",
-        "versions/layers.py",
+        "engine/versions/layers.py",
         (
             (
                 "            self.view = (self.active, None, cache)  # point: drop.view\n",
                 "            self.view = (self.active, None, self.view[2])  # point: drop.view\n",
             ),
         ),
-        ("tests/unit/versions/test_layers.py::test_the_cache_of_rows_is_replaced_together_with_the_layer",),
+        ("tests/unit/engine/versions/test_layers.py::test_the_cache_of_rows_is_replaced_together_with_the_layer",),
     ),
     Mutant(
         "scans do not show own writes",
         "A scan shows what is committed only, though a point read shows the transaction's own writes.",
-        "versions/own.py",
+        "engine/versions/own.py",
         (
             (
                 "        for key in keys[first:end]:\n",
@@ -54,38 +54,38 @@ MUTANTS = [
     Mutant(
         "a row that is too new hides the old one",
         "Where the base has a newer version, a point read takes the key for absent and does not ask the history.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (("        return self._base.read_history(full_key, ts)", "        return None"),),
         ("tests/isolation/test_epochs.py::test_readers_at_four_epochs_see_four_states[moving-Isolation.SNAPSHOT]",),
     ),
     Mutant(
         "whole ranges pass over the layers",
         "Values that are read without their keys are those of the base, whatever was committed since its checkpoint.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (
             (
                 "            nearest = min(touched, default=None)\n",
                 "            nearest = min(touched[:0], default=None)\n",
             ),
         ),
-        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[layers-{}]",),
+        ("tests/unit/documents/test_reader.py::test_batches_are_what_a_plan_gives_wherever_it_lies[layers-{}]",),
     ),
     Mutant(
         "whole ranges pass over the history",
         "Values that are read without their keys lack those that were superseded since.",
-        "base/seen.py",
+        "engine/base/visible.py",
         (
             (
                 "        if self.old and distinct_keys(",
                 "        if False and distinct_keys(",
             ),
         ),
-        ("tests/unit/documents/test_look.py::test_batches_are_what_a_plan_gives_wherever_it_lies[both-{}]",),
+        ("tests/unit/documents/test_reader.py::test_batches_are_what_a_plan_gives_wherever_it_lies[both-{}]",),
     ),
     Mutant(
         "a snapshot sees the next commit",
         "A chain is read one commit too far.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (
             (
                 "  # point: read.chains\n        while chain is not None:\n            if chain[0] <= ts:\n",
@@ -97,7 +97,7 @@ MUTANTS = [
     Mutant(
         "an interval begins one commit late",
         "The history does not show a version to the snapshot of the very commit that wrote it.",
-        "base/history.py",
+        "engine/base/history.py",
         (
             (
                 "        if decode_ts(interval[8:]) > ts:\n",
@@ -109,7 +109,7 @@ MUTANTS = [
     Mutant(
         "an interval ends one commit late",
         "The history shows a version to the snapshot of the commit that superseded it.",
-        "base/history.py",
+        "engine/base/history.py",
         (
             (
                 "        if not cursor.set_range_dup(full_key, encode_ts(ts + 1)):\n",
@@ -121,27 +121,27 @@ MUTANTS = [
     Mutant(
         "a put leaves the gaps as they are",
         "What is put among deleted keys is hidden from every later scan.",
-        "versions/gap_map.py",
+        "engine/versions/gap_map.py",
         (("            if gaps := without(of[prefix], inside):\n", "            if gaps := of[prefix]:\n"),),
         (
-            "tests/unit/versions/test_gap_map.py::test_a_put_cuts_its_key_out_and_a_deletion_does_not",
-            "tests/unit/versions/test_deleted_keys.py::test_what_is_pushed_into_the_deleted_part_is_popped_next",
+            "tests/unit/engine/versions/test_gap_map.py::test_a_put_cuts_its_key_out_and_a_deletion_does_not",
+            "tests/unit/engine/versions/test_deleted_keys.py::test_what_is_pushed_into_the_deleted_part_is_popped_next",
         ),
     ),
     Mutant(
         "a gap is noted without a look at what was put meanwhile",
         "A put that comes while a scan is among the deleted keys is hidden from every later scan.",
-        "versions/gap_map.py",
+        "engine/versions/gap_map.py",
         (("without(gaps, watch.puts[:])", "without(gaps, watch.puts[:0])"),),
         (
-            "tests/unit/versions/test_gap_map.py::test_what_is_put_while_a_scan_watches_is_cut_out_of_what_it_notes",
+            "tests/unit/engine/versions/test_gap_map.py::test_what_is_put_while_a_scan_watches_is_cut_out_of_what_it_notes",
             "tests/race/test_gaps.py::test_a_put_behind_a_scan_that_goes_on_is_cut_out_of_what_it_notes",
         ),
     ),
     Mutant(
         "a gap serves snapshots from before the deletions",
         "An old snapshot does not see what was deleted after it.",
-        "versions/gaps.py",
+        "engine/versions/gaps.py",
         (
             (
                 "gaps[at].high >= high and gaps[at].since <= ts:\n",
@@ -153,33 +153,33 @@ MUTANTS = [
             ),
         ),
         (
-            "tests/unit/versions/test_gaps.py::test_an_older_snapshot_does_not_use_a_gap",
+            "tests/unit/engine/versions/test_gaps.py::test_an_older_snapshot_does_not_use_a_gap",
             "tests/race/test_gaps.py::test_a_gap_is_not_used_by_a_snapshot_from_before_the_deletions",
         ),
     ),
     Mutant(
         "a gap reaches over keys with later versions",
         "A key that was put and deleted after an old snapshot is hidden from the snapshots in between.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (("([newer] if newer is not None else [])", "[]"), (" or newer is not None:\n", ":\n")),
         ("tests/race/test_gaps.py::test_what_was_put_and_deleted_after_an_old_snapshot_is_seen_by_those_in_between",),
     ),
     Mutant(
         "an old snapshot notes gaps below the boundary",
         "What was put after the snapshot and brought to the base by a checkpoint is hidden from later scans.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (("            if ts >= self._versions.boundary:\n", "            if ts:\n"),),
         ("tests/race/test_gaps.py::test_an_old_snapshot_does_not_note_what_was_put_and_checkpointed_after_it",),
     ),
     Mutant(
         "a publisher leaves the table to the scan that holds the lock",
         "A put that comes between a scan's look at the puts and its note is hidden from every later scan.",
-        "versions/gap_map.py",
+        "engine/versions/gap_map.py",
         (("            self.of = {}\n\n    def _cut", "            pass\n\n    def _cut"),),
         (
             "tests/race/test_gaps.py::test_a_put_that_comes_while_a_scan_notes_is_seen_by_all_who_begin_later",
             (
-                "tests/unit/versions/test_gap_map.py::"
+                "tests/unit/engine/versions/test_gap_map.py::"
                 "test_a_put_that_meets_a_scan_noting_forgets_everything_and_does_not_wait"
             ),
         ),
@@ -187,22 +187,22 @@ MUTANTS = [
     Mutant(
         "scans never note a gap",
         "Each scan comes through all that was deleted since the last checkpoint.",
-        "versions/visibility.py",
+        "engine/versions/visibility.py",
         (("                gaps.note(watch, dead, ts,", "                (watch, dead, ts,"),),
-        ("tests/unit/versions/test_deleted_keys.py::test_find_one_after_most_were_deleted",),
+        ("tests/unit/engine/versions/test_deleted_keys.py::test_find_one_after_most_were_deleted",),
     ),
     Mutant(
         "own puts leave the own gaps as they are",
         "A transaction does not find in a scan what it put where it had deleted before.",
-        "versions/own.py",
+        "engine/versions/own.py",
         (("            self.gaps = without(self.gaps, puts)\n", "            pass\n"),),
-        ("tests/unit/versions/test_own.py::test_what_is_put_into_an_own_gap_is_shown",),
+        ("tests/unit/engine/versions/test_own.py::test_what_is_put_into_an_own_gap_is_shown",),
     ),
     Mutant(
         "own gaps outlive a savepoint",
         "A transaction does not find in a scan what it deleted in a savepoint that was rolled back.",
-        "versions/own.py",
+        "engine/versions/own.py",
         (("        self._keys = None\n        self.gaps = ()\n", "        self._keys = None\n"),),
-        ("tests/unit/versions/test_own.py::test_what_was_deleted_in_a_savepoint_that_is_undone_is_shown_again",),
+        ("tests/unit/engine/versions/test_own.py::test_what_was_deleted_in_a_savepoint_that_is_undone_is_shown_again",),
     ),
 ]

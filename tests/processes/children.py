@@ -14,7 +14,7 @@ from typing import Any
 _PROGRAM = """
 import itertools, json, os, sys, threading
 import lowtide
-from lowtide.readers import generation, waiting
+from lowtide.sharing import generation, waiting
 
 path, lease = sys.argv[1], float(sys.argv[2])
 generation.LEASE = lease

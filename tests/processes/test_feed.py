@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.log.cursor import first_kept
-from lowtide.log.segment import segment_paths, sequence_of
+from lowtide.engine.log.cursor import first_kept
+from lowtide.engine.log.segment import segment_paths, sequence_of
 from tests.conftest import OpenStore
 from tests.crash.stores import wait_until
 from tests.processes.children import LONG, Child, Refused, children

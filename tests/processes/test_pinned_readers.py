@@ -13,7 +13,7 @@ from typing import Any, Literal
 import pytest
 
 import lowtide
-from lowtide.base import mapping
+from lowtide.engine.base import mapping
 from tests.conftest import OpenStore
 from tests.crash.stores import wait_until
 from tests.processes.children import Refused, children

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -14,28 +15,16 @@ PACKAGE = ROOT / "src" / "lowtide"
 LONGEST = 400
 
 LAYERS = (
-    ("errors", "clock", "messages", "identity"),
-    ("extras",),
-    ("log",),
+    ("errors",),
+    ("system",),
     ("options",),
-    ("base",),
-    ("versions",),
-    ("garbage",),
-    ("pins", "feed"),
-    ("checkpoint",),
-    ("recovery",),
-    ("stats", "maintenance", "ages"),
-    ("transaction",),
+    ("engine",),
+    ("observe", "feed", "upkeep", "audit"),
+    ("values",),
+    ("columnar",),
     ("documents",),
-    ("sql", "files"),
-    ("views", "loading"),
-    ("pinning", "metrics", "monitor", "processes", "upkeep", "audit"),
-    ("serving",),
-    ("parts",),
-    ("readers",),
+    ("sharing",),
     ("store",),
-    ("entry",),
-    ("handover",),
     ("lowtide",),
     ("spark",),
     ("cli",),
@@ -56,7 +45,7 @@ MODULES = {module_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
 def part_of(module: str) -> str:
-    """``lowtide.log.frame`` is of the part ``log``."""
+    """``lowtide.engine.log.frame`` is of the part ``log``."""
     return ".".join(module.split(".")[:2]).rpartition(".")[2]
 
 
@@ -99,6 +88,43 @@ def test_a_module_imports_downward_only(module: str) -> None:
     assert upward(part_of(module), imported_by(module)) == []
 
 
+ROOMS = ("log", "base", "versions", "garbage", "checkpoint", "recovery", "transaction", "statements")
+"""The rooms of the engine, from low to high; each may import those before it."""
+
+
+def room_of(module: str) -> str:
+    """``lowtide.engine.log.frame`` is of the room ``log``; what is of none is empty."""
+    parts = module.split(".")
+    return parts[2] if parts[1:2] == ["engine"] and len(parts) > 2 and parts[2] in ROOMS else ""
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if room_of(module)])
+def test_a_room_of_the_engine_imports_those_below_it_only(module: str) -> None:
+    rooms = {room_of(name) for name in imported_by(module)} - {"", room_of(module)}
+    assert [room for room in sorted(rooms) if ROOMS.index(room) > ROOMS.index(room_of(module))] == []
+
+
+DOOR = "lowtide.engine"
+BY_THE_DOOR = ("documents", "feed", "columnar", "values", "spark", "audit", "cli")
+"""The parts that import nothing of the engine but its public face."""
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if part_of(module) in BY_THE_DOOR])
+def test_the_engine_is_entered_by_its_door(module: str) -> None:
+    assert [name for name in sorted(imported_by(module)) if name.startswith(f"{DOOR}.")] == []
+
+
+def test_the_door_has_what_is_imported_through_it_and_nothing_else() -> None:
+    """``Isolation`` and its like are public names of the package as well."""
+    taken = set()
+    for module, path in MODULES.items():
+        if part_of(module) in (*BY_THE_DOOR, "lowtide"):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if isinstance(node, ast.ImportFrom) and node.module == DOOR:
+                    taken |= {each.name for each in node.names}
+    assert taken == set(importlib.import_module(DOOR).__all__)
+
+
 def test_every_part_has_its_place() -> None:
     assert {part_of(module) for module in MODULES} == set(HEIGHT)
 
@@ -116,11 +142,11 @@ def test_a_module_is_short_and_says_what_it_is(module: str) -> None:
 
 def test_a_wrong_import_is_found() -> None:
     """The tests above would notice."""
-    source = "from lowtide.store import Store\nif TYPE_CHECKING:\n    import lowtide.garbage.sweep\nimport lmdb\n"
+    source = "from lowtide.store import Store\nif TYPE_CHECKING:\n    import lowtide.observe.stats\nimport lmdb\n"
     found = set(imports(ast.parse(source), at_run_time=False))
-    assert found == {"lowtide.store", "lowtide.garbage.sweep"}
+    assert found == {"lowtide.store", "lowtide.observe.stats"}
     assert set(imports(ast.parse(source), at_run_time=True)) == {"lowtide.store"}
-    assert upward("versions", found) == ["lowtide.garbage.sweep", "lowtide.store"]
-    assert upward("transaction", found) == ["lowtide.store"]
+    assert upward("feed", found) == ["lowtide.observe.stats", "lowtide.store"]
+    assert upward("documents", found) == ["lowtide.store"]
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}})
     assert circle({"a": {"b", "c"}, "b": {"c"}}) == []

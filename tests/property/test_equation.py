@@ -12,13 +12,13 @@ import itertools
 import hypothesis.strategies as st
 from hypothesis import example, find, given
 
-from lowtide.base.codec import is_tombstone, row_ts
-from lowtide.checkpoint.apply import changes_of
-from lowtide.checkpoint.plan import plan_key
-from lowtide.garbage.horizon import make_horizon
-from lowtide.garbage.prune import prune
-from lowtide.log.frame import Commit
-from lowtide.versions.chain import Version, chain_of, versions_of
+from lowtide.engine.base.codec import is_tombstone, row_ts
+from lowtide.engine.checkpoint.apply import changes_of
+from lowtide.engine.checkpoint.plan import plan_key
+from lowtide.engine.garbage.horizon import make_horizon
+from lowtide.engine.garbage.prune import prune
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.versions.chain import Version, chain_of, versions_of
 from tests.property.profile import thorough
 from tests.property.versions import KEY, LAST, Shelf, histories, live_sets, shelves, snapshots, true_value
 

@@ -13,12 +13,12 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import lowtide
-from lowtide.garbage import collector as collecting
-from lowtide.garbage.living import with_pins
+from lowtide.engine.garbage import collector as collecting
+from lowtide.engine.garbage.living import with_pins
 from tests.garbage.background import settle
 from tests.property.profile import whole_store
 from tests.support.parts import parts_of
-from tests.unit.base.bases import kept_by
+from tests.unit.engine.base.bases import kept_by
 
 KEYS = [b"%d" % number for number in range(6)]
 SPACES = ["one", "two"]

@@ -14,17 +14,17 @@ from functools import partial
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lowtide.base.codec import after_prefix, is_tombstone, row_ts
-from lowtide.checkpoint.apply import Changes, Target, apply_checkpoint, changes_of
-from lowtide.garbage.horizon import Exact, make_horizon
-from lowtide.garbage.prune import prune
-from lowtide.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
-from lowtide.log.frame import Commit, Writes
-from lowtide.versions.chain import versions_of
-from lowtide.versions.layers import VersionStore
-from lowtide.versions.visibility import Range, Reader
+from lowtide.engine.base.codec import after_prefix, is_tombstone, row_ts
+from lowtide.engine.checkpoint.apply import Changes, CheckpointTarget, apply_checkpoint, changes_of
+from lowtide.engine.garbage.horizon import Exact, make_horizon
+from lowtide.engine.garbage.prune import prune
+from lowtide.engine.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
+from lowtide.engine.log.frame import Commit, Writes
+from lowtide.engine.versions.chain import versions_of
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.visibility import Range, Reader
 from tests.property.profile import with_files
-from tests.unit.base.bases import PREFIX, kept_by, new_base, rows_of, tombstones_of
+from tests.unit.engine.base.bases import PREFIX, kept_by, new_base, rows_of, tombstones_of
 
 KEYS = [PREFIX + name for name in (b"a", b"b", b"c")]
 writes = st.dictionaries(st.sampled_from(KEYS), st.sampled_from([None, b"", b"x", b"y"]), min_size=1)
@@ -48,7 +48,7 @@ class Shelving(RuleBasedStateMachine):
         """The timestamps of those who live, and whether they may commit."""
         self.ended: list[int] = []
         self.rest: list[Stretch] = []
-        self.target: Target | None = None
+        self.target: CheckpointTarget | None = None
         self.sampled: tuple[Exact, int | None] = (make_horizon("exact", (), 0), None)
         self.applied = False
 
@@ -127,7 +127,7 @@ class Shelving(RuleBasedStateMachine):
         """Who begins after this is not in the sample; who ends after this may leave garbage in the history."""
         upto = self.versions.frozen_upto
         self.sampled = self.horizon(upto), self.oldest_writer()
-        self.target = Target(self.versions.boundary, upto, lambda: self.sampled)
+        self.target = CheckpointTarget(self.versions.boundary, upto, lambda: self.sampled)
         self.base.history_below = max(self.base.history_below, upto)
 
     def apply(self, by_helper: bool) -> None:

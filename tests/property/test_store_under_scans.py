@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import lowtide
 from lowtide import Isolation
-from lowtide.checkpoint import checkpointer
-from lowtide.garbage.account import superseded
-from lowtide.versions import visibility
+from lowtide.engine.checkpoint import checkpointer
+from lowtide.engine.garbage.account import superseded
+from lowtide.engine.versions import visibility
 from tests.garbage.background import still
 from tests.property.model import FIXED, Change, Model, OpenScan, Tx, Wanted
 from tests.property.profile import whole_store

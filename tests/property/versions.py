@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import hypothesis.strategies as st
 
-from lowtide.base.codec import encode_row, encode_tombstone, is_tombstone, row_ts, row_value
-from lowtide.base.history import Interval
-from lowtide.versions.chain import Chain, Version, chain_of, versions_of
+from lowtide.engine.base.codec import encode_row, encode_tombstone, is_tombstone, row_ts, row_value
+from lowtide.engine.base.history import Interval
+from lowtide.engine.versions.chain import Chain, Version, chain_of, versions_of
 
 KEY = b"\x00\x00\x00\x01key"
 LAST = 9

@@ -195,7 +195,7 @@ def test_a_serializable_reader_conflicts_wherever_the_change_has_got_to(
     store: lowtide.Store, place: str, kind: str, change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also by the slower way, which asks the versions themselves because the recent commits were forgotten."""
-    monkeypatch.setattr("lowtide.transaction.validate._MOST_KEYS", 0)
+    monkeypatch.setattr("lowtide.engine.transaction.validate._MOST_KEYS", 0)
     put(store, b"x", b"old")
     store.checkpoint()
     readers = [store.begin("serializable") for _ in range(3)]

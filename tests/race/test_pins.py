@@ -1,7 +1,7 @@
 """Pins that end while a snapshot is registered at them, or while a checkpoint or a sweep stands at its question.
 
-The arguments are in ``pinning``, ``base.pins`` and ``checkpoint.apply``: a snapshot is registered before it looks for
-its pin, and whoever drops versions asks who lives inside the transaction in which it reads the pins.
+The arguments are in ``sharing.pins``, ``base.pins`` and ``checkpoint.apply``: a snapshot is registered before it looks
+for its pin, and whoever drops versions asks who lives inside the transaction in which it reads the pins.
 """
 
 from __future__ import annotations

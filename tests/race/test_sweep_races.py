@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import lowtide
-from lowtide.garbage.horizon import Exact
+from lowtide.engine.garbage.horizon import Exact
 from tests.conftest import OpenStore
 from tests.race.gates import stays_blocked
 from tests.support.parts import parts_of

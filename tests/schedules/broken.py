@@ -14,18 +14,18 @@ from weakref import ref
 
 import pytest
 
-from lowtide.checkpoint.checkpointer import Checkpointer
-from lowtide.pinning import Pinning
-from lowtide.transaction.commit import Committer
-from lowtide.transaction.reads import RangeSet
-from lowtide.transaction.registry import Registration, Registry
-from lowtide.transaction.validate import Validator
-from lowtide.versions.chain import visible
-from lowtide.versions.gap_map import GapMap, Watch
-from lowtide.versions.gaps import Gap, noted, without
-from lowtide.versions.layers import VersionStore
-from lowtide.versions.ordered import OrderedKeys
-from lowtide.versions.visibility import Reader
+from lowtide.engine.checkpoint.checkpointer import Checkpointer
+from lowtide.engine.transaction.commit import Committer
+from lowtide.engine.transaction.read_set import RangeSet
+from lowtide.engine.transaction.registry import Registration, Registry
+from lowtide.engine.transaction.validate import Validator
+from lowtide.engine.versions.chain import visible
+from lowtide.engine.versions.gap_map import GapMap, ScanWatch
+from lowtide.engine.versions.gaps import Gap, noted, without
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.ordered import OrderedKeys
+from lowtide.engine.versions.visibility import Reader
+from lowtide.sharing.pins.owner import Pinning
 from tests.support.points import POINTS, PointsOfCode, find_points
 
 WITH_BROKEN = PointsOfCode(POINTS | find_points([Path(__file__)]))
@@ -164,7 +164,7 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def gap_noted_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
     """A scan that notes a gap without being told of what is put meanwhile."""
-    monkeypatch.setattr(GapMap, "watch", lambda self: Watch())
+    monkeypatch.setattr(GapMap, "watch", lambda self: ScanWatch())
 
 
 def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:

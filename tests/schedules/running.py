@@ -14,8 +14,8 @@ from typing import Any
 
 import lowtide
 from lowtide import Isolation
-from lowtide.log.frame import Commit
-from lowtide.transaction.keyspace import Keyspace, ReadKeyspace
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from tests.schedules.program import KEYS, Append, Delete, Direct, Get, Job, Op, Program, Put, Savepoint, Scan, Tx, View
 from tests.schedules.world import MAX_AGE, World, examine
 from tests.support.choices import Choices

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import lowtide
-from lowtide.log.frame import Commit
-from lowtide.log.reader import read_commits
-from lowtide.parts import Parts
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.log.reader import read_commits
+from lowtide.store.owned import OwnedStore
 from lowtide.upkeep.verify import verify_store
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of
@@ -39,7 +39,7 @@ class World:
         )
 
     @property
-    def parts(self) -> Parts:
+    def parts(self) -> OwnedStore:
         return parts_of(self.store)
 
     def commits(self, after: int, upto: int) -> list[Commit]:
@@ -55,7 +55,7 @@ class World:
         shutil.rmtree(self._path, ignore_errors=True)
 
 
-def examine(parts: Parts) -> list[str]:
+def examine(parts: OwnedStore) -> list[str]:
     """What is wrong with a store that nobody uses any more: somebody is still registered, something lies about that
     nobody sees and nobody was told to collect, or the store's own examination complains."""
     registry = parts.registry

@@ -5,34 +5,34 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from lowtide.garbage.horizon import Exact
-from lowtide.transaction.transaction import Transaction
+from lowtide.engine.garbage.horizon import Exact
+from lowtide.engine.transaction.transaction import EngineTransaction
 
 
 def lost_commit() -> None:
     """Now and then a commit is acknowledged and thrown away."""
-    real, count = Transaction.commit, itertools.count(1)
+    real, count = EngineTransaction.commit, itertools.count(1)
 
-    def commit(self: Transaction) -> int:
+    def commit(self: EngineTransaction) -> int:
         if next(count) % 60 == 0:
             ts = self.ts
             self.rollback()
             return ts + 1
         return real(self)
 
-    Transaction.commit = commit  # type: ignore[method-assign]
+    EngineTransaction.commit = commit  # type: ignore[method-assign]
 
 
 def half_commit() -> None:
     """Now and then a commit leaves out the last of its writes."""
-    real, count = Transaction.commit, itertools.count(1)
+    real, count = EngineTransaction.commit, itertools.count(1)
 
-    def commit(self: Transaction) -> int:
+    def commit(self: EngineTransaction) -> int:
         if next(count) % 60 == 0 and len(self._writes) > 1:
             self._writes.popitem()
         return real(self)
 
-    Transaction.commit = commit  # type: ignore[method-assign]
+    EngineTransaction.commit = commit  # type: ignore[method-assign]
 
 
 def blind_collector() -> None:

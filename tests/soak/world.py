@@ -14,8 +14,7 @@ import random
 from dataclasses import dataclass
 
 import lowtide
-from lowtide.transaction.snapshot import Snapshot
-from lowtide.transaction.transaction import Transaction
+from lowtide import Snapshot, Transaction
 from tests.soak.telling import Broken
 
 ACCOUNTS = 40

@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lowtide.identity import identify
+from lowtide.system.identity import identify
 from tests.spark.programs.gates import processes_at
 from tests.support.patience import PATIENCE
 

@@ -16,8 +16,8 @@ from pyspark.sql.worker import lookup_data_sources
 import lowtide
 import lowtide.spark
 import pyspark_lowtide
-from lowtide.documents.ids import id_key
 from lowtide.spark.source import LowtideSource
+from lowtide.values.ids import id_key
 from tests.support.parts import parts_of
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

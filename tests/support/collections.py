@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import lowtide
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_key, row_of
-from lowtide.documents.codec import decode_document
-from lowtide.documents.ids import id_key
-from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, CatalogRow, row_key, row_of
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.values import Document
+from lowtide.values.codec import decode_document
+from lowtide.values.ids import id_key
+from lowtide.values.values import Document
 
 
 class Source(Protocol):
@@ -38,13 +38,13 @@ def check_collection(source: lowtide.Store | Source, name: str) -> dict[Any, Doc
     return {document["_id"]: document for document in documents.values()}
 
 
-def row_in(source: Source, name: str) -> Row:
+def row_in(source: Source, name: str) -> CatalogRow:
     return row_of(name, source.keyspace(CATALOG).get(row_key(name)))
 
 
 def check_index(source: Source, index: Index, documents: dict[bytes, Document]) -> None:
     """Assert that an index has the entries of these documents; one that is being built, none but theirs."""
-    entries = Entries(index)
+    entries = IndexEntries(index)
     expected: dict[bytes, set[bytes]] = {}
     needed = 0
     for key, document in documents.items():

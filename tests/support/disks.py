@@ -1,4 +1,4 @@
-"""Disks that fail, and disks that remember: the other sides of the seam in ``lowtide.log.disk``.
+"""Disks that fail, and disks that remember: the other sides of the seam in ``lowtide.system.disk``.
 
 :class:`FaultyDisk` refuses operations. :class:`RecordingDisk` writes real files and keeps the trace of what it was
 asked to do, from which tests.crash.power makes the states that a power loss could leave behind.
@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.log.disk import Disk, LogFile, RealDisk
+from lowtide.system.disk import Disk, LogFile, RealDisk
 from tests.support.patience import PATIENCE
 
 WRITES = ("write", "write_durably")

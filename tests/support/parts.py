@@ -6,12 +6,12 @@ import shutil
 from pathlib import Path
 
 import lowtide
-from lowtide.parts import Parts
+from lowtide.store.owned import OwnedStore
 
 
-def parts_of(store: lowtide.Store) -> Parts:
+def parts_of(store: lowtide.Store) -> OwnedStore:
     parts = store._parts
-    assert isinstance(parts, Parts)
+    assert isinstance(parts, OwnedStore)
     return parts
 
 

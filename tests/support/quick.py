@@ -14,7 +14,7 @@ import pytest
 EXAMPLES = 10
 FOLDERS = ("unit", "isolation", "documents", "property", "garbage", "project")
 SLOW = (
-    "garbage/test_one_old_reader.py",
+    "engine/garbage/test_one_old_reader.py",
     "isolation/test_audited.py",
     "isolation/test_bank.py",
     "isolation/test_batches.py",

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from itertools import pairwise
 
 from lowtide.audit.anomalies import Edge, Kind
-from lowtide.audit.history import Name, Transaction
+from lowtide.audit.history import Name, RecordedTransaction
 from lowtide.audit.observations import Observations
 from lowtide.audit.orders import UNKNOWN, AppendList, Order, Read, Write
 
@@ -130,7 +130,7 @@ def _following(order: Order) -> list[Write | None]:
     return following
 
 
-def in_order(transactions: list[Transaction], counted: list[bool]) -> Iterator[tuple[Kind, int, int]]:
+def in_order(transactions: list[RecordedTransaction], counted: list[bool]) -> Iterator[tuple[Kind, int, int]]:
     """The edges of sessions, and of time."""
     sessions: dict[Name, list[tuple[int, int]]] = {}
     events: list[tuple[float, int, int]] = []
@@ -149,7 +149,9 @@ def in_order(transactions: list[Transaction], counted: list[bool]) -> Iterator[t
     yield from _in_time(transactions, sorted(events))
 
 
-def _in_time(transactions: list[Transaction], events: list[tuple[float, int, int]]) -> Iterator[tuple[Kind, int, int]]:
+def _in_time(
+    transactions: list[RecordedTransaction], events: list[tuple[float, int, int]]
+) -> Iterator[tuple[Kind, int, int]]:
     """An edge from each transaction that ended to each that began later, unless others between them imply it."""
     frontier: dict[int, float] = {}
     for _, ended, tx in events:

@@ -54,7 +54,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
 
 
 @dataclass(slots=True)
-class Transaction:
+class RecordedTransaction:
     """The operations of one transaction, in order, and how it ended."""
 
     name: Name
@@ -146,8 +146,8 @@ def _checked(row: Row) -> Row:
     return row
 
 
-def _transaction(name: Name, rows: list[Row]) -> Transaction:
-    transaction = Transaction(name)
+def _transaction(name: Name, rows: list[Row]) -> RecordedTransaction:
+    transaction = RecordedTransaction(name)
     ended = False
     for row in _in_order(name, rows):
         op = row.op

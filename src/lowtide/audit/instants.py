@@ -9,7 +9,7 @@ from math import inf
 from operator import attrgetter
 
 from lowtide.audit.anomalies import Finding
-from lowtide.audit.history import Transaction
+from lowtide.audit.history import RecordedTransaction
 from lowtide.audit.observations import Observations
 from lowtide.audit.orders import INITIAL, UNKNOWN, Order, Read
 
@@ -61,7 +61,7 @@ def broken_instants(observed: Observations) -> Iterator[Finding]:
                 seen, seen_of = newest, newest_read.key
 
 
-def _vanished(transaction: Transaction, seen_of: str, seen: float, key: str, overwritten: float) -> str:
+def _vanished(transaction: RecordedTransaction, seen_of: str, seen: float, key: str, overwritten: float) -> str:
     return (
         f"{transaction} saw {seen_of} as of commit {seen:.0f}, "
         f"and afterwards {key} as it was before commit {overwritten:.0f}"

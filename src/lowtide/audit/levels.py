@@ -7,7 +7,7 @@ every commit that was over before it began, at every level, so edges of session 
 from __future__ import annotations
 
 from lowtide.audit.anomalies import MEANINGS
-from lowtide.transaction.isolation import Isolation, policy_of
+from lowtide.engine import Isolation, policy_of
 
 _NONE = frozenset({"garbage", "duplicate", "future-read"})
 _READ_COMMITTED = _NONE | {"internal", "G0", "G1a", "G1b", "G1c", "observed-vanishes", "stale-read"}

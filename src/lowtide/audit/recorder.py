@@ -19,13 +19,13 @@ from typing import Any, Protocol
 import msgspec
 
 from lowtide.audit.history import Element, History, Name, Row, Value
+from lowtide.engine import Isolation
 from lowtide.errors import TransientError, UsageError
-from lowtide.transaction.isolation import Isolation
 
 _encode = msgspec.json.encode
 
 
-class Reading(Protocol):
+class RecordedReads(Protocol):
     """What the recorder asks of a keyspace that it reads."""
 
     def get(self, key: bytes) -> bytes | None: ...
@@ -33,7 +33,7 @@ class Reading(Protocol):
     def scan(self, start: bytes | None = None, stop: bytes | None = None) -> Iterator[tuple[bytes, bytes]]: ...
 
 
-class Source(Protocol):
+class RecordedStore(Protocol):
     """A transaction or a snapshot, as the recorder uses it."""
 
     def keyspace(self, name: str) -> Any: ...
@@ -90,7 +90,7 @@ class Recorder:
         began = self._begin(session, timed=True)
         return Recorded(self, began, store.begin(isolation, read_only=read_only))
 
-    def look(self, snapshot: Source, *, session: Name | None = None) -> Recorded:
+    def look(self, snapshot: RecordedStore, *, session: Name | None = None) -> Recorded:
         """A transaction that reads ``snapshot``, of which it is not said when it is: a pin shows the past."""
         return Recorded(self, self._begin(session, timed=False), snapshot)
 

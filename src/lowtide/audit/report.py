@@ -9,14 +9,14 @@ from typing import Any
 
 from lowtide.audit.anomalies import MEANINGS, Finding
 from lowtide.audit.graph import dependencies
-from lowtide.audit.history import History, Transaction
+from lowtide.audit.history import History, RecordedTransaction
 from lowtide.audit.instants import broken_instants
 from lowtide.audit.levels import PROSCRIBED, level_of, levels_without
 from lowtide.audit.observations import Observations
 from lowtide.audit.orders import UNKNOWN
 from lowtide.audit.search import cycles_in
 from lowtide.audit.witness import because, witness
-from lowtide.transaction.isolation import Isolation
+from lowtide.engine import Isolation
 
 _SHOWN = 3
 """Witnesses of each anomaly that the report prints."""
@@ -32,7 +32,7 @@ class Report:
     """
 
     level: Isolation
-    transactions: list[Transaction]
+    transactions: list[RecordedTransaction]
     committed: int
     operations: int
     findings: list[Finding]

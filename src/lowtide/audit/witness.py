@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lowtide.audit.anomalies import MEANINGS, Edge, Finding
-from lowtide.audit.history import Transaction
+from lowtide.audit.history import RecordedTransaction
 from lowtide.audit.orders import Read, Write, shortened
 
 
-def witness(finding: Finding, transactions: list[Transaction]) -> str:
+def witness(finding: Finding, transactions: list[RecordedTransaction]) -> str:
     """The finding as a person reads it, several lines of it."""
     who = ", ".join(dict.fromkeys(str(transactions[tx]) for tx in finding.transactions))
     lines = [f"{finding.name} ({MEANINGS[finding.name]}): {who}"]
@@ -19,11 +19,11 @@ def witness(finding: Finding, transactions: list[Transaction]) -> str:
     return "\n".join(lines)
 
 
-def _circle(finding: Finding, transactions: list[Transaction]) -> str:
+def _circle(finding: Finding, transactions: list[RecordedTransaction]) -> str:
     return ", ".join(f"{transactions[edge.source]} before {transactions[edge.target]}" for edge in finding.edges)
 
 
-def because(edge: Edge, transactions: list[Transaction]) -> str:
+def because(edge: Edge, transactions: list[RecordedTransaction]) -> str:
     """Why the source of an edge comes before its target."""
     source, target = transactions[edge.source], transactions[edge.target]
     earlier, later = edge.earlier, edge.later
@@ -45,7 +45,7 @@ def because(edge: Edge, transactions: list[Transaction]) -> str:
     return f"{source} comes before {target}"
 
 
-def _read(read: Read, reader: Transaction) -> str:
+def _read(read: Read, reader: RecordedTransaction) -> str:
     if read.phantom:
         row = reader.operations[read.place]
         end = "the end" if row.high is None else repr(row.high)

@@ -12,9 +12,9 @@ from lowtide.cli.collections import check_exists, counted, in_words, looking_at
 from lowtide.cli.expressions import object_of, order_of
 from lowtide.cli.output import Output, busy, measured
 from lowtide.cli.reach import find_store, owning, reading
+from lowtide.documents.files.streams import reading_from
 from lowtide.errors import UsageError
-from lowtide.files.extended import dumps, to_extended
-from lowtide.files.streams import reading_from
+from lowtide.values.extended import dumps, to_extended
 
 
 def collections(path: StorePath, json: Json = False) -> None:

@@ -20,7 +20,7 @@ from lowtide.cli.words import clean, moment, shortened, shown
 from lowtide.documents.catalog import DOCUMENTS
 from lowtide.documents.watching import decoded
 from lowtide.errors import ChangesLost, UsageError
-from lowtide.files.extended import to_extended
+from lowtide.values.extended import to_extended
 
 
 def changes(

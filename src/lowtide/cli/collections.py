@@ -11,9 +11,9 @@ from typing import Any
 from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, reading
 from lowtide.cli.words import clean
-from lowtide.documents.values import Document
 from lowtide.errors import UsageError
-from lowtide.files.extended import to_extended
+from lowtide.values.extended import to_extended
+from lowtide.values.values import Document
 
 
 def check_exists(name: str, names: Iterable[str]) -> None:

@@ -12,10 +12,10 @@ from lowtide.cli.collections import check_exists, counted, in_words
 from lowtide.cli.expressions import object_of, objects_of
 from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, owning
+from lowtide.documents.files.json_array import read_json
+from lowtide.documents.files.streams import STANDARD
 from lowtide.errors import UsageError
-from lowtide.files.extended import to_extended
-from lowtide.files.json_array import read_json
-from lowtide.files.streams import STANDARD
+from lowtide.values.extended import to_extended
 
 FilterNeeded = Annotated[
     str,

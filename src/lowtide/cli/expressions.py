@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from lowtide.documents.files.malformed import reason_and_byte
 from lowtide.errors import UsageError
-from lowtide.files.extended import NotExtended, loads
-from lowtide.files.malformed import reason_and_byte
+from lowtide.values.extended import NotExtended, loads
 
 _DIRECTED = re.compile(
     r"(?P<name>.+?)(?:\s*:\s*|\s+)(?P<direction>asc|ascending|desc|descending|(?<=:)-?1)", re.IGNORECASE

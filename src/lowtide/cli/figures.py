@@ -10,9 +10,9 @@ import msgspec
 
 from lowtide.cli.arguments import Json, StorePath
 from lowtide.cli.output import Output
-from lowtide.cli.reach import Result, ask, find_store, reading
+from lowtide.cli.reach import CommandResult, ask, find_store, reading
 from lowtide.cli.words import size, span
-from lowtide.stats import Stats
+from lowtide.observe.stats import Stats
 
 NOBODY = "no process owns the store"
 
@@ -82,7 +82,7 @@ def metrics(path: StorePath, json: Json = False) -> None:
         print(found.value, end="")
 
 
-def _stats_of(store: Path) -> Result:
+def _stats_of(store: Path) -> CommandResult:
     """The figures in plain values."""
 
     def here() -> Any:

@@ -12,7 +12,7 @@ from lowtide.cli.output import Output
 from lowtide.cli.reach import ask, find_store, owning
 from lowtide.cli.words import bytes_of, plain, shown
 from lowtide.errors import UsageError
-from lowtide.serving import reported
+from lowtide.sharing.operations import reported
 from lowtide.upkeep.inspect import inspect_base_files, inspect_segment
 
 

@@ -16,7 +16,7 @@ from lowtide.cli.output import Output
 from lowtide.cli.reach import connected, find_store, reading, settings
 from lowtide.cli.words import moment, seconds_of, span
 from lowtide.errors import UsageError
-from lowtide.stats import PinStats, Stats
+from lowtide.observe.stats import PinStats, Stats
 
 _TTL = (
     "How long it lives from now on: 90s, 15m, 1h30m, 2d. A new pin lives for an hour, a renewed one as long as before."

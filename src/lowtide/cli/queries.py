@@ -12,9 +12,9 @@ from lowtide.cli.collections import line, looking_at, print_documents
 from lowtide.cli.expressions import fields_of, filter_of, objects_of, order_of
 from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, reading
-from lowtide.documents.values import RANKS
-from lowtide.files.cells import cell_of
-from lowtide.files.extended import to_extended
+from lowtide.documents.files.cells import cell_of
+from lowtide.values.extended import to_extended
+from lowtide.values.values import RANKS
 
 
 def find(

@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
+from lowtide.engine import BACKUP, LOCK, MANIFEST, describe_holder
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
-from lowtide.processes.owner import Owner, OwnerGone, OwnerSilent, reach_owner
-from lowtide.recovery.opening import BACKUP, LOCK, MANIFEST
-from lowtide.recovery.ownership import describe_holder
+from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 
 PATIENCE = 5.0
 """Seconds within which an owner that lives gives a sign of life."""
@@ -49,7 +48,7 @@ settings = Settings()
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class CommandResult:
     """What was answered, and by which process; None if it was this one."""
 
     value: Any
@@ -101,7 +100,7 @@ def connected(path: Path) -> Iterator[tuple[Owner, int] | None]:
         time.sleep(_PAUSE)
 
 
-def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> Result:
+def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> CommandResult:
     """Have the owner of the store do something that may be repeated; without one, do it ``here``. An owner that goes
     away meanwhile, or is just coming, is waited for."""
     deadline: float | None = None
@@ -109,8 +108,8 @@ def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -
         try:
             with connected(path) as owner:
                 if owner is None:
-                    return Result(here(), None)
-                return Result(owner[0].ask(operation, **arguments), owner[1])
+                    return CommandResult(here(), None)
+                return CommandResult(owner[0].ask(operation, **arguments), owner[1])
         except OwnerGone as error:
             trouble: Error = error
         except StoreLocked as error:

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from lowtide.cli.words import size, span
-from lowtide.stats import PinStats, SnapshotStats, Stats
+from lowtide.observe.stats import PinStats, SnapshotStats, Stats
 
 SPAN = 60.0
 """Seconds that a trend reaches back."""

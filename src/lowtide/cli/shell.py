@@ -18,8 +18,8 @@ from lowtide.cli.completion import Known, command_of
 from lowtide.cli.failures import INTERRUPTED, WRONG, fail
 from lowtide.cli.lines import Unfinished, words_of
 from lowtide.cli.reach import find_store, reading, settings
+from lowtide.documents.files.streams import STANDARD
 from lowtide.errors import Error, UsageError
-from lowtide.files.streams import STANDARD
 
 _SAMPLE = 200
 """Documents that are looked at for the names of fields."""

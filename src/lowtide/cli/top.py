@@ -26,8 +26,8 @@ from lowtide.cli.output import Output
 from lowtide.cli.reach import connected, find_store, settings
 from lowtide.cli.samples import Sample, View, recent, view
 from lowtide.errors import Error
-from lowtide.processes.owner import OwnerSilent
-from lowtide.stats import Stats
+from lowtide.observe.stats import Stats
+from lowtide.sharing.owner import OwnerSilent
 
 _PAUSE = 0.05
 """The longest wait between two looks for a key."""

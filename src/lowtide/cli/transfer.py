@@ -17,14 +17,14 @@ from lowtide.cli.collections import counted, looking_at
 from lowtide.cli.expressions import columns_of_fields, fields_of, filter_of, order_of
 from lowtide.cli.output import Advance, Output, measured
 from lowtide.cli.reach import find_store, owning
-from lowtide.documents.values import Document
+from lowtide.documents.files.batches import Batch
+from lowtide.documents.files.cells import kinds_of
+from lowtide.documents.files.documents import read_documents, write_documents
+from lowtide.documents.files.problems import BadFile
+from lowtide.documents.files.streams import STANDARD, FileSource, format_of, reading_from, writing_to
 from lowtide.documents.writing import prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
-from lowtide.files.batches import Batch
-from lowtide.files.cells import kinds_of
-from lowtide.files.documents import read_documents, write_documents
-from lowtide.files.problems import BadFile
-from lowtide.files.streams import STANDARD, Source, format_of, reading_from, writing_to
+from lowtide.values.values import Document
 
 _NOTED = 1000
 """Documents between two looks at the progress."""
@@ -165,7 +165,7 @@ class _Import:
         """How many documents were committed."""
         return sum(self.counts.values())
 
-    def run(self, store: lowtide.Store, source: Source, batches: Iterable[Batch], advance: Advance) -> None:
+    def run(self, store: lowtide.Store, source: FileSource, batches: Iterable[Batch], advance: Advance) -> None:
         """Import everything; ``count`` and ``commits`` tell how far it came, whatever happens."""
         self._name = source.name
 

@@ -10,9 +10,9 @@ import typer
 from lowtide.cli.arguments import Json, StorePath
 from lowtide.cli.failures import FAILED, fail
 from lowtide.cli.output import Output, Tell, busy
-from lowtide.cli.reach import Result, ask, find_store, owning
+from lowtide.cli.reach import CommandResult, ask, find_store, owning
 from lowtide.errors import UsageError
-from lowtide.serving import reported
+from lowtide.sharing.operations import reported
 from lowtide.upkeep.verify import verify_files
 
 
@@ -100,5 +100,5 @@ def compact(path: StorePath, json: Json = False) -> None:
     _report(output, found, path=str(store))
 
 
-def _report(output: Output, found: Result, **more: str) -> None:
+def _report(output: Output, found: CommandResult, **more: str) -> None:
     output.answer({**more, **found.value["data"], "owner": found.owner}, found.value["text"])

@@ -32,7 +32,7 @@ class Unsupported(Exception):
     """The expression is none of those that an automaton can have: it refers back, or is too large."""
 
 
-class Node:
+class AutomatonNode:
     """A place in an expression. It takes a character, or makes an assertion, or has ways on that take nothing; the last
     one has none of these."""
 
@@ -40,7 +40,7 @@ class Node:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.nexts: list[Node] = []
+        self.nexts: list[AutomatonNode] = []
         self.takes: re.Pattern[str] | None = None
         self.asserts: re.Pattern[str] | None = None
         self._known: dict[str, bool] = {}
@@ -61,14 +61,14 @@ class Automaton:
     def __init__(self, pattern: re.Pattern[str], *, rough: bool = False) -> None:
         self._rough = rough
         self._tree = PARSER.parse(pattern.pattern, pattern.flags)
-        self.nodes: list[Node] = []
+        self.nodes: list[AutomatonNode] = []
         self.end = self._node()
         self.start = self._sequence(self._tree, pattern.flags, self.end)
 
     def found_in(self, text: str) -> bool:
         """Whether the expression matches anywhere in ``text``. O(text) steps, each of at most as many as it has
         nodes."""
-        active: list[Node] = []
+        active: list[AutomatonNode] = []
         for at in range(len(text) + 1):
             active.append(self.start)
             characters = self._reached(active, text, at)
@@ -78,10 +78,10 @@ class Automaton:
                 active = [node.nexts[0] for node in characters if node.accepts(text[at])]
         return False
 
-    def _reached(self, active: list[Node], text: str, at: int) -> list[Node] | None:
+    def _reached(self, active: list[AutomatonNode], text: str, at: int) -> list[AutomatonNode] | None:
         """The nodes that take a character, reached from these without one; None if the end is."""
         seen: set[int] = set()
-        found: list[Node] = []
+        found: list[AutomatonNode] = []
         while active:
             node = active.pop()
             if node.number in seen:
@@ -97,20 +97,20 @@ class Automaton:
 
     # Building, from the end: each part is given what comes after it.
 
-    def _node(self, *nexts: Node) -> Node:
+    def _node(self, *nexts: AutomatonNode) -> AutomatonNode:
         if len(self.nodes) >= MOST_NODES:
             raise Unsupported("it is too large, with its repetitions")
-        node = Node(len(self.nodes))
+        node = AutomatonNode(len(self.nodes))
         node.nexts.extend(nexts)
         self.nodes.append(node)
         return node
 
-    def _sequence(self, parts: Sequence[Any], flags: int, after: Node) -> Node:
+    def _sequence(self, parts: Sequence[Any], flags: int, after: AutomatonNode) -> AutomatonNode:
         for part in reversed(list(parts)):
             after = self._part(part, flags, after)
         return after
 
-    def _part(self, part: Any, flags: int, after: Node) -> Node:
+    def _part(self, part: Any, flags: int, after: AutomatonNode) -> AutomatonNode:
         code, operand = part
         if code in _CHARACTERS:
             node = self._node(after)
@@ -136,7 +136,9 @@ class Automaton:
             return after
         raise Unsupported("it refers to what a group has matched, or forbids to go back")
 
-    def _repeated(self, least: int, most: Any, body: Callable[[Node], Node], after: Node) -> Node:
+    def _repeated(
+        self, least: int, most: Any, body: Callable[[AutomatonNode], AutomatonNode], after: AutomatonNode
+    ) -> AutomatonNode:
         if most is CODES.MAXREPEAT or (self._rough and most >= _MANY):
             loop = self._node()
             loop.nexts += [body(loop), after]

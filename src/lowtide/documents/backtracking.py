@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from lowtide.documents.automaton import CODES, PARSER, Automaton, Node, Unsupported, parts_of
+from lowtide.documents.automaton import CODES, PARSER, Automaton, AutomatonNode, Unsupported, parts_of
 
 Search = Callable[[str], object]
 """What it returns is true of a text in which there is a match."""
@@ -93,11 +93,11 @@ class _Ways:
         """The places after which nothing more need be matched."""
         self._follow = {node.number: self._after(node) for node in places}
 
-    def _after(self, place: Node) -> dict[int, int]:
+    def _after(self, place: AutomatonNode) -> dict[int, int]:
         """The places that can follow, and in how many ways: 1, or 2 for several. A way may pass a node twice: it may
         leave a loop and enter it again."""
         found: dict[int, int] = {}
-        stack: list[tuple[Node, tuple[int, ...], bool]] = [(place.nexts[0], (), False)]
+        stack: list[tuple[AutomatonNode, tuple[int, ...], bool]] = [(place.nexts[0], (), False)]
         while stack:
             self._count()
             node, passed, asserted = stack.pop()

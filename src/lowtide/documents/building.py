@@ -6,7 +6,7 @@ At last the row says that the index is ready, and queries begin to use it.
 
 A step never fails for a document that is changed under it, so a build ends beside any load: it writes the entries that
 are missing at its snapshot, and its commit leaves out those that another commit has changed since
-(``transaction/yielding.py``). That is right, because every writer writes each entry that its document gains or loses:
+(``yielding``). That is right, because every writer writes each entry that its document gains or loses:
 
 * An entry that no commit has written since the snapshot is missing still, and its document still has the value. So it
   is entered.
@@ -39,23 +39,27 @@ from itertools import islice
 from sys import maxsize
 from typing import Any, Final
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import Row, encode_row
-from lowtide.documents.codec import decode_document, encode_value
+from lowtide.documents.catalog import CatalogRow, encode_row
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.gathering import whole
-from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, entry_key, entry_value
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, entry_key, entry_value
 from lowtide.documents.indexes.spec import MAX_NAME, PRIMARY, Index, Keys, name_of, parse_keys
-from lowtide.documents.look import Look
 from lowtide.documents.management import discard_index, put_row
-from lowtide.documents.source import OfStore, PrefixOf, Source
-from lowtide.documents.unit import key_value
-from lowtide.documents.values import Document
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import key_value
+from lowtide.engine import (
+    AutocommitStatements,
+    EngineTransaction,
+    PrefixOf,
+    Range,
+    Statements,
+    Writes,
+    WriteView,
+    after_prefix,
+    atomic,
+)
 from lowtide.errors import DuplicateKeyError, OperationFailure, SnapshotExpired, UsageError
-from lowtide.log.frame import Writes
-from lowtide.transaction.statement import Writing
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import decode_document, encode_value
+from lowtide.values.values import Document
 
 STEP: Final = 250
 """Documents that one step enters. Other commits wait while it is committed: about a millisecond."""
@@ -94,14 +98,16 @@ def index_asked_for(
     )
 
 
-def create_index(source: Source, collection: str, asked: Index, progress: Progress | None) -> str:
+def create_index(source: Statements, collection: str, asked: Index, progress: Progress | None) -> str:
     """Make the index, unless it is there; its name."""
     if asked.keys == (("_id", 1),):
         return PRIMARY  # the order of the documents themselves
-    if not isinstance(source, OfStore):
-        source.change(whole(lambda writing, prefix_of: _at_once(writing, prefix_of, collection, asked)))
+    if not isinstance(source, AutocommitStatements):
+        source.change(atomic(lambda writing, prefix_of: _at_once(writing, prefix_of, collection, asked)))
         return asked.name
-    found = source.change(lambda writing, prefix_of: _announce(Look(writing, prefix_of, collection), writing, asked))
+    found = source.change(
+        lambda writing, prefix_of: _announce(CollectionReader(writing, prefix_of, collection), writing, asked)
+    )
     try:
         while found is not None:
             found = _build(source, collection, found, progress)
@@ -112,25 +118,25 @@ def create_index(source: Source, collection: str, asked: Index, progress: Progre
     return asked.name
 
 
-def _unfinished(row: Row, name: str, build: int) -> Index | None:
+def _unfinished(row: CatalogRow, name: str, build: int) -> Index | None:
     """The index, if it is still the one that cannot be built."""
     index = row.index(name)
     return index if index is not None and index.building and index.build == build else None
 
 
-def _at_once(writing: Writing, prefix_of: PrefixOf, collection: str, asked: Index) -> None:
+def _at_once(writing: WriteView, prefix_of: PrefixOf, collection: str, asked: Index) -> None:
     """Build an index within a transaction."""
-    if _announce(Look(writing, prefix_of, collection), writing, asked) is None:
+    if _announce(CollectionReader(writing, prefix_of, collection), writing, asked) is None:
         return
-    look = Look(writing, prefix_of, collection)
+    look = CollectionReader(writing, prefix_of, collection)
     documents = Range(look.prefix, after_prefix(look.prefix))
     _enter(look, writing, _of_row(look, asked.name), list(writing.scan(documents)))
-    look = Look(writing, prefix_of, collection)
+    look = CollectionReader(writing, prefix_of, collection)
     put_row(look, writing, look.row.with_index(_of_row(look, asked.name).having(building=False)))
     writing.rely_on(documents)
 
 
-def _announce(look: Look, writing: Writing, asked: Index) -> Index | None:
+def _announce(look: CollectionReader, writing: WriteView, asked: Index) -> Index | None:
     """Let the collection's row say that the index is being built. None if it is there."""
     for each in look.row.indexes:
         if each.name == asked.name or each.keys == asked.keys:
@@ -144,7 +150,7 @@ def _announce(look: Look, writing: Writing, asked: Index) -> Index | None:
     return index
 
 
-def _build(source: OfStore, collection: str, index: Index, progress: Progress | None) -> Index | None:
+def _build(source: AutocommitStatements, collection: str, index: Index, progress: Progress | None) -> Index | None:
     """Enter all documents and say that the index is ready; or the index as another build has announced it."""
     done = 0
     again: list[bytes] = []
@@ -158,17 +164,19 @@ def _build(source: OfStore, collection: str, index: Index, progress: Progress | 
                 return current
             if progress is not None:
                 progress(done - len(again))
-    return source.change(lambda writing, prefix_of: _finish(Look(writing, prefix_of, collection), writing, index))
+    return source.change(
+        lambda writing, prefix_of: _finish(CollectionReader(writing, prefix_of, collection), writing, index)
+    )
 
 
-def _keys_in_steps(source: OfStore, collection: str) -> Generator[list[bytes], None, None]:
+def _keys_in_steps(source: AutocommitStatements, collection: str) -> Generator[list[bytes], None, None]:
     """The keys of the documents that are there now, so many as a step takes at once. Of one instant: else a build could
     run after those that others insert, for ever. One whose snapshot is expired goes on with another."""
     after = b""
     while True:
         held = source.hold()
         try:
-            prefix = Look(held.reading, held.prefix_of, collection).prefix
+            prefix = CollectionReader(held.reading, held.prefix_of, collection).prefix
             scan = held.reading.scan(Range(prefix + after, after_prefix(prefix)))
             while keys := [key for key, _ in islice(scan, STEP)]:
                 yield keys
@@ -180,11 +188,11 @@ def _keys_in_steps(source: OfStore, collection: str) -> Generator[list[bytes], N
             held.close()
 
 
-def _step(source: OfStore, collection: str, index: Index, keys: list[bytes]) -> tuple[Index, list[bytes]]:
+def _step(source: AutocommitStatements, collection: str, index: Index, keys: list[bytes]) -> tuple[Index, list[bytes]]:
     """Enter the documents with these keys, in one transaction. The index as it is now, and the keys that are left."""
 
-    def work(tx: Transaction, prefix_of: PrefixOf) -> tuple[Index, list[bytes], dict[bytes, bytes], list[bytes]]:
-        look = Look(tx, prefix_of, collection)
+    def work(tx: EngineTransaction, prefix_of: PrefixOf) -> tuple[Index, list[bytes], dict[bytes, bytes], list[bytes]]:
+        look = CollectionReader(tx, prefix_of, collection)
         current = _of_row(look, index.name)
         if current.build != index.build or not current.building:
             return current, [], {}, []
@@ -199,7 +207,7 @@ def _step(source: OfStore, collection: str, index: Index, keys: list[bytes]) -> 
     return current, [*rest, *dict.fromkeys(owners[entry] for entry in left_out)]
 
 
-def _of_row(look: Look, name: str) -> Index:
+def _of_row(look: CollectionReader, name: str) -> Index:
     index = look.row.index(name)
     if index is None:
         raise OperationFailure(f"index {name!r} of collection {look.name!r} was dropped while it was built")
@@ -207,11 +215,11 @@ def _of_row(look: Look, name: str) -> Index:
 
 
 def _enter(
-    look: Look, writing: Writing, index: Index, batch: Batch, most: int = maxsize
+    look: CollectionReader, writing: WriteView, index: Index, batch: Batch, most: int = maxsize
 ) -> tuple[dict[bytes, bytes], int]:
     """Write those entries of documents that are not there yet, until there are ``most``: for the full key of each the
     key of its document; and of how many documents they are."""
-    entries, prefix, special = Entries(index), look.prefix_of(index.keyspace), 0
+    entries, prefix, special = IndexEntries(index), look.prefix_of(index.keyspace), 0
     wanted: list[tuple[bytes, bytes, bytes]] = []
     taken = 0
     for key, stored in batch:
@@ -238,13 +246,13 @@ def _enter(
     return owners, taken
 
 
-def _duplicate(look: Look, index: Index, document: Document, holder: bytes) -> DuplicateKeyError:
+def _duplicate(look: CollectionReader, index: Index, document: Document, holder: bytes) -> DuplicateKeyError:
     other = look.reading.read(look.prefix + holder)
     holder_id = decode_document(other)["_id"] if other is not None else None
     return DuplicateKeyError(look.name, index.name, key_value(index, document), holder_id)
 
 
-def _finish(look: Look, writing: Writing, index: Index) -> Index | None:
+def _finish(look: CollectionReader, writing: WriteView, index: Index) -> Index | None:
     """Say that the index is ready, if it is still the one that was built."""
     current = _of_row(look, index.name)
     if not current.building:

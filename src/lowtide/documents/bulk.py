@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lowtide.documents.cursor import Hint
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from lowtide.documents.sorting import SortSpec
-from lowtide.documents.unit import Unit
+from lowtide.documents.write_batch import WriteBatch
 from lowtide.documents.writing import Prepared
 from lowtide.errors import BulkWriteError, DuplicateKeyError, InvalidDocument, OperationFailure, WriteError
 
@@ -124,7 +124,7 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
             return collection.delete_many(filter, hint=hint)
 
 
-def insert_all(unit: Unit, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
+def insert_all(unit: WriteBatch, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
     """Insert what is not refused; the error tells of the rest."""
     result, errors = BulkWriteResult(), []
     known = unit.known_ids([each.key for each in documents if not each.is_new])

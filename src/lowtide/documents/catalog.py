@@ -3,7 +3,7 @@
 A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
 dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
 a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
-whoever writes a document relies on the collection's row, see ``transaction/guards.py``.
+whoever writes a document relies on the collection's row, see ``engine/transaction/guards.py``.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.codec import decode_value, decoder_of
-from lowtide.documents.indexes.entries import Entries
+from lowtide.documents.indexes.entries import IndexEntries
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.schema import Validator, compile_schema
-from lowtide.documents.values import Document
+from lowtide.documents.schema import SchemaValidator, compile_schema
 from lowtide.errors import UsageError
+from lowtide.values.codec import decode_value, decoder_of
+from lowtide.values.values import Document
 
 CATALOG: Final = "lowtide/collections"
 DOCUMENTS: Final = "documents/"
@@ -37,7 +37,7 @@ class Former(msgspec.Struct, frozen=True):
     changes: str
 
 
-class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """What is known of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
     to a collection that has another name now."""
 
@@ -61,17 +61,17 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """Types of columns that the documents do not tell, see ``documents/kept.py``."""
 
     @cached_property
-    def entries(self) -> tuple[Entries, ...]:
+    def entries(self) -> tuple[IndexEntries, ...]:
         """The compiled indexes."""
-        return tuple(map(Entries, self.indexes))
+        return tuple(map(IndexEntries, self.indexes))
 
     @cached_property
-    def validator(self) -> Validator | None:
+    def validator(self) -> SchemaValidator | None:
         return compile_schema(decode_value(self.schema)) if self.schema is not None else None
 
     @cached_property
     def flat(self) -> bool:
-        """Whether most documents have just one entry in each index, at the value of a field; see ``Entries.only``."""
+        """Whether most documents have one entry in each index, at the value of a field; see ``IndexEntries.only``."""
         return all(each.is_flat and not each.index.unique and not each.index.building for each in self.entries)
 
     @cached_property
@@ -93,27 +93,27 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     def index(self, name: str) -> Index | None:
         return next((each for each in self.indexes if each.name == name), None)
 
-    def with_index(self, index: Index) -> Row:
+    def with_index(self, index: Index) -> CatalogRow:
         """The row with this index, in place of one of its name."""
         others = tuple(each for each in self.indexes if each.name != index.name)
         return msgspec.structs.replace(self, indexes=(*others, index))
 
-    def without_index(self, name: str) -> Row:
+    def without_index(self, name: str) -> CatalogRow:
         return msgspec.structs.replace(self, indexes=tuple(each for each in self.indexes if each.name != name))
 
-    def having(self, **changes: Any) -> Row:
+    def having(self, **changes: Any) -> CatalogRow:
         return msgspec.structs.replace(self, **changes)
 
-    def freed(self, name: str) -> Row:
+    def freed(self, name: str) -> CatalogRow:
         """The row that is left to a name whose collection has gone elsewhere: it begins with a keyspace of its own."""
         generation = self.generation + 1
         keyspace = f"{DOCUMENTS}{name}~{generation}"
-        return Row(keyspace=keyspace, exists=False, generation=generation, former=self.former)
+        return CatalogRow(keyspace=keyspace, exists=False, generation=generation, former=self.former)
 
-    def beside(self, name: str) -> Row:
+    def beside(self, name: str) -> CatalogRow:
         """The row of a collection with keyspaces of its own, to be filled with documents that shall replace these."""
         generation = self.generation + 1
-        fresh = Row(keyspace=f"{DOCUMENTS}{name}~{generation}", schema=self.schema, generation=generation)
+        fresh = CatalogRow(keyspace=f"{DOCUMENTS}{name}~{generation}", schema=self.schema, generation=generation)
         for each in self.indexes:
             keyspace = fresh.index_keyspace(each.name)
             fresh = fresh.with_index(each.having(keyspace=keyspace, multikey=False, long=False, building=False))
@@ -136,13 +136,13 @@ class Row(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
 
 encode_row: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(Row).decode
+_decode: Final = msgspec.msgpack.Decoder(CatalogRow).decode
 
 
 @lru_cache(maxsize=4096)
-def row_of(name: str, encoded: bytes | None) -> Row:
+def row_of(name: str, encoded: bytes | None) -> CatalogRow:
     """The row of a collection, from its stored form. Compiled indexes stay with it."""
-    return _decode(encoded) if encoded is not None else Row(keyspace=DOCUMENTS + name)
+    return _decode(encoded) if encoded is not None else CatalogRow(keyspace=DOCUMENTS + name)
 
 
 def row_key(name: str) -> bytes:

@@ -12,7 +12,7 @@ from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.projection import Projection, compile_projection
-from lowtide.documents.reading import ProjectionSpec, ReadCollection, compiled_sort
+from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
     BulkWriteResult,
     DeleteResult,
@@ -23,11 +23,11 @@ from lowtide.documents.results import (
 )
 from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
-from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, compile_replacement, compile_update
-from lowtide.documents.values import Document
+from lowtide.documents.write_batch import WriteBatch
 from lowtide.documents.writing import delete, insert, prepare, select, update
 from lowtide.errors import OperationFailure, shown
+from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
 ArrayFilters = Sequence[Mapping[str, Any]] | None
@@ -46,11 +46,11 @@ class Collection(ReadCollection):
 
     __slots__ = ()
 
-    def _change(self, work: Callable[[Unit], _Result]) -> _Result:
+    def _change(self, work: Callable[[WriteBatch], _Result]) -> _Result:
         name = self.name
 
         def run(writing: Any, prefix_of: Callable[[str], bytes]) -> _Result:
-            unit = Unit(writing, prefix_of, name)
+            unit = WriteBatch(writing, prefix_of, name)
             result = work(unit)
             unit.apply()
             return result

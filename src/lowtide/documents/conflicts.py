@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, Row, row_of
-from lowtide.documents.codec import decode_document
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, CatalogRow, row_of
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.unit import key_value
+from lowtide.documents.write_batch import key_value
+from lowtide.engine import Engine, EngineTransaction, Range, after_prefix
 from lowtide.errors import ConflictError, DuplicateKeyConflict, shown
-from lowtide.transaction.engine import Engine
-from lowtide.transaction.transaction import Transaction
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import decode_document
 
 
-def explained(error: ConflictError, tx: Transaction) -> ConflictError:
+def explained(error: ConflictError, tx: EngineTransaction) -> ConflictError:
     """The conflict of a transaction that has failed, with what its key stands for."""
     engine = tx._engine
     if error.keyspace.startswith(DOCUMENTS):
@@ -34,7 +31,7 @@ def explained(error: ConflictError, tx: Transaction) -> ConflictError:
     return error
 
 
-def _of_entry(error: ConflictError, tx: Transaction, engine: Engine) -> ConflictError:
+def _of_entry(error: ConflictError, tx: EngineTransaction, engine: Engine) -> ConflictError:
     """For an entry of a unique index that another document has now: that both wanted the same value."""
     named = _row_with(engine, error.keyspace)
     if named is None:
@@ -51,7 +48,7 @@ def _of_entry(error: ConflictError, tx: Transaction, engine: Engine) -> Conflict
     return error.naming(f"a part of index {index.name!r} of collection {collection!r}")
 
 
-def _row_with(engine: Engine, keyspace: str) -> tuple[str, Row] | None:
+def _row_with(engine: Engine, keyspace: str) -> tuple[str, CatalogRow] | None:
     """The collection, and its row, whose documents or entries lie in ``keyspace``."""
     rows = engine.catalog.prefix_of(CATALOG)
     last = engine.registry.published

@@ -9,14 +9,14 @@ from typing import Any
 
 from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.spec import Keys, parse_keys
-from lowtide.documents.look import Look, Touched
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.projection import Projection
+from lowtide.documents.reader import CollectionReader, ReadCounts
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.documents.source import Held, Source
-from lowtide.documents.values import Document
+from lowtide.engine import HeldRead, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
+from lowtide.values.values import Document
 
 Hint = str | Keys
 
@@ -33,7 +33,7 @@ class Cursor:
     """
 
     def __init__(
-        self, source: Source, name: str, filter: Filter, projection: Projection | None, spec: object = None
+        self, source: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
     ) -> None:
         """``spec`` is the filter as it was given, for ``repr``."""
         self._spec = spec
@@ -47,7 +47,7 @@ class Cursor:
         self._empty = False
         """Whether an empty slice was asked for: a limit of 0 means all."""
         self._hint: str | SortKeys | None = None
-        self._held: Held | None = None
+        self._held: HeldRead | None = None
         self._results: Iterator[Document] | None = None
         self.alive = True
         """Whether there may be further results."""
@@ -99,7 +99,7 @@ class Cursor:
                 "the cursor has begun; set sort, skip, limit and hint before the first result, or clone it"
             )
 
-    def _run(self, look: Look, touched: Touched | None = None) -> Iterator[Document]:
+    def _run(self, look: CollectionReader, touched: ReadCounts | None = None) -> Iterator[Document]:
         if self._empty:
             return iter(())
         filter, sort = self._filter, self._sort
@@ -127,7 +127,7 @@ class Cursor:
             return iter(())
         if self._results is None:
             self._held = held = self._source.hold()
-            self._results = self._run(Look(held.reading, held.prefix_of, self._name))
+            self._results = self._run(CollectionReader(held.reading, held.prefix_of, self._name))
         return self._results
 
     def __next__(self) -> Document:
@@ -183,7 +183,7 @@ class Cursor:
         """
 
         def work(reading: Any, prefix_of: Callable[[str], bytes]) -> dict[str, Any]:
-            look, touched = Look(reading, prefix_of, self._name), Touched()
+            look, touched = CollectionReader(reading, prefix_of, self._name), ReadCounts()
             by = look.plan(self._filter, self._sort, self._hint, limited=bool(self._limit))
             returned = sum(1 for _ in self._run(look, touched))
             return explained(self._name, by, self._sort, returned, touched)
@@ -252,10 +252,10 @@ class Results:
     """The results of ``aggregate``, one after the other; made by ``collection.aggregate``. Closed as a cursor is."""
 
     def __init__(
-        self, documents: Iterator[Document], held: Held, name: str, explain: Callable[[], dict[str, Any]]
+        self, documents: Iterator[Document], held: HeldRead, name: str, explain: Callable[[], dict[str, Any]]
     ) -> None:
         self._documents = documents
-        self._held: Held | None = held
+        self._held: HeldRead | None = held
         self._name = name
         self._explain = explain
 
@@ -312,7 +312,7 @@ class Results:
         self.close()
 
 
-def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: Touched) -> dict[str, Any]:
+def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: ReadCounts) -> dict[str, Any]:
     """A plan and what it came to, in MongoDB's form."""
     stage = by.described()
     if sort is not None and not by.ordered:

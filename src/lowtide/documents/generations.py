@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, row_key, row_of
 from lowtide.documents.lineage import difference_at, keyspace_at, swaps_in
+from lowtide.engine import Commit, Engine, EngineSnapshot
 from lowtide.feed.differences import Difference, Swap
 from lowtide.feed.feed import Feed
-from lowtide.log.frame import Commit
-from lowtide.transaction.engine import Engine
-from lowtide.transaction.snapshot import Snapshot
 
 
 class CollectionGenerations:
@@ -48,5 +46,5 @@ class CollectionGenerations:
         self, swap: Swap, low: bytes = b"", high: bytes | None = None
     ) -> Iterator[tuple[bytes, Difference]]:
         engine = self._engine()
-        with Snapshot(engine, None, 1) as snapshot:
+        with EngineSnapshot(engine, None, 1) as snapshot:
             yield from difference_at(snapshot, engine.catalog.prefix_of, swap, low, high)

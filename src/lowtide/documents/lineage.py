@@ -12,16 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, row_key, row_of
-from lowtide.documents.look import Look
-from lowtide.documents.source import PrefixOf
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, row_key, row_of
+from lowtide.documents.reader import CollectionReader
+from lowtide.engine import Commit, PrefixOf, Range, ReadView, after_prefix
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap, decode_difference
 from lowtide.feed.feed import Feed
-from lowtide.log.frame import Commit
-from lowtide.transaction.statement import Reading
-from lowtide.versions.visibility import Range
 
 Newest = Callable[[bytes], bytes | None]
 """Reads the newest value of a full key."""
@@ -110,17 +106,17 @@ def swaps_in(catalog: bytes, commit: Commit) -> Iterator[Swap]:
     for full_key, value in commit.writes.items():
         if value is not None and full_key.startswith(catalog):
             name = full_key[len(catalog) :].decode()
-            row: Row = row_of(name, value)
+            row: CatalogRow = row_of(name, value)
             if (former := row.swap_at(commit.ts)) is not None:
                 yield Swap(commit.ts, commit.time, name, former.keyspace, row.keyspace, former.changes)
 
 
 def difference_at(
-    reading: Reading, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
+    reading: ReadView, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
 ) -> Iterator[tuple[bytes, Difference]]:
     """The difference that a bulk load made, for the keys from ``low`` on, before ``high``, None for the end. Raises
     ChangesLost if it is no longer kept; once the first key is there, all are, as long as the reading is."""
-    former = Look(reading, prefix_of, swap.name).row.former
+    former = CollectionReader(reading, prefix_of, swap.name).row.former
     if all(each.ts != swap.ts for each in former):
         raise ChangesLost(swap.ts - 1, swap.ts + 1)
     prefix = prefix_of(swap.changes)

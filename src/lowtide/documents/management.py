@@ -6,18 +6,23 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, Row, check_collection_name, encode_row, row_of
-from lowtide.documents.codec import clean, decode_document, encode_value
-from lowtide.documents.gathering import whole
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, check_collection_name, encode_row, row_of
 from lowtide.documents.indexes.spec import PRIMARY, Index, Keys, parse_keys
-from lowtide.documents.look import Look
+from lowtide.documents.reader import CollectionReader
 from lowtide.documents.schema import Violation, compile_schema
-from lowtide.documents.source import OfStore, PrefixOf, Source
+from lowtide.engine import (
+    AutocommitStatements,
+    PrefixOf,
+    Range,
+    ReadView,
+    Statements,
+    Writes,
+    WriteView,
+    after_prefix,
+    atomic,
+)
 from lowtide.errors import OperationFailure, TransientError
-from lowtide.log.frame import Writes
-from lowtide.transaction.statement import Reading, Writing
-from lowtide.versions.visibility import Range
+from lowtide.values.codec import clean, decode_document, encode_value
 
 STEP: Final = 1000
 """Keys that one step of a drop removes."""
@@ -25,24 +30,24 @@ ATTEMPTS: Final = 3
 """How often a drop begins again before it goes on in steps."""
 
 
-def put_row(look: Look, writing: Writing, row: Row) -> None:
+def put_row(look: CollectionReader, writing: WriteView, row: CatalogRow) -> None:
     """Change what is known of a collection."""
     writing.apply({look.row_key: encode_row(row)}, (look.row_key,))
 
 
-def _documents(look: Look) -> Iterator[tuple[bytes, bytes]]:
+def _documents(look: CollectionReader) -> Iterator[tuple[bytes, bytes]]:
     """The stored documents."""
     return look.reading.scan(_all_of(look.prefix))
 
 
-def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> None:
+def drop_index(source: Statements, collection: str, index_or_name: str | Keys) -> None:
     """Remove an index and its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
 
     if wanted in (PRIMARY, (("_id", 1),)):
         raise OperationFailure(f"cannot drop the index {PRIMARY!r}: it is the order of the documents themselves")
 
-    def chosen(row: Row) -> Index:
+    def chosen(row: CatalogRow) -> Index:
         for each in row.indexes:
             if wanted in (each.name, each.keys):
                 return each
@@ -52,13 +57,13 @@ def drop_index(source: Source, collection: str, index_or_name: str | Keys) -> No
     discard_index(source, collection, chosen)
 
 
-def discard_index(source: Source, collection: str, chosen: Callable[[Row], Index | None]) -> None:
+def discard_index(source: Statements, collection: str, chosen: Callable[[CatalogRow], Index | None]) -> None:
     """Remove an index, if one is chosen. Of the store itself, it goes from the row at once, so that nobody reads or
     writes it any more, and its entries in steps: in one, every commit meanwhile would make it begin again."""
-    steps = isinstance(source, OfStore)
+    steps = isinstance(source, AutocommitStatements)
 
-    def work(writing: Writing, prefix_of: PrefixOf) -> None:
-        look = Look(writing, prefix_of, collection)
+    def work(writing: WriteView, prefix_of: PrefixOf) -> None:
+        look = CollectionReader(writing, prefix_of, collection)
         index = chosen(look.row)
         if index is None:
             return
@@ -67,19 +72,19 @@ def discard_index(source: Source, collection: str, chosen: Callable[[Row], Index
             _empty(writing, prefix_of(index.keyspace))
         put_row(look, writing, row.having(doomed=(*row.doomed, index.keyspace)) if steps else row)
 
-    source.change(whole(work))
+    source.change(atomic(work))
     if steps:
         finish_drops(source, collection)
 
 
-def outdated(reading: Reading, prefix_of: PrefixOf, kept: int) -> list[str]:
+def outdated(reading: ReadView, prefix_of: PrefixOf, kept: int) -> list[str]:
     """The collections with a bulk load before commit ``kept`` whose difference is still there."""
     rows = reading.scan(_all_of(prefix_of(CATALOG)))
     names = ((key.decode(), encoded) for key, encoded in rows)
     return [name for name, encoded in names if any(each.ts < kept for each in row_of(name, encoded).former)]
 
 
-def doom_outdated(look: Look, writing: Writing, kept: int) -> Row:
+def doom_outdated(look: CollectionReader, writing: WriteView, kept: int) -> CatalogRow:
     """Have the differences emptied of bulk loads before commit ``kept``; the row as it is then."""
     gone = [each for each in look.row.former if each.ts < kept]
     if not gone:
@@ -90,7 +95,7 @@ def doom_outdated(look: Look, writing: Writing, kept: int) -> Row:
     return row
 
 
-def finish_drops(source: Source, collection: str) -> None:
+def finish_drops(source: Statements, collection: str) -> None:
     """Empty the keyspaces of what was dropped, also of what an interrupted drop has left. Each step goes on behind the
     last key that the step before it removed: a scan passes the keys that were removed since the last checkpoint, too,
     so steps that all began with the first key would take quadratic time."""
@@ -98,14 +103,14 @@ def finish_drops(source: Source, collection: str) -> None:
     while reached is not None:
 
         def step(
-            writing: Writing, prefix_of: PrefixOf, reached: tuple[str, bytes] = reached
+            writing: WriteView, prefix_of: PrefixOf, reached: tuple[str, bytes] = reached
         ) -> tuple[str, bytes] | None:
-            return _empty_more(Look(writing, prefix_of, collection), writing, reached)
+            return _empty_more(CollectionReader(writing, prefix_of, collection), writing, reached)
 
         reached = source.change(step)
 
 
-def _empty_more(look: Look, writing: Writing, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
+def _empty_more(look: CollectionReader, writing: WriteView, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
     """One step. ``reached`` is a keyspace, and a key before which it is empty: no writer adds to it any more. Returns
     how far it is empty now; None if nothing is doomed."""
     if not look.row.doomed:
@@ -122,7 +127,7 @@ def _empty_more(look: Look, writing: Writing, reached: tuple[str, bytes]) -> tup
     return keyspace, found[-1] + b"\x00"
 
 
-def _empty(writing: Writing, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:
+def _empty(writing: WriteView, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:
     """Remove everything in a keyspace, and fail if somebody adds to it meanwhile."""
     keys: Writes = {prefix + key: None for key, _ in writing.scan(_all_of(prefix))}
     writing.rely_on(_all_of(prefix))
@@ -134,27 +139,27 @@ def _all_of(prefix: bytes) -> Range:
     return Range(prefix, after_prefix(prefix))
 
 
-def set_schema(source: Source, collection: str, schema: Mapping[str, Any] | None) -> list[tuple[Any, Violation]]:
+def set_schema(source: Statements, collection: str, schema: Mapping[str, Any] | None) -> list[tuple[Any, Violation]]:
     """Set or remove the schema; what the documents that are there have against it."""
     validator = compile_schema(schema) if schema is not None else None
     encoded = encode_value(clean(dict(schema))) if schema is not None else None
 
-    def work(writing: Writing, prefix_of: PrefixOf) -> bytes | None:
-        look = Look(writing, prefix_of, collection)
+    def work(writing: WriteView, prefix_of: PrefixOf) -> bytes | None:
+        look = CollectionReader(writing, prefix_of, collection)
         put_row(look, writing, look.row.having(schema=encoded, exists=True))
         return look.row.schema
 
-    def violations(reading: Reading, prefix_of: PrefixOf) -> list[tuple[Any, Violation]]:
+    def violations(reading: ReadView, prefix_of: PrefixOf) -> list[tuple[Any, Violation]]:
         found = []
-        for _, stored in _documents(Look(reading, prefix_of, collection)):
+        for _, stored in _documents(CollectionReader(reading, prefix_of, collection)):
             document = decode_document(stored)
             found += [(document["_id"], each) for each in validator.violations(document)] if validator else []
         return found
 
     former = source.change(work)
 
-    def undo(writing: Writing, prefix_of: PrefixOf) -> None:
-        look = Look(writing, prefix_of, collection)
+    def undo(writing: WriteView, prefix_of: PrefixOf) -> None:
+        look = CollectionReader(writing, prefix_of, collection)
         if look.row.schema == encoded:  # else somebody has set another one since
             put_row(look, writing, look.row.having(schema=former))
 
@@ -165,28 +170,29 @@ def set_schema(source: Source, collection: str, schema: Mapping[str, Any] | None
         raise
 
 
-def drop(source: Source, collection: str) -> None:
+def drop(source: Statements, collection: str) -> None:
     """Remove a collection with everything that belongs to it: at once, or, of the store itself and beside writers that
     let it never come through, first its name, and then what it had, in steps."""
     try:
         source.change(
-            whole(lambda writing, prefix_of: _drop(Look(writing, prefix_of, collection), writing)), attempts=ATTEMPTS
+            atomic(lambda writing, prefix_of: _drop(CollectionReader(writing, prefix_of, collection), writing)),
+            attempts=ATTEMPTS,
         )
     except TransientError:
-        if not isinstance(source, OfStore):
+        if not isinstance(source, AutocommitStatements):
             raise
-        source.change(lambda writing, prefix_of: _forsake(Look(writing, prefix_of, collection), writing))
-    if isinstance(source, OfStore):
+        source.change(lambda writing, prefix_of: _forsake(CollectionReader(writing, prefix_of, collection), writing))
+    if isinstance(source, AutocommitStatements):
         finish_drops(source, collection)
 
 
-def _forsake(look: Look, writing: Writing) -> None:
+def _forsake(look: CollectionReader, writing: WriteView) -> None:
     """Let the name begin anew, with another keyspace."""
     doomed = (*look.row.doomed, *look.row.loading, *look.row.keyspaces[1:])
     put_row(look, writing, look.row.freed(look.name).having(doomed=doomed))
 
 
-def _drop(look: Look, writing: Writing) -> None:
+def _drop(look: CollectionReader, writing: WriteView) -> None:
     """A name that has had one keyspace only needs no row any more."""
     for each in (*look.row.keyspaces[2:], *look.row.doomed, *look.row.loading):
         _empty(writing, look.prefix_of(each))
@@ -196,18 +202,18 @@ def _drop(look: Look, writing: Writing) -> None:
             writing.apply({look.row_key: None}, (look.row_key,))
     else:
         row = look.row
-        fresh = Row(keyspace=row.keyspace, exists=False, generation=row.generation)
+        fresh = CatalogRow(keyspace=row.keyspace, exists=False, generation=row.generation)
         put_row(look, writing, fresh.having(former=row.former, loaded=row.loaded))
 
 
-def rename(source: Source, collection: str, new_name: str, drop_target: bool) -> None:
+def rename(source: Statements, collection: str, new_name: str, drop_target: bool) -> None:
     """Give a collection another name."""
     check_collection_name(new_name)
     if new_name == collection:
         raise OperationFailure(f"the collection is named {collection!r} already")
 
-    def work(writing: Writing, prefix_of: PrefixOf) -> None:
-        look, target = Look(writing, prefix_of, collection), Look(writing, prefix_of, new_name)
+    def work(writing: WriteView, prefix_of: PrefixOf) -> None:
+        look, target = CollectionReader(writing, prefix_of, collection), CollectionReader(writing, prefix_of, new_name)
         if not _exists(look):
             raise OperationFailure(f"there is no collection {collection!r}")
         if _exists(target):
@@ -223,30 +229,36 @@ def rename(source: Source, collection: str, new_name: str, drop_target: bool) ->
         rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 
-    source.change(whole(work))
+    source.change(atomic(work))
 
 
-def _exists(look: Look) -> bool:
+def _exists(look: CollectionReader) -> bool:
     """Whether a collection has a row that says so, or a document."""
     has_row = look.reading.read(look.row_key) is not None and look.row.exists
     return has_row or next(_documents(look), None) is not None
 
 
-def collection_names(
-    reading: Reading, prefix_of: PrefixOf, keyspaces: list[str], held: tuple[str, ...] | None = None
-) -> list[str]:
-    """The collections that exist: those with a row, and those without one that have a document. ``keyspaces`` are all
-    that may have been written to, ``held`` those that can be read; None for all."""
+def collection_names(source: Statements) -> list[str]:
+    """The collections that exist: those with a row, and those without one that have a document."""
+    return source.look(lambda reading, prefix_of: _names_in(reading, prefix_of, source.keyspaces(), source.holds))
+
+
+def _names_in(reading: ReadView, prefix_of: PrefixOf, keyspaces: list[str], holds: Callable[[str], bool]) -> list[str]:
     rows = prefix_of(CATALOG)
     found = set()
     known = set()
     for key, encoded in reading.scan(Range(rows, after_prefix(rows))):
         name, row = key.decode(), row_of(key.decode(), encoded)
         known.add(name)
-        if (held is None or row.keyspace in held) and (row.exists or _exists(Look(reading, prefix_of, name))):
+        if holds(row.keyspace) and (row.exists or _exists(CollectionReader(reading, prefix_of, name))):
             found.add(name)
-    for keyspace in keyspaces if held is None else held:
+    for keyspace in keyspaces:
         name = keyspace.removeprefix(DOCUMENTS)
-        if name != keyspace and name not in known and "~" not in name and _exists(Look(reading, prefix_of, name)):
+        if (
+            name != keyspace
+            and name not in known
+            and "~" not in name
+            and _exists(CollectionReader(reading, prefix_of, name))
+        ):
             found.add(name)
     return sorted(found)

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from lowtide.documents.ids import ID_TYPES, MAX_ID
 from lowtide.documents.indexes.entries import CUT
-from lowtide.documents.ordering import encode
-from lowtide.documents.values import Document
+from lowtide.values.ids import ID_TYPES, MAX_ID
+from lowtide.values.ordering import encode
+from lowtide.values.values import Document
 
 _SCALARS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
 

@@ -11,9 +11,9 @@ from math import isfinite
 from typing import Any
 
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 Projection = Callable[[Document], Document]
 

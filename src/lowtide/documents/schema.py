@@ -16,7 +16,7 @@ decided in decimal digits, so 0.3 is a multiple of 0.1. References lead inside t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -26,10 +26,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.backtracking import Explosive, Search, search_of
-from lowtide.documents.codec import clean
-from lowtide.documents.values import Document
 from lowtide.errors import DocumentRefused, OperationFailure
-from lowtide.extras import require
+from lowtide.system.extras import require
+from lowtide.values.codec import clean
+from lowtide.values.paths import position
+from lowtide.values.values import Document
 
 _LONGEST: Final = 300
 """Characters of a reason, which may quote the value that it is about."""
@@ -43,7 +44,7 @@ class Violation:
     reason: str
 
 
-class Validator:
+class SchemaValidator:
     """A compiled schema. ``schema`` is it, as plain values."""
 
     __slots__ = ("_checker", "schema")
@@ -77,7 +78,7 @@ class Validator:
         return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Validator:
+def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
     """The validator of a schema. Raises OperationFailure, which says what is wrong, for what is no JSON Schema.
 
     >>> validator = compile_schema({"properties": {"age": {"type": "integer", "minimum": 0}}})
@@ -105,7 +106,7 @@ def compile_schema(schema: Mapping[str, Any]) -> Validator:
             f"no valid JSON Schema: {f'at {where!r}: ' if where else ''}{_shortened(exact.message)}"
         ) from error
     _check_references(plain, draft, library)
-    return Validator(plain, _extended(draft)(plain, registry=library.registry))
+    return SchemaValidator(plain, _extended(draft)(plain, registry=library.registry))
 
 
 @cache
@@ -236,21 +237,6 @@ def _look_up(reference: str, resolver: Any) -> None:
         raise OperationFailure(
             f"no valid JSON Schema: the reference {reference!r} leads nowhere; it must lead inside the schema itself"
         ) from error
-
-
-def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:
-    """The place of a path in the order of the document; what is missing comes after what is there."""
-    found: list[int] = []
-    value = document
-    for part in path:
-        if isinstance(part, int):
-            found.append(part)
-            value = value[part] if isinstance(value, list) else None
-        else:
-            names = list(value) if isinstance(value, dict) else []
-            found.append(names.index(part) if part in names else len(names))
-            value = value.get(part) if isinstance(value, dict) else None
-    return tuple(found)
 
 
 def _shortened(reason: str) -> str:

@@ -11,9 +11,9 @@ from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from lowtide.documents.paths import Step, steps_of
-from lowtide.documents.values import Document, Place, place
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import Step, steps_of
+from lowtide.values.values import Document, Place, place
 
 ASCENDING: Final = 1
 DESCENDING: Final = -1

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Literal
 
-from lowtide.documents.codec import decode_document
 from lowtide.documents.filters import Filter
-from lowtide.documents.ids import id_of
-from lowtide.documents.values import Document
 from lowtide.feed.change import Change
 from lowtide.feed.watch import Watch
+from lowtide.values.codec import decode_document
+from lowtide.values.ids import id_of
+from lowtide.values.values import Document
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,18 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lowtide.documents.codec import clean, decode_document, encode_document
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.ids import ID_TYPES, id_key, new_id
-from lowtide.documents.look import Found
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.points import Point, point_of
+from lowtide.documents.reader import Found
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
-from lowtide.documents.unit import Unit
 from lowtide.documents.updates import Update, seed_of
-from lowtide.documents.values import Document
+from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import InvalidDocument, OperationFailure
+from lowtide.values.codec import clean, decode_document, encode_document
+from lowtide.values.ids import ID_TYPES, id_key, new_id
+from lowtide.values.values import Document
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Selection:
     def filter(self) -> Filter:
         return compile_filter(self.spec)
 
-    def of(self, unit: Unit) -> list[Found]:
+    def of(self, unit: WriteBatch) -> list[Found]:
         """The documents, all found before the first one is changed: a statement never meets its own writes."""
         point = self.point
         if point is not None and unit.look.knows(point):
@@ -78,12 +78,12 @@ def _key_of(value: Any) -> bytes:
     return id_key(value if type(value) in ID_TYPES else clean(value, "_id"))
 
 
-def insert(unit: Unit, prepared: Prepared) -> None:
+def insert(unit: WriteBatch, prepared: Prepared) -> None:
     unit.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
 
 
 def update(
-    unit: Unit, selection: Selection, change: Update, upsert: Mapping[str, Any] | None, *, replacing: bool = False
+    unit: WriteBatch, selection: Selection, change: Update, upsert: Mapping[str, Any] | None, *, replacing: bool = False
 ) -> tuple[UpdateResult, Document | None, Document | None]:
     """Change what is selected; if that is nothing and ``upsert`` is the filter, insert what it and the update say. Also
     the document before and after, of the last one."""
@@ -108,7 +108,7 @@ def update(
     return UpdateResult(len(found), modified), before, after_last
 
 
-def _seeded(unit: Unit, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
+def _seeded(unit: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
     """Insert the document of an upsert."""
     seed = seed_of(filter, only_id=replacing)
     new = change.apply(seed, now=datetime.now(UTC), inserting=True)
@@ -117,7 +117,7 @@ def _seeded(unit: Unit, change: Update, filter: Mapping[str, Any], replacing: bo
     return {"_id": prepared.id, **new}
 
 
-def delete(unit: Unit, selection: Selection) -> tuple[DeleteResult, Document | None]:
+def delete(unit: WriteBatch, selection: Selection) -> tuple[DeleteResult, Document | None]:
     """Remove what is selected; also the last of it."""
     found = selection.of(unit)
     for each in found:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from lowtide.base.codec import KEYSPACE_PREFIX
-from lowtide.log.frame import REPLACED, Commit
+from lowtide.engine import KEYSPACE_PREFIX, REPLACED, Commit
 
 Kind = Literal["insert", "update", "delete"]
 

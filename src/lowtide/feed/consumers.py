@@ -12,9 +12,7 @@ from dataclasses import dataclass
 
 import lmdb
 
-from lowtide.base.consumers import ConsumerRow
-from lowtide.base.environment import Base
-from lowtide.base.names import check_name
+from lowtide.engine import Base, ConsumerRow, check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed

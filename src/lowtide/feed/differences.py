@@ -13,8 +13,8 @@ from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
+from lowtide.engine import Commit
 from lowtide.feed.change import Change, Kind
-from lowtide.log.frame import Commit
 
 ABSENT: Final = 0
 OTHER: Final = 1

@@ -9,14 +9,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from lowtide.base.names import check_keyspaces
+from lowtide.engine import Commit, LogCursor, Released, check_keyspaces, commits_with, first_kept, last_before
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change, changes_in
 from lowtide.feed.differences import Generations, Swap, changes_of
 from lowtide.feed.ranges import CommitRange, commits_in
-from lowtide.log.cursor import LogCursor, Released, first_kept
-from lowtide.log.finding import commits_with, last_before
-from lowtide.log.frame import Commit
 
 _FEW = 5000
 """Commits that are read sooner than the segments that they are in are searched."""

@@ -15,11 +15,9 @@ from pathlib import Path
 from typing import NamedTuple
 from zlib import crc32
 
-from lowtide.base.codec import KEYSPACE_PREFIX
+from lowtide.engine import KEYSPACE_PREFIX, Commit, LogCursor, LogPosition, Released
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.differences import Difference, Swap
-from lowtide.log.cursor import LogCursor, Place, Released
-from lowtide.log.frame import Commit
 
 INSERT = "insert"
 PREIMAGE = "update_preimage"
@@ -53,9 +51,9 @@ class Marks:
     """
 
     def __init__(self) -> None:
-        self._ends: dict[tuple[Path, bytes], list[tuple[int, Place]]] = {}
+        self._ends: dict[tuple[Path, bytes], list[tuple[int, LogPosition]]] = {}
 
-    def before(self, commits: CommitRange) -> tuple[int, Place] | None:
+    def before(self, commits: CommitRange) -> tuple[int, LogPosition] | None:
         """The last mark no later than where the range begins."""
         ends = self._ends.get((commits.log, commits.store_id), [])
         return max((each for each in ends if each[0] <= commits.since), default=None)
@@ -82,7 +80,7 @@ class Share(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rows:
+class ChangeRows:
     """Rows of changes, column by column, in commit order. ``values`` has None for a delete whose value is not known."""
 
     kinds: list[str] = field(default_factory=list)
@@ -100,22 +98,22 @@ ALL = Share()
 
 def read_rows(
     commits: CommitRange, prefix: bytes, preimages: str = Preimages.AUTO, share: Share = ALL, size: int = 8192
-) -> Iterator[Rows]:
+) -> Iterator[ChangeRows]:
     """The changes of the keyspace with this ``prefix``, in batches of ``size`` rows, more only to have a commit whole;
     none is empty."""
-    rows = Rows()
+    rows = ChangeRows()
     for group in _groups_in(commits):
         at = 0
         while (at := add_rows(rows, group, prefix, preimages, share, size, at)) < len(group):
             yield rows
-            rows = Rows()
+            rows = ChangeRows()
     if rows.kinds:
         yield rows
 
 
-def rows_of(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> Rows:
+def rows_of(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> ChangeRows:
     """The rows that ``read_rows`` makes of a commit."""
-    rows = Rows()
+    rows = ChangeRows()
     add_rows(rows, [commit], prefix, preimages)
     return rows
 
@@ -139,7 +137,7 @@ def _groups_in(commits: CommitRange) -> Iterator[list[Commit]]:
 
 
 def add_rows(
-    rows: Rows,
+    rows: ChangeRows,
     commits: list[Commit],
     prefix: bytes,
     preimages: str,
@@ -189,7 +187,7 @@ def add_rows(
     return len(commits)
 
 
-def add_difference(rows: Rows, swap: Swap, key: bytes, each: Difference, preimages: str) -> None:
+def add_difference(rows: ChangeRows, swap: Swap, key: bytes, each: Difference, preimages: str) -> None:
     """Add what a swap did to a key."""
     kind, before = each.kind, each.before if preimages != Preimages.NONE else None
     if kind is None:

@@ -10,8 +10,8 @@ from pyspark.sql.types import ByteType, IntegerType, LongType, ShortType, String
 
 from lowtide.errors import UsageError
 from lowtide.feed.ranges import DELETE, INSERT, POSTIMAGE, PREIMAGE
-from lowtide.loading.job import How
-from lowtide.loading.staged_changes import StagedChange, encode_change
+from lowtide.sharing.loading.job import How
+from lowtide.sharing.loading.staged_changes import StagedChange, encode_change
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.schemas import CHANGE
 

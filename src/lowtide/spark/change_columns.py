@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.codec import encode_document
-from lowtide.documents.ids import id_of
+from lowtide.columnar.columns import Columns, Mode
 from lowtide.errors import UsageError
-from lowtide.feed.ranges import Rows
-from lowtide.spark.options import Options
+from lowtide.feed.ranges import ChangeRows
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import CHANGE, arrow_schema, check_types
+from lowtide.values.codec import encode_document
+from lowtide.values.ids import id_of
 
 KIND, VERSION, MOMENT = (each.name for each in CHANGE)
 _BYTES: Final = ("key", "value")
@@ -24,7 +24,7 @@ _BYTES: Final = ("key", "value")
 class ChangeColumns:
     """Makes record batches of exactly the asked-for schema, which may leave out any column."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType) -> None:
         for each in CHANGE:
             if each.name in schema.names and schema[each.name].dataType != each.dataType:
                 raise UsageError(f"column {each.name!r} of the change feed is of type {each.dataType.simpleString()}")
@@ -49,7 +49,7 @@ class ChangeColumns:
                 corrupt=corrupt if corrupt in self.schema.names else None,
             )
 
-    def batch(self, rows: Rows) -> pa.RecordBatch:
+    def batch(self, rows: ChangeRows) -> pa.RecordBatch:
         """The record batch of these rows; fewer, if those are left out whose documents do not fit."""
         arrays = self._bytes(rows) if self._is_keyspace else {}
         kept: np.ndarray[Any, Any] | None = None
@@ -74,7 +74,7 @@ class ChangeColumns:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
 
-    def _bytes(self, rows: Rows) -> dict[str, pa.Array]:
+    def _bytes(self, rows: ChangeRows) -> dict[str, pa.Array]:
         """The columns of a keyspace. A deleted value that is not known is empty where null is not allowed."""
         found = {"key": pa.array(rows.keys, pa.binary())} if "key" in self.schema.names else {}
         if "value" in self.schema.names:

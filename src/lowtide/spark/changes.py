@@ -21,18 +21,18 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import CATALOG, check_collection_name, row_key, row_of
 from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, replaced
-from lowtide.entry import open_store
+from lowtide.engine import EngineSnapshot, begun_between, bytes_between, cut_between
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.feed import Feed
-from lowtide.feed.ranges import ALL, CommitRange, Preimages, Rows, Share, add_difference, read_rows
-from lowtide.log.finding import begun_between, bytes_between, cut_between
-from lowtide.readers.follower import Follower
+from lowtide.feed.ranges import ALL, ChangeRows, CommitRange, Preimages, Share, add_difference, read_rows
+from lowtide.sharing.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
-from lowtide.spark.options import Options
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import EVERYTHING, parts_of
-from lowtide.spark.place import Place
-from lowtide.store import Store
+from lowtide.store.opening import open_store
+from lowtide.store.store import Store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -47,7 +47,7 @@ class ChangePart(InputPartition):
     """A share of the changes of a keyspace, by its prefix, None for one that does not exist yet, in the commits after
     ``since`` up to ``until``."""
 
-    place: Place
+    place: StoreLocation
     prefix: bytes | None
     since: int
     until: int
@@ -61,7 +61,7 @@ class ChangePart(InputPartition):
 class DifferencePart(InputPartition):
     """What a bulk load did to the documents with keys from ``low`` on, before ``high``, None for the end."""
 
-    place: Place
+    place: StoreLocation
     swap: Swap
     low: bytes = b""
     high: bytes | None = None
@@ -70,14 +70,14 @@ class DifferencePart(InputPartition):
 Part = ChangePart | DifferencePart
 
 
-class Source:
+class ChangeSource:
     """The store as whoever plans a range of changes sees it, beside its owner. To be closed."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: SparkOptions) -> None:
         options.check_target()
         options.refuse(FOREIGN, "for changes")
         self.options = options
-        self.place = Place.here(options.path)
+        self.place = StoreLocation.here(options.path)
         self.store: Store = open_store(options.path, read_only=True)
         assert isinstance(self.store._parts, Follower)
         self.follower: Follower = self.store._parts
@@ -192,14 +192,14 @@ class Source:
         return [ChangePart(self.place, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
 
     def _swapped(self, swap: Swap) -> list[Part]:
-        with self.store.snapshot() as snapshot:
+        with EngineSnapshot(self.follower.engine, None) as snapshot:
             count = parts_of(self.options.number("partitions"), snapshot, swap.changes, EVERYTHING)
             cuts = snapshot.cuts(swap.changes, count)
         return [DifferencePart(self.place, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
 
 
 @contextmanager
-def explained(options: Options) -> Iterator[None]:
+def explained(options: SparkOptions) -> Iterator[None]:
     """Errors in the user's words: which store, which collection."""
     try:
         yield
@@ -214,11 +214,11 @@ def explained(options: Options) -> Iterator[None]:
         raise kind(f"{options.what} of the store {options.path}: {error}") from error
 
 
-def read_changes(part: Part, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
+def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; none is empty."""
     path = part.place.check()
     size, preimages = options.number("batchSize", BATCH) or BATCH, preimages_of(options)
-    found: Iterator[Rows]
+    found: Iterator[ChangeRows]
     if isinstance(part, DifferencePart):
         found = _difference_rows(path, part, preimages, size)
     elif part.prefix is None:
@@ -231,29 +231,29 @@ def read_changes(part: Part, options: Options, columns: ChangeColumns) -> Iterat
             yield batch
 
 
-def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[Rows]:
+def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[ChangeRows]:
     """The rows of a bulk load, a batch at a time: it may be of any size."""
     with open_store(path, read_only=True) as store:
         generations = store._parts.feed.generations
         assert generations is not None
-        rows = Rows()
+        rows = ChangeRows()
         for key, each in generations.differences(part.swap, part.low, part.high):
             add_difference(rows, part.swap, key, each, preimages)
             if len(rows) >= size:
                 yield rows
-                rows = Rows()
+                rows = ChangeRows()
         if len(rows):
             yield rows
 
 
-def preimages_of(options: Options) -> str:
+def preimages_of(options: SparkOptions) -> str:
     return options.one_of("preimages", tuple(Preimages), Preimages.AUTO)
 
 
 class ChangeReader(DataSourceReader):
     """Reads the changes of a collection or a keyspace, between two versions, both included."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType) -> None:
         options.check_target()
         options.refuse(FOREIGN, "for changes")
         preimages_of(options)
@@ -264,13 +264,13 @@ class ChangeReader(DataSourceReader):
     def partitions(self) -> Sequence[Part]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
         with explained(self._options):
-            source = Source(self._options)
+            source = ChangeSource(self._options)
             try:
                 return self._planned(source)
             finally:
                 source.close()
 
-    def _planned(self, source: Source) -> list[Part]:
+    def _planned(self, source: ChangeSource) -> list[Part]:
         until, since = source.end(), source.start()
         if since is None:
             raise UsageError("the change feed needs a start: option startingVersion or startingTimestamp")

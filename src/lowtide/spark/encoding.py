@@ -29,11 +29,20 @@ from uuid import UUID
 import msgspec
 import pyarrow as pa
 
-from lowtide.documents.arrow.inference import is_json
-from lowtide.documents.codec import UUID_CODE, check_encoded, encodable
-from lowtide.documents.ids import id_key, new_id
+from lowtide.columnar.inference import is_json
 from lowtide.errors import InvalidDocument, UsageError, ValueMisfit, shown
-from lowtide.spark.values import Convert, Misfit, check_name, convert_of, is_binary, is_list, json_values, plain_values
+from lowtide.spark.values import (
+    ColumnMisfit,
+    Convert,
+    check_name,
+    convert_of,
+    is_binary,
+    is_list,
+    json_values,
+    plain_values,
+)
+from lowtide.values.codec import UUID_CODE, check_encoded, encodable
+from lowtide.values.ids import id_key, new_id
 
 _ID: Final = "_id"
 
@@ -75,7 +84,7 @@ class RowEncoder:
         for name, place, convert in self._columns:
             try:
                 columns.append(convert(batch.column(place)))
-            except Misfit as misfit:
+            except ColumnMisfit as misfit:
                 path = f"{name}.{misfit.path}" if misfit.path else name
                 raise ValueMisfit(self._collection, _shown_id(ids[misfit.row]), path, misfit.reason) from misfit
         documents = list(map(_encode, self._make(ids if self._is_plain else list(map(encodable, ids)), columns)))
@@ -97,7 +106,7 @@ class RowEncoder:
             )
         try:
             return self._id(column)
-        except Misfit as misfit:
+        except ColumnMisfit as misfit:
             raise ValueMisfit(self._collection, _shown_id(column[misfit.row].as_py()), _ID, misfit.reason) from misfit
 
     def _keys(self, ids: list[Any]) -> list[bytes]:

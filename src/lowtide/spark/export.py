@@ -23,13 +23,13 @@ import pyarrow.fs
 import pyarrow.parquet
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Mode
+from lowtide.columnar.columns import Mode
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.pins.pin import Pin
+from lowtide.sharing.pins.pin import Pin
 from lowtide.spark.inference import schema_at
 from lowtide.spark.instant import taken
-from lowtide.spark.options import Options
-from lowtide.spark.place import Place
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.reading import given_options
 from lowtide.spark.schemas import arrow_schema
 from lowtide.spark.snapshot import SnapshotReader
@@ -121,8 +121,8 @@ def export(
     target = _Target.at(dest)
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
-    options = Options(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
-    place = Place.here(options.path)
+    options = SparkOptions(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
+    place = StoreLocation.here(options.path)
     with taken(options) as instant:
         pinned = datetime.now(UTC)
         found = schema if schema is not None else schema_at(options, place, instant)

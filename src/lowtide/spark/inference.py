@@ -1,6 +1,6 @@
 """The schema of a collection that the user gives none for.
 
-Types come from a sample of documents, spread over all keys, by the policy of ``documents/arrow/inference.py``: numbers
+Types come from a sample of documents, spread over all keys, by the policy of ``columnar/inference.py``: numbers
 widen, objects become structs, arrays stay arrays, and what has several types, or none, becomes JSON text. Where the
 collection's JSON Schema gives a field one type, that counts instead, whatever the sample has; only which kind of
 number or string it is, and what else there is in an object, the sample knows better. Types that a write has left with
@@ -17,23 +17,23 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.inference import JSON, TIMESTAMP, Fields, is_json
-from lowtide.documents.catalog import Row
-from lowtide.documents.codec import decode_document, decode_value
-from lowtide.documents.ids import id_of
+from lowtide.columnar.inference import JSON, TIMESTAMP, Fields, is_json
+from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.kept import kept_types
-from lowtide.documents.look import Look
-from lowtide.documents.source import OfSnapshot
-from lowtide.documents.values import Document
-from lowtide.entry import open_store
+from lowtide.documents.management import collection_names
+from lowtide.documents.reader import CollectionReader
+from lowtide.engine import EngineSnapshot, SnapshotStatements
 from lowtide.errors import Error, UsageError
-from lowtide.messages import UNDECODABLE
 from lowtide.spark.instant import Instant
 from lowtide.spark.keeping import with_kept
-from lowtide.spark.options import Options
-from lowtide.spark.place import Place
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import spark_schema
-from lowtide.views import Snapshot
+from lowtide.store.opening import open_store
+from lowtide.system.messages import UNDECODABLE
+from lowtide.values.codec import decode_document, decode_value
+from lowtide.values.ids import id_of
+from lowtide.values.values import Document
 
 SAMPLE: Final = 10_000
 """Documents that types are inferred from."""
@@ -44,7 +44,7 @@ _TEXTS: Final = (pa.string(), pa.binary(), TIMESTAMP)
 """What a JSON Schema means by "string"."""
 
 
-def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
+def schema_at(options: SparkOptions, place: StoreLocation, instant: Instant) -> StructType:
     """The schema of the collection at a pinned instant."""
     assert options.collection is not None
     source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
@@ -53,7 +53,7 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     if columns is not None and not columns:
         raise UsageError("option 'columns' names no column; without it all are read")
     with instant.open(Path(place.path)) as snapshot:
-        if options.collection not in snapshot.list_collection_names():
+        if options.collection not in collection_names(SnapshotStatements(snapshot)):
             raise _missing(place, options.collection, instant)
         look = look_at(snapshot, options.collection)
         found = infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns)
@@ -63,7 +63,7 @@ def schema_at(options: Options, place: Place, instant: Instant) -> StructType:
     return with_kept(schema, {name: kind for name, kind in kept.items() if name not in texts}, columns)
 
 
-def check_keyspace(options: Options) -> None:
+def check_keyspace(options: SparkOptions) -> None:
     """Refuse a keyspace that was never written to."""
     with open_store(options.path, read_only=True) as store:
         names = store.keyspaces()
@@ -75,7 +75,7 @@ def check_keyspace(options: Options) -> None:
         )
 
 
-def _missing(place: Place, collection: str, instant: Instant) -> UsageError:
+def _missing(place: StoreLocation, collection: str, instant: Instant) -> UsageError:
     with open_store(place.path, read_only=True) as store:
         names = store.list_collection_names()
     there = f"its collections are {', '.join(map(repr, names))}" if names else "it has none"
@@ -85,13 +85,15 @@ def _missing(place: Place, collection: str, instant: Instant) -> UsageError:
     )
 
 
-def look_at(snapshot: Snapshot, collection: str) -> Look:
+def look_at(snapshot: EngineSnapshot, collection: str) -> CollectionReader:
     """The collection at the snapshot's instant."""
-    return OfSnapshot(snapshot).look(lambda reading, prefix_of: Look(reading, prefix_of, collection))
+    return SnapshotStatements(snapshot).look(
+        lambda reading, prefix_of: CollectionReader(reading, prefix_of, collection)
+    )
 
 
 def infer(
-    look: Look, cuts: Sequence[bytes], source: str, size: int = SAMPLE, columns: Sequence[str] | None = None
+    look: CollectionReader, cuts: Sequence[bytes], source: str, size: int = SAMPLE, columns: Sequence[str] | None = None
 ) -> pa.Schema:
     """The schema of the documents. ``cuts`` are keys that are spread over them."""
     stated = _declared(look.row) if source != "sample" else []
@@ -130,7 +132,7 @@ def _check_unseen(name: str, names: set[str]) -> None:
     raise UsageError(f"option 'columns' names {name!r}, and no document of the sample has such a field; {hint}")
 
 
-def _sample(look: Look, cuts: Sequence[bytes], size: int) -> Iterator[Document]:
+def _sample(look: CollectionReader, cuts: Sequence[bytes], size: int) -> Iterator[Document]:
     """Documents: the first ones, and as many from each of the cuts on."""
     each = -(-size // (len(cuts) + 1))
     for low, high in zip([b"", *cuts], [*cuts, None], strict=True):
@@ -178,7 +180,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def _declared(row: Row) -> list[pa.Field]:
+def _declared(row: CatalogRow) -> list[pa.Field]:
     """The fields that a collection's JSON Schema gives a type."""
     return [] if row.schema is None else _properties(decode_value(row.schema))
 

@@ -11,15 +11,15 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired
-from lowtide.feed.ranges import INSERT, Rows
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.feed.ranges import INSERT, ChangeRows
+from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.changes import BATCH
+from lowtide.spark.location import StoreLocation
 from lowtide.spark.offsets import Offset
-from lowtide.spark.options import Options
-from lowtide.spark.place import Place
-from lowtide.views import Snapshot
+from lowtide.spark.options import SparkOptions
 
 TTL: Final = 86_400.0
 """Seconds for which the snapshot of a stream is kept after it was last used, also while the stream is stopped."""
@@ -29,16 +29,16 @@ TTL: Final = 86_400.0
 class SnapshotPart(InputPartition):
     """The entries of the stream's keyspace from ``low`` on, before ``high``; None for the end of all."""
 
-    place: Place
+    place: StoreLocation
     offset: Offset
     low: bytes
     high: bytes | None
 
 
-def opened(options: Options, offset: Offset) -> Snapshot:
+def opened(options: SparkOptions, offset: Offset) -> EngineSnapshot:
     """The snapshot; to be closed."""
     try:
-        return open_snapshot(options.path, pin=offset.pin)
+        return open_pinned(options.path, pin=offset.pin)
     except SnapshotExpired as error:
         raise expired(offset) from error
 
@@ -57,7 +57,7 @@ def following(key: bytes | None) -> bytes | None:
     return None if key is None else key + b"\x00"
 
 
-def read_snapshot(part: SnapshotPart, options: Options, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
+def read_snapshot(part: SnapshotPart, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; the pin is renewed while they are read."""
     path, offset = part.place.check(), part.offset
     assert offset.taken is not None
@@ -73,7 +73,7 @@ def read_snapshot(part: SnapshotPart, options: Options, columns: ChangeColumns) 
                     renewed = time.monotonic()
                 keys, values = zip(*found, strict=True)
                 count = len(found)
-                rows = Rows([INSERT] * count, [offset.since] * count, [moment] * count, [*keys], [*values])
+                rows = ChangeRows([INSERT] * count, [offset.since] * count, [moment] * count, [*keys], [*values])
                 batch = columns.batch(rows)
                 if batch.num_rows:
                     yield batch

@@ -17,18 +17,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lowtide.entry import open_store
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.identity import ancestor, identify
-from lowtide.pinning import At
-from lowtide.pins.pin import Pin
-from lowtide.readers.follower import Follower
-from lowtide.readers.pinned import name_of_pin, open_snapshot
-from lowtide.readers.pinning import FollowerPinning
-from lowtide.spark.options import ORIGIN, Options, parse_moment
+from lowtide.sharing.follower import Follower
+from lowtide.sharing.pins.follower import FollowerPinning
+from lowtide.sharing.pins.owner import At
+from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
+from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
-from lowtide.store import Store
-from lowtide.views import Snapshot
+from lowtide.store.opening import open_store
+from lowtide.store.store import Store
+from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
 """How the pins of ``pinned`` blocks are named."""
@@ -48,15 +48,15 @@ class Instant:
     ttl: float
     load: str
 
-    def open(self, path: Path) -> Snapshot:
+    def open(self, path: Path) -> EngineSnapshot:
         """A snapshot at the pin. It may have another name by now, if a block has left it to its loads."""
         try:
-            return open_snapshot(path, pin=self.pin)
+            return open_pinned(path, pin=self.pin)
         except SnapshotExpired:
             name = self.name(path)
             if name is None:
                 raise
-            return open_snapshot(path, pin=name)
+            return open_pinned(path, pin=name)
 
     def name(self, path: Path) -> str | None:
         """What the pin is called now; None if there is none any more."""
@@ -68,7 +68,7 @@ def new_load() -> str:
     return f"load-{secrets.token_hex(8)}"
 
 
-def take(options: Options, process: int | None = None, load: str | None = None) -> Instant:
+def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> Instant:
     """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
     another process, goes on meanwhile. A ``load`` that is planned again has the instant that it had."""
     driver = ancestor("java") if process is None else identify(process)
@@ -104,7 +104,9 @@ def pinning_of(store: Store) -> FollowerPinning:
     return store._parts.pinning
 
 
-def _pinned(options: Options, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]) -> Pin:
+def _pinned(
+    options: SparkOptions, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]
+) -> Pin:
     """A part in a pin of what is asked for, given by ``share``, which is told the keyspaces and the instant."""
     last = at if at is not None and at == store.stats().last_commit else None
     if last is not None:
@@ -131,7 +133,7 @@ def leave(path: StorePath, loads: Iterable[str]) -> int:
 
 
 @contextlib.contextmanager
-def taken(options: Options) -> Iterator[Instant]:
+def taken(options: SparkOptions) -> Iterator[Instant]:
     """An instant that is pinned for the time of a ``with`` block, in this process."""
     instant = take(options, os.getpid())
     try:
@@ -145,7 +147,7 @@ def new_name() -> str:
     return f"spark {secrets.token_hex(6)}"
 
 
-def _keyspaces(options: Options, store: Store, at: int | str | Pin | None) -> list[str] | None:
+def _keyspaces(options: SparkOptions, store: Store, at: int | str | Pin | None) -> list[str] | None:
     """The keyspaces that the read needs, as of ``at``."""
     if options.collection is None:
         return None if options.keyspace is None else [options.keyspace]
@@ -153,7 +155,7 @@ def _keyspaces(options: Options, store: Store, at: int | str | Pin | None) -> li
         return snapshot.collection(options.collection).keyspaces()
 
 
-def _at(options: Options, store: Store) -> int | str | Pin | None:
+def _at(options: SparkOptions, store: Store) -> int | str | Pin | None:
     """What the options say about the instant."""
     given = [name for name in _NAMES if name in options]
     if len(given) > 1:
@@ -183,7 +185,7 @@ def _at(options: Options, store: Store) -> int | str | Pin | None:
     return _holder(options, store, _commit_at(store, moment))
 
 
-def _holder(options: Options, store: Store, ts: int) -> int | Pin:
+def _holder(options: SparkOptions, store: Store, ts: int) -> int | Pin:
     """A pin at ``ts`` that holds what is read: there may be others, of other collections."""
     for pin in store.pins():
         if pin.ts == ts:

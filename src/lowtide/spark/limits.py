@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, ReadMaxFiles, ReadMaxRows
 
 from lowtide.feed.ranges import CommitRange, commits_in, rows_of
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 
 
 @dataclass(frozen=True)
-class Limits:
+class BatchLimits:
     """The most of one micro-batch; None for any number. A commit is never split, so a single one may have more."""
 
     commits: int | None = None
@@ -21,7 +21,7 @@ class Limits:
     """Of keys and values, in bytes."""
 
     @classmethod
-    def of(cls, options: Options) -> Limits:
+    def of(cls, options: SparkOptions) -> BatchLimits:
         return cls(*(options.number(f"max{each}PerTrigger") for each in ("Commits", "Rows", "Bytes")))
 
     def as_spark(self) -> ReadLimit:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from lowtide.errors import UsageError
-from lowtide.messages import UNDECODABLE
+from lowtide.system.messages import UNDECODABLE
 
 INITIAL: Final[dict[str, Any]] = {"initial": True}
 """The offset before the first batch."""

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import msgspec
 
 from lowtide.errors import UsageError, shown
-from lowtide.files.extended import NotExtended, loads
+from lowtide.values.extended import NotExtended, loads
 
 OPTIONS: Final = {
     # What is read or written
@@ -80,7 +80,7 @@ _TRUE: Final = frozenset(("true", "yes", "on", "1"))
 _FALSE: Final = frozenset(("false", "no", "off", "0"))
 
 
-class Options:
+class SparkOptions:
     """What was asked for. Names are compared without case, as Spark does.
 
     >>> Options({"path": "/data/shop", "collection": "users", "PARTITIONS": "4"}).number("partitions")
@@ -98,9 +98,9 @@ class Options:
                 hint = f"; did you mean {_LOWER[near[0]]!r}?" if near else ""
                 raise UsageError(f"format lowtide has no option {name!r}{hint}")
 
-    def over(self, others: Mapping[str, str]) -> Options:
+    def over(self, others: Mapping[str, str]) -> SparkOptions:
         """These, and those of the others that are not among them."""
-        return Options({**Options(others)._given, **self._given})
+        return SparkOptions({**SparkOptions(others)._given, **self._given})
 
     def __contains__(self, name: str) -> bool:
         return name in self._given

@@ -13,9 +13,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.identity import Identity, parent_of
-from lowtide.pins.leases import describe_owner
-from lowtide.transaction.registry import Origin
+from lowtide.engine import Origin, describe_owner
+from lowtide.system.identity import Identity, parent_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,15 +11,14 @@ from typing import Any, Final
 
 from pyspark.sql.datasource import InputPartition
 
-from lowtide.base.codec import after_prefix
-from lowtide.documents.ids import ID_TYPES, id_key
-from lowtide.documents.look import Look
-from lowtide.documents.ordering import AFTER_ALL, encode
-from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.columnar.cache import Block
+from lowtide.documents.plans.plan import KeyStretch, Plan
+from lowtide.documents.reader import CollectionReader
+from lowtide.engine import EngineSnapshot, after_prefix
 from lowtide.errors import InvalidDocument, UsageError, shown
-from lowtide.spark.cache import Block
-from lowtide.spark.options import Options
-from lowtide.views import Snapshot
+from lowtide.spark.options import SparkOptions
+from lowtide.values.ids import ID_TYPES, id_key
+from lowtide.values.ordering import AFTER_ALL, encode
 
 SMALL: Final = 20_000
 """Rows that are not worth a further task: one costs about as long as it takes to read them."""
@@ -28,7 +27,7 @@ SMALL_BYTES: Final = 32 << 20
 
 
 @dataclass(frozen=True)
-class Rows(InputPartition):
+class RowRange(InputPartition):
     """The rows from ``low`` on, before ``high``, None for the end; keys without the keyspace. ``block`` is where the
     columnar cache has them, or is to."""
 
@@ -38,7 +37,7 @@ class Rows(InputPartition):
 
 
 @dataclass(frozen=True)
-class Entries(InputPartition):
+class EntryRange(InputPartition):
     """What the filter's plan leads to: all of it, or only by the entries from ``low`` on, before ``high``."""
 
     low: bytes | None
@@ -62,7 +61,7 @@ class Bounds:
 EVERYTHING: Final = Bounds(b"", None)
 
 
-def bounds(options: Options) -> Bounds:
+def bounds(options: SparkOptions) -> Bounds:
     """The keys that the options ask for."""
     first, last, prefix = (options.text(name) for name in ("keyStart", "keyEnd", "keyPrefix"))
     if prefix is not None and (first is not None or last is not None):
@@ -87,7 +86,7 @@ def _string(text: str) -> str:
 def _value(name: str, text: str) -> Any:
     """The value of JSON text; any other text is itself."""
     try:
-        return Options({name: text}).json(name)
+        return SparkOptions({name: text}).json(name)
     except UsageError:
         return text
 
@@ -115,7 +114,7 @@ def _raw_key(name: str, text: str) -> bytes:
         raise UsageError(f"option {name!r} begins with 0x, but is not hexadecimal: {text!r}") from error
 
 
-def parts_of(asked: int | None, snapshot: Snapshot, keyspace: str, within: Bounds) -> int:
+def parts_of(asked: int | None, snapshot: EngineSnapshot, keyspace: str, within: Bounds) -> int:
     """Into how many parts these rows are cut: what was asked for; else as many as the machine has cores, but one if
     they are few."""
     if asked is not None:
@@ -129,25 +128,27 @@ def parts_of(asked: int | None, snapshot: Snapshot, keyspace: str, within: Bound
     return 1
 
 
-def cut(snapshot: Snapshot, keyspace: str, within: Bounds, parts: int) -> list[Rows]:
+def cut(snapshot: EngineSnapshot, keyspace: str, within: Bounds, parts: int) -> list[RowRange]:
     """The rows of a keyspace in at most ``parts`` ranges."""
     cuts = snapshot.cuts(keyspace, parts, within.low or None, within.high)
-    return [Rows(low, high) for low, high in zip([within.low, *cuts], [*cuts, within.high], strict=True)]
+    return [RowRange(low, high) for low, high in zip([within.low, *cuts], [*cuts, within.high], strict=True)]
 
 
-def of_plan(snapshot: Snapshot, look: Look, by: Plan, within: Bounds, parts: int) -> Sequence[Rows | Entries]:
+def of_plan(
+    snapshot: EngineSnapshot, look: CollectionReader, by: Plan, within: Bounds, parts: int
+) -> Sequence[RowRange | EntryRange]:
     """The parts of a filtered read."""
     if by.keys is not None or by.branches or (by.index is not None and (by.repeats or parts == 1)):
-        return [Entries(None, None)]
+        return [EntryRange(None, None)]
     if by.index is not None and sum(1 for _ in islice(look.entries(by), SMALL + 1)) <= SMALL:
-        return [Entries(None, None)]
+        return [EntryRange(None, None)]
     ranges = stretches(by, within if by.index is None else EVERYTHING)
     if not ranges:
-        return [Rows(b"", b"")]
+        return [RowRange(b"", b"")]
     around = Bounds(ranges[0].low, ranges[-1].high)
     if by.index is None:
         return cut(snapshot, look.row.keyspace, around, parts)
-    return [Entries(each.low, each.high) for each in cut(snapshot, by.index.keyspace, around, parts)]
+    return [EntryRange(each.low, each.high) for each in cut(snapshot, by.index.keyspace, around, parts)]
 
 
 def stretches(by: Plan, within: Bounds) -> list[Bounds]:
@@ -156,10 +157,10 @@ def stretches(by: Plan, within: Bounds) -> list[Bounds]:
     return [each for each in met if each is not None and each.high != b""]
 
 
-def narrowed(by: Plan, part: Entries) -> Plan:
+def narrowed(by: Plan, part: EntryRange) -> Plan:
     """The plan for one part of its entries."""
     if part.low is None:
         return by
     found = stretches(by, Bounds(part.low, part.high))
-    ranges = tuple(Stretch(each.low, AFTER_ALL if each.high is None else each.high) for each in found)
+    ranges = tuple(KeyStretch(each.low, AFTER_ALL if each.high is None else each.high) for each in found)
     return Plan(index=by.index, stretches=ranges, exact=by.exact)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lowtide.entry import open_store
 from lowtide.errors import UsageError
-from lowtide.files.extended import dumps
-from lowtide.pins.pin import Pin
-from lowtide.readers.generation import LEASE
-from lowtide.readers.pinned import Renewer, renew_pin
+from lowtide.sharing.generation import LEASE
+from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.snapshot import Renewer, renew_pin
 from lowtide.spark.instant import BLOCK, StorePath, new_load, new_name, pinning_of
-from lowtide.spark.options import LOAD, ORIGIN, Options
+from lowtide.spark.options import LOAD, ORIGIN, SparkOptions
 from lowtide.spark.origin import application_of, line_above
 from lowtide.spark.session import explained, register
+from lowtide.store.opening import open_store
+from lowtide.values.extended import dumps
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -73,7 +73,7 @@ def given_options(
     given = {"path": Path(path).absolute(), "collection": collection, "columns": columns, **others}
     given["asOf"] = as_of.name if isinstance(as_of, Pin) else as_of
     given["filter"] = dict(filter) if isinstance(filter, Mapping) else filter
-    Options(dict.fromkeys(given, ""))  # refuses what there is not
+    SparkOptions(dict.fromkeys(given, ""))  # refuses what there is not
     return {name: _text(name, value, collection is None) for name, value in given.items() if value is not None}
 
 

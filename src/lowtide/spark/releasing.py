@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
 from lowtide.spark.instant import leave
-from lowtide.spark.options import LOAD, Options
+from lowtide.spark.options import LOAD, SparkOptions
 from lowtide.spark.tables import table_of
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _of_connect(message: Any) -> Iterator[tuple[str, str]]:
     """The store and the token of each load in a plan as Spark Connect sends it."""
     if message.DESCRIPTOR.full_name == "spark.connect.Read.DataSource":
         if message.format == _FORMAT and LOAD in message.options:
-            yield str(Options(dict(message.options)).path), message.options[LOAD]
+            yield str(SparkOptions(dict(message.options)).path), message.options[LOAD]
         return
     for field, value in message.ListFields():
         if field.message_type is not None and not field.message_type.GetOptions().map_entry:
@@ -68,7 +68,7 @@ def _of_classic(analyzed: Any) -> Iterator[tuple[str, str]]:
             table = table_of(StructType.fromJson(json.loads(node.schema().json())))
             path = (table or {}).get("path")
         if found is not None and path is not None:
-            yield str(Options({"path": path}).path), found[0].decode()
+            yield str(SparkOptions({"path": path}).path), found[0].decode()
 
 
 def _nodes(plan: Any) -> Iterator[Any]:

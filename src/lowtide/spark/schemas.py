@@ -24,7 +24,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from lowtide.documents.arrow.inference import JSON, is_json
+from lowtide.columnar.inference import JSON, is_json
 from lowtide.errors import UsageError
 
 MARK: Final = {"lowtide": "json"}

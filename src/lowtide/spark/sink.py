@@ -17,10 +17,10 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
-from lowtide.loading.staged import driver_process, remove_series
-from lowtide.messages import UNDECODABLE
-from lowtide.spark.options import Options
-from lowtide.spark.writing import Staged, Writing
+from lowtide.sharing.loading.staged import driver_process, remove_series
+from lowtide.spark.options import SparkOptions
+from lowtide.spark.writing import Staged, StagedWrite
+from lowtide.system.messages import UNDECODABLE
 
 logger = logging.getLogger("lowtide")
 
@@ -31,13 +31,13 @@ class _Metadata(msgspec.Struct, frozen=True):
     id: str
 
 
-class StreamSink(DataSourceStreamArrowWriter, Writing):
+class StreamSink(DataSourceStreamArrowWriter, StagedWrite):
     """``df.writeStream.format("lowtide")``."""
 
-    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType, overwrite: bool) -> None:
         options.refuse(("txnVersion",), "for a stream, whose batches have numbers")
         self._query = query_of(options)
-        Writing.__init__(self, options, schema, overwrite, self._query)
+        StagedWrite.__init__(self, options, schema, overwrite, self._query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """In a task: stage the rows."""
@@ -60,7 +60,7 @@ class StreamSink(DataSourceStreamArrowWriter, Writing):
         remove_series(self._path, driver_process(), self._series)
 
 
-def query_of(options: Options) -> str:
+def query_of(options: SparkOptions) -> str:
     """Who writes: what is the same after a restart of the query, and of no other query. Spark keeps a query's id in its
     checkpoint, so one that begins anew in the same place, with the same numbers, is another one.
 

@@ -17,24 +17,25 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import BinaryType, StructType
 
-from lowtide.documents.arrow import table
-from lowtide.documents.arrow.columns import Columns, Mode
-from lowtide.documents.codec import decode_document
+from lowtide.columnar import table
+from lowtide.columnar.blocks import content_of, plan_blocks, stable_cuts
+from lowtide.columnar.cache import LIMIT, Cache
+from lowtide.columnar.columns import Columns, Mode
 from lowtide.documents.filters import Filter, compile_filter
-from lowtide.documents.look import Look, picked
 from lowtide.documents.plans.plan import Plan
+from lowtide.documents.reader import CollectionReader, picked
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.readers.pinned import renew_pin
-from lowtide.spark.blocks import content_of, plan_blocks, stable_cuts
-from lowtide.spark.cache import LIMIT, Cache
+from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark.inference import look_at, undecodable
 from lowtide.spark.instant import Instant
-from lowtide.spark.options import FEED, Options
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import FEED, SparkOptions
 from lowtide.spark.partitions import (
     EVERYTHING,
     Bounds,
-    Entries,
-    Rows,
+    EntryRange,
+    RowRange,
     bounds,
     cut,
     narrowed,
@@ -42,9 +43,8 @@ from lowtide.spark.partitions import (
     parts_of,
     stretches,
 )
-from lowtide.spark.place import Place
 from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
-from lowtide.views import Snapshot
+from lowtide.values.codec import decode_document
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -57,7 +57,9 @@ CORRUPT: Final = "_corrupt_record"
 class SnapshotReader(DataSourceReader):
     """Reads a collection or a keyspace as it was at one instant."""
 
-    def __init__(self, options: Options, schema: StructType, place: Place, instant: Instant, mode: str) -> None:
+    def __init__(
+        self, options: SparkOptions, schema: StructType, place: StoreLocation, instant: Instant, mode: str
+    ) -> None:
         self._options = options
         self._schema = schema
         self._place = place
@@ -96,14 +98,14 @@ class SnapshotReader(DataSourceReader):
                 return self._blocks(self._cache, snapshot, look.row.keyspace, parts)
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
 
-    def _blocks(self, cache: Cache, snapshot: Snapshot, keyspace: str, parts: int) -> list[Rows]:
+    def _blocks(self, cache: Cache, snapshot: EngineSnapshot, keyspace: str, parts: int) -> list[RowRange]:
         """Ranges of rows that the cache may have, or is to have after this read."""
         store, low, high = self._place.store_id, self._bounds.low, self._bounds.high
         cuts = stable_cuts(cache, store, snapshot, keyspace, parts, (low, high))
         ranges = list(zip([low, *cuts], [*cuts, high], strict=True))
         content = content_of(store, keyspace, self._arrow, self._mode, self._corrupt, self._size)
         blocks = plan_blocks(cache, Path(self._place.path), store, snapshot, keyspace, ranges, content)
-        return [Rows(*each, block) for each, block in zip(ranges, blocks, strict=True)]
+        return [RowRange(*each, block) for each, block in zip(ranges, blocks, strict=True)]
 
     @property
     def _cache(self) -> Cache | None:
@@ -130,11 +132,11 @@ class SnapshotReader(DataSourceReader):
     def _columns(self) -> Columns:
         return Columns(self._arrow, collection=self._collection, mode=self._mode, corrupt=self._corrupt)
 
-    def _plan(self, look: Look) -> tuple[Filter, Plan]:
+    def _plan(self, look: CollectionReader) -> tuple[Filter, Plan]:
         compiled = compile_filter(self._filter)
         return compiled, look.plan(compiled, None)
 
-    def _open(self, path: Path) -> Snapshot:
+    def _open(self, path: Path) -> EngineSnapshot:
         return self._instant.open(path)
 
     @contextmanager
@@ -163,17 +165,17 @@ class SnapshotReader(DataSourceReader):
                     if batch.num_rows:
                         yield batch
 
-    def _batches(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def _batches(self, snapshot: EngineSnapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if self._options.keyspace is not None:
             return self._entries(snapshot, self._options.keyspace, partition)
-        if not self._schema.names and self._filter is None and isinstance(partition, Rows):
+        if not self._schema.names and self._filter is None and isinstance(partition, RowRange):
             return self._numbers(look_at(snapshot, self._collection), partition)
-        if isinstance(partition, Rows) and partition.block is not None and self._cache is not None:
+        if isinstance(partition, RowRange) and partition.block is not None and self._cache is not None:
             return self._cache.read_or_fill(partition.block, lambda: self._documents(snapshot, partition))
         return self._documents(snapshot, partition)
 
-    def _entries(self, snapshot: Snapshot, keyspace: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Rows)
+    def _entries(self, snapshot: EngineSnapshot, keyspace: str, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RowRange)
         schema = arrow_schema(self._schema)
         entries = snapshot.keyspace(keyspace).scan(partition.low or None, partition.high)
         while rows := _part(entries, self._size):
@@ -183,7 +185,7 @@ class SnapshotReader(DataSourceReader):
             else:
                 yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
 
-    def _numbers(self, look: Look, partition: Rows) -> Iterator[pa.RecordBatch]:
+    def _numbers(self, look: CollectionReader, partition: RowRange) -> Iterator[pa.RecordBatch]:
         """As many rows as there are documents, without a column: none of them is read."""
         left = look.count(partition.low, partition.high)
         while left > 0:
@@ -191,7 +193,7 @@ class SnapshotReader(DataSourceReader):
             yield pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
             left -= rows
 
-    def _documents(self, snapshot: Snapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def _documents(self, snapshot: EngineSnapshot, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         look = look_at(snapshot, self._collection)
         columns = self._columns()
         try:
@@ -203,15 +205,15 @@ class SnapshotReader(DataSourceReader):
         except Exception as error:
             raise _damaged(look, partition, columns, error) from error
 
-    def _stored(self, look: Look, partition: InputPartition) -> Iterator[list[bytes]]:
+    def _stored(self, look: CollectionReader, partition: InputPartition) -> Iterator[list[bytes]]:
         """The stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
         batches: Iterator[list[bytes]]
-        if isinstance(partition, Rows):
+        if isinstance(partition, RowRange):
             ranges = stretches(by, Bounds(partition.low, partition.high))
             batches = chain.from_iterable(look.batches_between(each.low, each.high, self._size) for each in ranges)
         else:
-            assert isinstance(partition, Entries)
+            assert isinstance(partition, EntryRange)
             found = narrowed(by, partition)
             batches = (
                 look.batches(found, self._size)
@@ -233,7 +235,7 @@ def _part(entries: Iterator[tuple[bytes, bytes]], most: int) -> list[tuple[bytes
     return found
 
 
-def _check_keyspace(options: Options, schema: StructType) -> None:
+def _check_keyspace(options: SparkOptions, schema: StructType) -> None:
     """Refuse what a read of a keyspace does not have."""
     options.refuse(("filter", "columns", "jsonColumns"), "for a keyspace, whose rows are bytes")
     for field in schema:
@@ -244,9 +246,9 @@ def _check_keyspace(options: Options, schema: StructType) -> None:
             )
 
 
-def _damaged(look: Look, partition: InputPartition, columns: Columns, error: Exception) -> Error:
+def _damaged(look: CollectionReader, partition: InputPartition, columns: Columns, error: Exception) -> Error:
     """Which document cannot be read."""
-    low, high = (partition.low, partition.high) if isinstance(partition, Rows) else (b"", None)
+    low, high = (partition.low, partition.high) if isinstance(partition, RowRange) else (b"", None)
     for key, stored in look.between(low, high):
         try:
             decode_document(stored)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
-from lowtide.documents.arrow.columns import Mode
+from lowtide.columnar.columns import Mode
 from lowtide.spark.inference import check_keyspace, schema_at
 from lowtide.spark.instant import Instant, new_load, release, take, taken
-from lowtide.spark.options import LOAD, Options
-from lowtide.spark.place import Place
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import LOAD, SparkOptions
 from lowtide.spark.schemas import CHANGE, KEYSPACE
 from lowtide.spark.tables import creation, table_of, with_table
 
@@ -31,7 +31,7 @@ class LowtideSource(DataSource):
     def __init__(self, options: dict[str, str]) -> None:
         super().__init__(options)
         self._table = creation(options)
-        self._options = Options(options if self._table is None else self._table)
+        self._options = SparkOptions(options if self._table is None else self._table)
         self._load = self._options.text(LOAD) or new_load()
         self._instant: Instant | None = None
         self._inferred = False
@@ -70,8 +70,8 @@ class LowtideSource(DataSource):
     def _is_feed(self) -> bool:
         return self._options.flag("readChangeFeed")
 
-    def _place(self) -> Place:
-        return Place.here(self._options.path)
+    def _place(self) -> StoreLocation:
+        return StoreLocation.here(self._options.path)
 
     @contextmanager
     def _fixed(self) -> Iterator[Instant]:

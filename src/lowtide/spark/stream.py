@@ -27,14 +27,14 @@ from lowtide.documents.lineage import replaced
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import commits_in
-from lowtide.readers.pinned import open_snapshot, renew_pin
+from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
-from lowtide.spark.changes import FOREIGN, Part, Source, explained, preimages_of, read_changes
+from lowtide.spark.changes import FOREIGN, ChangeSource, Part, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at
 from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened, read_snapshot
-from lowtide.spark.limits import Limits
+from lowtide.spark.limits import BatchLimits
 from lowtide.spark.offsets import INITIAL, Offset, parse
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import Bounds, parts_of
 
 logger = logging.getLogger("lowtide")
@@ -50,7 +50,7 @@ ENDS: Final = ("endingVersion", "endingTimestamp")
 class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Streams the changes of a collection or a keyspace, perhaps after its snapshot."""
 
-    def __init__(self, options: Options, schema: StructType) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType) -> None:
         options.check_target()
         options.refuse(FOREIGN, "for a stream of changes")
         options.refuse(ENDS, "for a stream, which has no end; Trigger.AvailableNow ends with what there is")
@@ -61,10 +61,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         self._options = options
         self._schema = schema
-        self._limits = Limits.of(options)
+        self._limits = BatchLimits.of(options)
         preimages_of(options)
         ChangeColumns(options, schema)  # refuses what it cannot make
-        self._opened: Source | None = None
+        self._opened: ChangeSource | None = None
         self._begun: Offset | None = None
         self._resumed = False
         self._unpinned = False
@@ -78,9 +78,9 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {**self.__dict__, "_opened": None, "_begun": None}
 
     @property
-    def _source(self) -> Source:
+    def _source(self) -> ChangeSource:
         if self._opened is None:
-            self._opened = Source(self._options)
+            self._opened = ChangeSource(self._options)
         return self._opened
 
     def stop(self) -> None:
@@ -109,7 +109,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """Where the batch that begins at ``start`` ends. From the initial offset it is never empty-handed: the place
         where the stream begins must be in the checkpoint before anything else is committed."""
-        limits = Limits() if isinstance(limit, ReadAllAvailable) else self._limits
+        limits = BatchLimits() if isinstance(limit, ReadAllAvailable) else self._limits
         with explained(self._options):
             offset = parse(start)
             if offset is None:
@@ -155,7 +155,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             pin = source.store.pin(offset.pin, ttl, keyspaces=[CATALOG, keyspace])
             self._renewed = time.monotonic()
             if self._options.collection is not None:
-                with open_snapshot(self._options.path, pin=pin) as snapshot:
+                with open_pinned(self._options.path, pin=pin) as snapshot:
                     there = look_at(snapshot, self._options.collection).row.keyspace
             else:
                 there = keyspace
@@ -200,7 +200,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         except ChangesLost as lost:
             raise self._source.too_early(what) from lost
 
-    def _through_snapshot(self, offset: Offset, limits: Limits) -> Offset:
+    def _through_snapshot(self, offset: Offset, limits: BatchLimits) -> Offset:
         """As far through the snapshot as the limits allow, by one entry at least."""
         self._renew(offset)
         if not limits.by_size:
@@ -210,7 +210,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 limits.last_key(snapshot.keyspace(offset.keyspace).scan(following(offset.last_key)))
             )
 
-    def _through_log(self, offset: Offset, limits: Limits) -> Offset:
+    def _through_log(self, offset: Offset, limits: BatchLimits) -> Offset:
         """As far through the log as there is, and as the limits allow; by one commit at least, never by part of one. A
         bulk load is a batch of its own, so that its parts can be ranges of keys."""
         source, since = self._source, offset.version

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lowtide.documents.arrow.inference import is_json
-from lowtide.documents.codec import encodable
+from lowtide.columnar.inference import is_json
 from lowtide.errors import InvalidDocument, UsageError, shown
-from lowtide.files.extended import NotExtended, loads
-from lowtide.messages import UNDECODABLE
+from lowtide.system.messages import UNDECODABLE
+from lowtide.values.codec import encodable
+from lowtide.values.extended import NotExtended, loads
 
 Convert = Callable[[Any], list[Any]]
 """An Arrow array as a list of values that MessagePack can hold; None for null."""
@@ -21,7 +21,7 @@ Convert = Callable[[Any], list[Any]]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-class Misfit(Exception):
+class ColumnMisfit(Exception):
     """A value of a column cannot be stored: in which row, and at which path."""
 
     def __init__(self, row: int, path: str, reason: str) -> None:
@@ -120,12 +120,12 @@ def _naive(array: pa.Array) -> list[Any]:
         raise _out_of_range(values) from None
 
 
-def _out_of_range(values: list[int | None]) -> Misfit:
+def _out_of_range(values: list[int | None]) -> ColumnMisfit:
     for row, value in enumerate(values):
         try:
             _EPOCH + timedelta(microseconds=value or 0)
         except OverflowError:
-            return Misfit(row, "", f"a time is in the years 1 to 9999, not {value} microseconds from 1970")
+            return ColumnMisfit(row, "", f"a time is in the years 1 to 9999, not {value} microseconds from 1970")
     raise AssertionError("all values are in range")
 
 
@@ -136,7 +136,7 @@ def _dates(array: pa.Array) -> list[Any]:
         try:
             found.append(None if value is None else encodable(epoch + timedelta(value)))
         except OverflowError:
-            raise Misfit(row, "", f"a date is in the years 1 to 9999, not {value} days from 1970") from None
+            raise ColumnMisfit(row, "", f"a date is in the years 1 to 9999, not {value} days from 1970") from None
     return found
 
 
@@ -147,7 +147,7 @@ def json_values(array: pa.Array) -> list[Any]:
         try:
             value = None if text is None else loads(text)
         except (NotExtended, *UNDECODABLE) as error:
-            raise Misfit(row, "", f"it should be JSON, and is {shown(text)}: {error}") from error
+            raise ColumnMisfit(row, "", f"it should be JSON, and is {shown(text)}: {error}") from error
         found.append(value)
     return found
 
@@ -159,7 +159,7 @@ def _json(array: pa.Array) -> list[Any]:
             try:
                 found[row] = encodable(value)
             except InvalidDocument as error:
-                raise Misfit(row, error.path, str(error).partition(": ")[2]) from error
+                raise ColumnMisfit(row, error.path, str(error).partition(": ")[2]) from error
     return found
 
 
@@ -178,8 +178,10 @@ def _struct(kind: pa.StructType, ignore_nulls: bool, path: str) -> Convert:
         for part, name, inner in zip(array.flatten(), names, converts, strict=True):  # null where the struct is
             try:
                 columns.append(inner(part))
-            except Misfit as misfit:
-                raise Misfit(misfit.row, f"{name}.{misfit.path}" if misfit.path else name, misfit.reason) from misfit
+            except ColumnMisfit as misfit:
+                raise ColumnMisfit(
+                    misfit.row, f"{name}.{misfit.path}" if misfit.path else name, misfit.reason
+                ) from misfit
         rows = make(columns, len(array))
         return rows if not array.null_count else _masked(rows, array)
 
@@ -221,7 +223,7 @@ def _list(inner: Convert) -> Convert:
             array = array.cast(pa.list_(array.type.value_field))
         try:
             flat = inner(_stretch(array, array.values))
-        except Misfit as misfit:
+        except ColumnMisfit as misfit:
             raise _moved(array, misfit) from misfit
         return _runs(array, lambda low, high: flat[low:high])
 
@@ -233,17 +235,17 @@ def _map(inner: Convert) -> Convert:
         names = plain_values(_stretch(array, array.keys))
         try:
             values = inner(_stretch(array, array.items))
-        except Misfit as misfit:
+        except ColumnMisfit as misfit:
             raise _moved(array, misfit, names) from misfit
         return _runs(array, lambda low, high: dict(zip(names[low:high], values[low:high], strict=True)))
 
     return convert
 
 
-def _moved(array: pa.Array, misfit: Misfit, names: list[str] | None = None) -> Misfit:
+def _moved(array: pa.Array, misfit: ColumnMisfit, names: list[str] | None = None) -> ColumnMisfit:
     """A misfit of an element as one of the row that has it."""
     offsets = array.offsets.to_pylist()
     at = misfit.row + offsets[0]
     row = next(row for row, high in enumerate(offsets[1:]) if at < high)
     place = str(at - offsets[row]) if names is None else names[misfit.row]
-    return Misfit(row, f"{place}.{misfit.path}" if misfit.path else place, misfit.reason)
+    return ColumnMisfit(row, f"{place}.{misfit.path}" if misfit.path else place, misfit.reason)

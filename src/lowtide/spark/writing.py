@@ -20,15 +20,15 @@ from pyspark.sql.types import StructType
 
 from lowtide.documents.catalog import check_collection_name
 from lowtide.errors import Error, UsageError
-from lowtide.handover import TIMEOUT, ensure_store, load
-from lowtide.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
-from lowtide.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
+from lowtide.sharing.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
+from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
 from lowtide.spark.applying import check_change_columns, documents_of, encode_changes, without_change_columns
 from lowtide.spark.encoding import RowEncoder
 from lowtide.spark.keeping import types_of
-from lowtide.spark.options import Options
-from lowtide.spark.place import Place
+from lowtide.spark.location import StoreLocation
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import arrow_schema, check_types
+from lowtide.store.handover import TIMEOUT, ensure_store, load
 
 logger = logging.getLogger("lowtide")
 
@@ -61,10 +61,10 @@ class Staged(WriterCommitMessage):
     bytes: int
 
 
-class Writing:
+class StagedWrite:
     """What a write to a collection and a stream into one have in common: a job, staged by tasks, and its commit."""
 
-    def __init__(self, options: Options, schema: StructType, overwrite: bool, app: str | None) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType, overwrite: bool, app: str | None) -> None:
         options.refuse(_READING, "for a write, which goes to a collection")
         self._options = options
         self._collection = check_collection_name(options.collection)
@@ -83,7 +83,7 @@ class Writing:
         self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
         self._encoder()  # so that a schema that cannot be stored is refused before any task begins
         ensure_store(options.path)
-        self._place = Place.here(options.path)
+        self._place = StoreLocation.here(options.path)
         self._app = app
         self._job: str | None = None
 
@@ -162,15 +162,15 @@ class Writing:
             remove_staging(path, name)
 
 
-class BatchWriter(DataSourceArrowWriter, Writing):
+class BatchWriter(DataSourceArrowWriter, StagedWrite):
     """``df.write.format("lowtide")``."""
 
-    def __init__(self, options: Options, schema: StructType, overwrite: bool) -> None:
+    def __init__(self, options: SparkOptions, schema: StructType, overwrite: bool) -> None:
         app = options.text("txnAppId")
         self._version = options.number("txnVersion", least=0)
         if (app is None) != (self._version is None):
             raise UsageError("options 'txnAppId' and 'txnVersion' come together: who writes, and which of its writes")
-        Writing.__init__(self, options, schema, overwrite, app)
+        StagedWrite.__init__(self, options, schema, overwrite, app)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
         """In a task: stage the rows."""
@@ -186,7 +186,7 @@ class BatchWriter(DataSourceArrowWriter, Writing):
             remove_staging(self._path, self._job)
 
 
-def _how(options: Options, overwrite: bool) -> How:
+def _how(options: SparkOptions, overwrite: bool) -> How:
     how = _MODES[options.one_of("writeMode", _MODES, "insert")]
     if not overwrite:
         return how
@@ -198,7 +198,7 @@ def _how(options: Options, overwrite: bool) -> How:
     return "overwrite"
 
 
-def _id_field(options: Options, schema: StructType, how: How) -> str:
+def _id_field(options: SparkOptions, schema: StructType, how: How) -> str:
     """The column that has the ``_id``."""
     name = options.text("idField")
     if how == "delete":

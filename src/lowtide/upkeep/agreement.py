@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from lowtide.base.codec import is_tombstone, row_ts, row_value
-from lowtide.log.frame import Commit
+from lowtide.engine.base.codec import is_tombstone, row_ts, row_value
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.versions.chain import versions_of
 from lowtide.upkeep.basis import Tables
 from lowtide.upkeep.check_base import named
 from lowtide.upkeep.check_chains import LayerCopy
 from lowtide.upkeep.report import REPORT, RESTORE, Examination
-from lowtide.versions.chain import versions_of
 
 Print: TypeAlias = tuple[int, int] | None
 """Length and hash of a value; None for a deletion."""

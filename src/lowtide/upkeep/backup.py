@@ -38,11 +38,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from lowtide.base.exchange import copy_base
+from lowtide.engine.base.exchange import copy_base
+from lowtide.engine.log.files import ClosedSegment
+from lowtide.engine.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
+from lowtide.engine.recovery.opening import path_of
 from lowtide.errors import CorruptionError, StoreFailed, UsageError
-from lowtide.log.files import ClosedSegment
-from lowtide.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
-from lowtide.recovery.opening import path_of
 from lowtide.upkeep.basis import Running
 from lowtide.upkeep.destination import Destination, Record, Step, Whole, destination_for
 

@@ -10,20 +10,20 @@ from typing import Any
 
 import lmdb
 
-from lowtide.base.codec import decode_ts
-from lowtide.base.consumers import ConsumerTable
-from lowtide.base.environment import Base
-from lowtide.base.history import History
-from lowtide.base.mapping import missing_bytes
-from lowtide.base.pins import PinTable
-from lowtide.checkpoint.checkpointer import Checkpointer
+from lowtide.engine.base.codec import decode_ts
+from lowtide.engine.base.consumers import ConsumerTable
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.history import HistoryTable
+from lowtide.engine.base.mapping import missing_bytes
+from lowtide.engine.base.pins import PinTable
+from lowtide.engine.checkpoint.checkpointer import Checkpointer
+from lowtide.engine.garbage.collector import Collector
+from lowtide.engine.log.files import ClosedSegment
+from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.transaction.catalog import Catalog
+from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.versions.layers import VersionStore
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.garbage.collector import Collector
-from lowtide.log.files import ClosedSegment
-from lowtide.log.writer import LogWriter
-from lowtide.transaction.catalog import Catalog
-from lowtide.transaction.registry import Registry
-from lowtide.versions.layers import VersionStore
 
 _TABLES = ("rows", "history", "history-index", "tombstones", "keyspaces", "meta")
 _SINCE_FORMAT_2 = ("pins", "consumers")
@@ -61,7 +61,7 @@ class Tables:
     env: lmdb.Environment
     txn: lmdb.Transaction[bytes]
     rows: lmdb._Database
-    history: History
+    history: HistoryTable
     tombstones: lmdb._Database
     keyspaces: lmdb._Database
     meta: lmdb._Database
@@ -146,7 +146,7 @@ def read_tables(data: Path) -> Iterator[Tables]:
                 env,
                 txn,
                 rows,
-                History(history, index),
+                HistoryTable(history, index),
                 tombstones,
                 keyspaces,
                 meta,

@@ -6,11 +6,11 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lowtide.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.versions.chain import versions_of
+from lowtide.engine.versions.layers import Chains, Layer, VersionStore
 from lowtide.upkeep.check_base import named
 from lowtide.upkeep.report import REPORT, Examination
-from lowtide.versions.chain import versions_of
-from lowtide.versions.layers import Chains, Layer, VersionStore
 
 
 @dataclass(frozen=True, slots=True)

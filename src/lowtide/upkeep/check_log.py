@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.codec import KEYSPACE_PREFIX, MAX_KEY
+from lowtide.engine.base.codec import KEYSPACE_PREFIX, MAX_KEY
+from lowtide.engine.log.frame import Commit, decode, frame_at
+from lowtide.engine.log.segment import FORMAT, Header, Scan, decode_header, scan_segment, sequence_of
 from lowtide.errors import CorruptionError
-from lowtide.log.frame import Commit, decode, frame_at
-from lowtide.log.segment import FORMAT, Header, Scan, decode_header, scan_segment, sequence_of
 from lowtide.upkeep.report import Examination
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lowtide.base.structure import Examiner
+from lowtide.engine.base.structure import Examiner
 from lowtide.upkeep.report import Examination
 
 

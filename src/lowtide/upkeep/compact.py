@@ -20,9 +20,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.base.environment import Base
-from lowtide.base.exchange import COMPACTED, copy_base, last_change, reopen
-from lowtide.base.sharing import sole_use
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.exchange import COMPACTED, copy_base, last_change, reopen
+from lowtide.engine.base.sharing import sole_use
 from lowtide.errors import UsageError
 from lowtide.upkeep.basis import Running
 from lowtide.upkeep.destination import sync_directory

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import msgspec
 
-from lowtide.base.sharing import READERS, sole_use
+from lowtide.engine.base.sharing import READERS, sole_use
+from lowtide.engine.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
+from lowtide.engine.recovery.ownership import Ownership
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.messages import UNDECODABLE
-from lowtide.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
-from lowtide.recovery.ownership import Ownership
+from lowtide.system.messages import UNDECODABLE
 from lowtide.upkeep.basis import read_tables
 
 _BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log", "published"}

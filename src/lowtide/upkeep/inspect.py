@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowtide.base.codec import decode_ts, is_tombstone, row_ts, row_value
+from lowtide.engine.base.codec import decode_ts, is_tombstone, row_ts, row_value
+from lowtide.engine.log.frame import decode
+from lowtide.engine.log.segment import HEADER_SIZE, chained_frames, decode_header, scan_segment
+from lowtide.engine.versions.chain import versions_of
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.log.frame import decode
-from lowtide.log.segment import HEADER_SIZE, chained_frames, decode_header, scan_segment
 from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
-from lowtide.versions.chain import versions_of
 
 _SHOWN = 40
 

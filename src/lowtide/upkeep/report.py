@@ -40,7 +40,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class VerifyReport:
     """What ``verify`` found of the store in ``path``, when ``last_commit`` was the last one."""
 
     path: Path

@@ -23,15 +23,15 @@ from pathlib import Path
 
 import lmdb
 
-from lowtide.base.environment import Base
-from lowtide.base.pages import Unreadable
-from lowtide.base.pins import PinRow
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.pages import Unreadable
+from lowtide.engine.base.pins import PinRow
+from lowtide.engine.garbage.horizon import Exact, make_horizon
+from lowtide.engine.garbage.living import with_pins
+from lowtide.engine.log.segment import segment_paths
+from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
-from lowtide.garbage.horizon import Exact, make_horizon
-from lowtide.garbage.living import with_pins
-from lowtide.log.segment import segment_paths
-from lowtide.recovery.opening import LOCK, MANIFEST, read_manifest
-from lowtide.recovery.ownership import describe_holder
 from lowtide.upkeep.agreement import Agreement
 from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
 from lowtide.upkeep.check_base import (
@@ -45,13 +45,13 @@ from lowtide.upkeep.check_base import (
 from lowtide.upkeep.check_chains import check_layer, copy_layers
 from lowtide.upkeep.check_log import LogExamination, Piece
 from lowtide.upkeep.check_pages import check_pages, new_check
-from lowtide.upkeep.report import REPORT, Examination, Report
+from lowtide.upkeep.report import REPORT, Examination, VerifyReport
 
 _NEVER = 1 << 62
 _ATTEMPTS = 100
 
 
-def verify_store(running: Running) -> Report:
+def verify_store(running: Running) -> VerifyReport:
     """Examine an open store while it is used."""
     manifest = Examination("manifest", "files")
     _check_manifest(running.path, running.store_id, manifest)
@@ -76,7 +76,7 @@ def verify_store(running: Running) -> Report:
         pages = new_check()
         with _sound_tables(running.base, pages) as tables:
             if tables is None:
-                return Report(running.path, boundary, published, (manifest.check(), pages.check()))
+                return VerifyReport(running.path, boundary, published, (manifest.check(), pages.check()))
             names = tables.names()
             agreement = Agreement(boundary, published, layers)
             consumers = Examination("consumers of the change feed", "consumers")
@@ -94,10 +94,10 @@ def verify_store(running: Running) -> Report:
             check_layer(layer, names, memory[0], memory[1])
         agreement.compare_chains(names)
     checks = [manifest, *log.checks, agreement.before, pages, *base, agreement.base, *memory, agreement.chains]
-    return Report(running.path, boundary, published, tuple(each.check() for each in checks))
+    return VerifyReport(running.path, boundary, published, tuple(each.check() for each in checks))
 
 
-def verify_files(path: str | os.PathLike[str]) -> Report:
+def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
     """Examine the store or backup in ``path``, which nobody has open, and change nothing in it.
 
     What opening it would mend by itself, a torn end of the log above all, is a note and no problem. StoreLocked if
@@ -116,20 +116,20 @@ def verify_files(path: str | os.PathLike[str]) -> Report:
         return _verify_directory(directory)
 
 
-def _verify_directory(directory: Path) -> Report:
+def _verify_directory(directory: Path) -> VerifyReport:
     manifest = Examination("manifest", "files")
     try:
         store_id, _ = read_manifest(directory / MANIFEST)
     except Error as error:
         manifest.examined += 1
         manifest.problem(str(error), directory / MANIFEST)
-        return Report(directory, 0, 0, (manifest.check(),))
+        return VerifyReport(directory, 0, 0, (manifest.check(),))
     manifest.examined += 1
     pages = new_check()
     try:
         _check_pages_of(directory / "base" / "data.mdb", pages)
         if pages.found:
-            return Report(directory, 0, 0, (manifest.check(), pages.check()))
+            return VerifyReport(directory, 0, 0, (manifest.check(), pages.check()))
         with read_tables(directory / "base" / "data.mdb") as tables:
             boundary, names = tables.boundary, tables.names()
             log = LogExamination(store_id, boundary)
@@ -143,9 +143,9 @@ def _verify_directory(directory: Path) -> Report:
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
     except (CorruptionError, lmdb.Error) as error:
         pages.problem(str(error), directory / "base")
-        return Report(directory, 0, 0, (manifest.check(), pages.check()))
+        return VerifyReport(directory, 0, 0, (manifest.check(), pages.check()))
     examined = [manifest, *log.checks, agreement.before, pages, *checks, agreement.base]
-    return Report(directory, boundary, last_commit, tuple(each.check() for each in examined))
+    return VerifyReport(directory, boundary, last_commit, tuple(each.check() for each in examined))
 
 
 def _check_pages_of(data: Path, check: Examination) -> None:

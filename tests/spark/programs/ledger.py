@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lowtide.views import Transaction
+    from lowtide.store.transactions import Transaction
 
 COLLECTION = "ledger"
 SCHEMA = "_id long, n long, pad string"

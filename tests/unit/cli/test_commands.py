@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.stats import Stats
+from lowtide.observe.stats import Stats
 from tests.unit.cli.commands import OWNER, document, invoke, make, owner, tell
 
 EVERY = {

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 
 from lowtide.cli.lines import Unfinished, is_unfinished, words_of
-from lowtide.documents.values import Document
 from lowtide.errors import UsageError
-from lowtide.files.extended import dumps
-from tests.unit.files.values import documents
+from lowtide.values.extended import dumps
+from lowtide.values.values import Document
+from tests.unit.documents.files.values import documents
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.recovery.opening import LOCK
+from lowtide.engine.recovery.opening import LOCK
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
 from tests.unit.cli.commands import command, document, environment, go_away, make, owner, run, started, tell

@@ -11,7 +11,7 @@ import pytest
 from lowtide.cli.frame import lines
 from lowtide.cli.samples import SPAN, WIDTH, Sample, rates, recent, sparkline, trend, view
 from lowtide.cli.words import as_json
-from lowtide.stats import PinStats, SnapshotStats, Stats
+from lowtide.observe.stats import PinStats, SnapshotStats, Stats
 
 QUIET = Stats(0, 0, 0, 0, 0, 0, 0, 0, [], [], 0, 0, 0, None, 0, None, 0, 0, 0, None)
 

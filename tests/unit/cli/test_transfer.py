@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.files.extended import dumps
+from lowtide.values.extended import dumps
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
 from tests.unit.cli.commands import USERS, command, document, environment, invoke

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from lowtide.documents.catalog import CATALOG, Row, check_collection_name, encode_row, row_key, row_of
-from lowtide.documents.codec import encode_value
+from lowtide.documents.catalog import CATALOG, CatalogRow, check_collection_name, encode_row, row_key, row_of
 from lowtide.documents.indexes.spec import Index
 from lowtide.errors import DocumentRefused, UsageError
+from lowtide.values.codec import encode_value
 
 CITY = Index(name="city_1", keys=(("city", 1),), keyspace="index/users/city_1")
 AGE = Index(name="age_-1", keys=(("age", -1),), keyspace="index/users/age_-1", unique=True, multikey=True, long=True)
@@ -35,20 +35,22 @@ def test_names_that_cannot_be_one(name: Any, reason: str) -> None:
 
 def test_a_collection_without_a_row_has_one_keyspace() -> None:
     row = row_of("users", None)
-    assert row == Row(keyspace="documents/users")
+    assert row == CatalogRow(keyspace="documents/users")
     assert row.keyspaces == [CATALOG, "documents/users"]
     assert (row.indexes, row.entries, row.validator, row.exists) == ((), (), None, True)
 
 
 def test_a_row_comes_back_from_its_stored_form() -> None:
-    row = Row(keyspace="documents/u~2", indexes=(CITY, AGE), schema=encode_value({"type": "object"}), generation=2)
+    row = CatalogRow(
+        keyspace="documents/u~2", indexes=(CITY, AGE), schema=encode_value({"type": "object"}), generation=2
+    )
     assert row_of("users", encode_row(row)) == row
     assert row_of("users", encode_row(row)) is row_of("users", encode_row(row)), "what was compiled is kept"
     assert row_key("é") == "é".encode()
 
 
 def test_indexes_are_added_replaced_and_removed() -> None:
-    row = Row(keyspace="documents/users").with_index(CITY).with_index(AGE)
+    row = CatalogRow(keyspace="documents/users").with_index(CITY).with_index(AGE)
     assert [each.name for each in row.indexes] == ["city_1", "age_-1"]
     assert row.keyspaces == [CATALOG, "documents/users", CITY.keyspace, AGE.keyspace]
     assert row.index("age_-1") == AGE
@@ -64,7 +66,7 @@ def test_indexes_are_added_replaced_and_removed() -> None:
 
 
 def test_a_name_that_is_free_again_has_a_keyspace_that_was_never_used() -> None:
-    row = Row(keyspace="documents/users")
+    row = CatalogRow(keyspace="documents/users")
     freed = row.freed("users")
     again = freed.having(exists=True).freed("users")
     assert (freed.exists, freed.keyspace) == (False, "documents/users~1")
@@ -75,14 +77,14 @@ def test_a_name_that_is_free_again_has_a_keyspace_that_was_never_used() -> None:
 
 def test_points_are_the_indexes_that_lead_to_one_value() -> None:
     other = CITY.having(name="other", unique=True)
-    row = Row(keyspace="documents/users").with_index(CITY).with_index(AGE).with_index(other)
+    row = CatalogRow(keyspace="documents/users").with_index(CITY).with_index(AGE).with_index(other)
     assert row.points == {"city": other}, "a unique one rather than another; none that descends"
     for change in ({"building": True}, {"partial": encode_value({"a": 1})}, {"keys": (("city", 1), ("age", 1))}):
-        assert Row(keyspace="documents/users").with_index(CITY.having(**change)).points == {}
+        assert CatalogRow(keyspace="documents/users").with_index(CITY.having(**change)).points == {}
 
 
 def test_the_schema_of_a_row_refuses() -> None:
-    row = Row(keyspace="documents/users", schema=encode_value({"required": ["name"]}))
+    row = CatalogRow(keyspace="documents/users", schema=encode_value({"required": ["name"]}))
     assert row.validator is not None
     row.validator.check("users", {"_id": 1, "name": "Ann"})
     with pytest.raises(DocumentRefused):

@@ -10,7 +10,7 @@ from lowtide.feed.differences import Swap
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
 from tests.unit.feed.stores import SHORT, fill, kept_from
-from tests.unit.loading.jobs import load
+from tests.unit.sharing.loading.jobs import load
 
 
 def at(store: lowtide.Store, since: int) -> str | None:

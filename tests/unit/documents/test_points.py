@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 
 import lowtide
-from lowtide.documents.ordering import encode
 from lowtide.documents.points import point_of
+from lowtide.values.ordering import encode
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from hypothesis import given
 
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.projection import compile_projection
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
-from tests.unit.documents.strategies import documents, paths
+from lowtide.values.values import Document
+from tests.unit.values.strategies import documents, paths
 
 WHOLE = {
     "_id": 1,

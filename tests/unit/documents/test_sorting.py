@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 
 from lowtide.documents.sorting import compile_sort
-from lowtide.documents.values import Document, place
 from lowtide.errors import OperationFailure
-from tests.unit.documents.strategies import documents, paths, values
+from lowtide.values.values import Document, place
+from tests.unit.values.strategies import documents, paths, values
 
 sorts = st.lists(st.tuples(paths, st.sampled_from([1, -1])), min_size=1, max_size=3)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import lowtide
-from lowtide.log.cursor import first_kept
+from lowtide.engine.log.cursor import first_kept
 
 SHORT: dict[str, Any] = {
     "segment_bytes": 4096,

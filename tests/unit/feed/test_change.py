@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lowtide.engine.log.frame import Commit, decode_payload, encode_frame, encode_payload, frame_at
 from lowtide.feed.change import Change, changes_in
-from lowtide.log.frame import Commit, decode_payload, encode_frame, encode_payload, frame_at
 
 ONE, TWO = b"\x00\x00\x00\x01", b"\x00\x00\x00\x02"
 NAMES = {ONE: "one", TWO: "two"}

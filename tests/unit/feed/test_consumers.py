@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.log.segment import scan_segment, segment_paths
+from lowtide.engine.log.segment import scan_segment, segment_paths
 from tests.conftest import OpenStore
 from tests.support.clocks import ManualClock
 from tests.support.parts import parts_of

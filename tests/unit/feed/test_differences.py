@@ -14,7 +14,7 @@ from lowtide.feed.differences import (
     encode_difference,
 )
 from lowtide.feed.feed import without_images
-from lowtide.feed.ranges import Preimages, Rows, add_difference
+from lowtide.feed.ranges import ChangeRows, Preimages, add_difference
 
 SWAP = Swap(7, 1.5, "users", "documents/users", "documents/users~1", "documents/users~1~changes")
 
@@ -67,7 +67,7 @@ def test_it_is_shown_as_changes_of_what_was_asked_for() -> None:
 def test_its_rows_have_the_values_before_that_are_asked_for(
     preimages: Preimages, kinds: list[tuple[str, bytes | None]]
 ) -> None:
-    rows = Rows()
+    rows = ChangeRows()
     for key, each in (
         (b"b", difference(b"0", b"1", True)),
         (b"c", Difference(None)),

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.feed.ranges import Marks, Rows, Share, commits_in, read_rows, rows_of
-from lowtide.log.cursor import LogCursor
+from lowtide.engine.log.cursor import LogCursor
+from lowtide.feed.ranges import ChangeRows, Marks, Share, commits_in, read_rows, rows_of
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
 
@@ -18,7 +18,7 @@ def changed(store: lowtide.Store, since: int = 0, keyspace: str = "fruit", **ask
     until = store.stats().last_commit
     prefix = feed.prefix_of(keyspace, until)
     assert prefix is not None
-    found: list[Rows] = list(read_rows(feed.commits(since, until), prefix, **asked))
+    found: list[ChangeRows] = list(read_rows(feed.commits(since, until), prefix, **asked))
     assert all(len(each) for each in found)
     return [
         row

@@ -12,7 +12,7 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lowtide.spark.changes import ChangeReader
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import CHANGE, KEYSPACE
 from lowtide.spark.stream import ChangeStream
 
@@ -28,9 +28,11 @@ def stream(path: Path, schema: StructType = USERS, **options: object) -> ChangeS
     return ChangeStream(_options(path, schema, options), schema)
 
 
-def _options(path: Path, schema: StructType, options: dict[str, object]) -> Options:
+def _options(path: Path, schema: StructType, options: dict[str, object]) -> SparkOptions:
     target = {"keyspace": "fruit"} if "key" in schema.names else {"collection": "users"}
-    return Options({"path": str(path), "readChangeFeed": "true", **target} | {k: str(v) for k, v in options.items()})
+    return SparkOptions(
+        {"path": str(path), "readChangeFeed": "true", **target} | {k: str(v) for k, v in options.items()}
+    )
 
 
 def read(source: Any, parts: Sequence[Any]) -> list[list[dict[str, Any]]]:

@@ -14,19 +14,19 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lowtide
 from lowtide.errors import UsageError
-from lowtide.loading import bulk
-from lowtide.spark.options import Options
+from lowtide.sharing.loading import bulk
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import CHANGE
 from lowtide.spark.writing import BatchWriter
 from tests.conftest import OpenStore
-from tests.unit.loading.past import KEPT, Past, last, settle
+from tests.unit.sharing.loading.past import KEPT, Past, last, settle
 from tests.unit.spark.streams import USERS, reader, rows
 
 
 def write(path: Path, *parts: list[dict[str, Any]], schema: StructType = USERS, **options: str) -> None:
     """A whole write, a task for each part."""
     given = {"path": str(path), "collection": "copy", "writeMode": "changes", **options}
-    made = BatchWriter(Options(given), schema, False)
+    made = BatchWriter(SparkOptions(given), schema, False)
     arrow = to_arrow_schema(schema, timezone="UTC")
     messages = [
         pickle.loads(pickle.dumps(made)).write(iter([pa.RecordBatch.from_pylist(part, schema=arrow)])) for part in parts

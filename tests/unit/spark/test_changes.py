@@ -12,7 +12,7 @@ import lowtide
 from lowtide.errors import UsageError
 from lowtide.spark import changes as module
 from lowtide.spark.changes import ChangeReader
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import CHANGE
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
@@ -232,6 +232,6 @@ def test_a_collection_that_does_not_exist_has_no_changes(store: lowtide.Store) -
 def test_a_type_that_no_document_has_is_refused(store: lowtide.Store) -> None:
     write(store)
     schema = StructType([StructField("_id", LongType()), StructField("v", VariantType())])
-    options = Options({"path": str(store.path), "collection": "users", "startingVersion": "1"})
+    options = SparkOptions({"path": str(store.path), "collection": "users", "startingVersion": "1"})
     with pytest.raises(UsageError, match="column 'v': a document has no values of the type variant"):
         ChangeReader(options, schema)

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from lowtide.errors import UsageError
-from lowtide.loading import bulk
+from lowtide.sharing.loading import bulk
 from lowtide.spark.changes import DifferencePart
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, fill, kept_from
-from tests.unit.loading.jobs import load
-from tests.unit.loading.past import KEPT, Documents, Past, last, settle
+from tests.unit.sharing.loading.jobs import load
+from tests.unit.sharing.loading.past import KEPT, Documents, Past, last, settle
 from tests.unit.spark.streams import Query, read, reader, rows, short
 
 Row = dict[str, Any]

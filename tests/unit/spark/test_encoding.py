@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.documents.codec import decode_document, encode_document
-from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError, ValueMisfit
 from lowtide.spark.encoding import RowEncoder, new_ids
+from lowtide.values.codec import decode_document, encode_document
+from lowtide.values.ids import id_key
 
 JSON = {b"lowtide": b"json"}
 ONE = "00000000-0000-7000-8000-000000000001"

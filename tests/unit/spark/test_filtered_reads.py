@@ -20,10 +20,10 @@ from pyspark.sql.types import (
 
 import lowtide
 from lowtide.errors import OperationFailure, UsageError
-from lowtide.files.extended import dumps
 from lowtide.spark import partitions as cutting
-from tests.unit.documents.strategies import documents, filters
+from lowtide.values.extended import dumps
 from tests.unit.spark.loading import Load, struct
+from tests.unit.values.strategies import documents, filters
 
 IDS = struct(_id=LongType())
 

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql.types import StructType
 
 import lowtide
-from lowtide.documents.ids import id_key
 from lowtide.errors import Error, UsageError
+from lowtide.values.ids import id_key
 from tests.unit.spark.loading import Load
 
 NOON = datetime(2026, 5, 1, 12, tzinfo=UTC)

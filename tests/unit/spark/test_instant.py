@@ -14,7 +14,7 @@ import lowtide
 import lowtide.spark
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.spark.instant import release, take
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from tests.conftest import OpenStore
 from tests.unit.spark.loading import Load
 
@@ -42,8 +42,10 @@ def value(store: lowtide.Store, collection: str = "c", **options: Any) -> Any:
     return row["v"]
 
 
-def options(store: lowtide.Store, **given: Any) -> Options:
-    return Options({"path": str(store.path), "collection": "c", **{name: str(each) for name, each in given.items()}})
+def options(store: lowtide.Store, **given: Any) -> SparkOptions:
+    return SparkOptions(
+        {"path": str(store.path), "collection": "c", **{name: str(each) for name, each in given.items()}}
+    )
 
 
 def test_the_last_commit_is_read_unless_another_is_named(store: lowtide.Store) -> None:
@@ -177,7 +179,7 @@ def test_the_pin_holds_what_is_read_and_nothing_else(store: lowtide.Store) -> No
 
 def test_a_keyspace_is_pinned_by_its_name(store: lowtide.Store) -> None:
     store.keyspace("k").put(b"x", b"1")
-    instant = take(Options({"path": str(store.path), "keyspace": "k"}))
+    instant = take(SparkOptions({"path": str(store.path), "keyspace": "k"}))
     assert [pin.keyspaces for pin in store.pins() if pin.name == instant.pin] == [("k",)]
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 import lowtide
 from lowtide.documents.kept import kept_types, merge_types
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.writing import BatchWriter
 from tests.conftest import OpenStore
 from tests.unit.spark.loading import Load
@@ -60,7 +60,7 @@ def parsed(ddl: str) -> StructType:
 def write(path: Path, ddl: str, *rows: dict[str, Any], overwrite: bool = False, **options: str) -> None:
     schema = parsed(ddl)
     arrow = to_arrow_schema(schema, timezone="UTC")
-    made = BatchWriter(Options({"path": str(path), "collection": "c", **options}), schema, overwrite)
+    made = BatchWriter(SparkOptions({"path": str(path), "collection": "c", **options}), schema, overwrite)
     message = pickle.loads(pickle.dumps(made)).write(iter([pa.RecordBatch.from_pylist(list(rows), arrow)]))
     pickle.loads(pickle.dumps(made)).commit([message])
 

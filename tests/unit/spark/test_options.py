@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import UsageError
-from lowtide.spark.options import OPTIONS, Options, parse_moment
+from lowtide.spark.options import OPTIONS, SparkOptions, parse_moment
 
 
-def of(**given: str) -> Options:
-    return Options(given)
+def of(**given: str) -> SparkOptions:
+    return SparkOptions(given)
 
 
 @pytest.mark.parametrize("name", OPTIONS)

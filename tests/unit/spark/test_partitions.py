@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError
-from lowtide.files.extended import dumps
-from lowtide.spark.options import Options
-from lowtide.spark.partitions import Bounds, Entries, Rows, bounds
+from lowtide.spark.options import SparkOptions
+from lowtide.spark.partitions import Bounds, EntryRange, RowRange, bounds
+from lowtide.values.extended import dumps
+from lowtide.values.ids import id_key
 from tests.unit.spark.loading import Load
 
 ids = st.integers() | st.text(max_size=10) | st.binary(max_size=10) | st.uuids()
 
 
 def collection(**given: str) -> Bounds:
-    return bounds(Options({"collection": "c", **given}))
+    return bounds(SparkOptions({"collection": "c", **given}))
 
 
 def keyspace(**given: str) -> Bounds:
-    return bounds(Options({"keyspace": "k", **given}))
+    return bounds(SparkOptions({"keyspace": "k", **given}))
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def path(store: lowtide.Store) -> str:
 def test_the_parts_together_hold_every_row_once_and_in_order(path: str, parts: int, batch: int) -> None:
     load = Load(path, collection="c", partitions=parts, batchSize=batch, columns="_id")
     assert len(load.partitions) <= parts
-    assert [part.low for part in load.partitions if isinstance(part, Rows)][1:] == [
-        part.high for part in load.partitions if isinstance(part, Rows)
+    assert [part.low for part in load.partitions if isinstance(part, RowRange)][1:] == [
+        part.high for part in load.partitions if isinstance(part, RowRange)
     ][:-1]
     rows = [row["_id"] for row in load.rows()]
     assert len(rows) == len(set(rows)) == 500
@@ -188,8 +188,8 @@ def test_a_filter_by_a_large_part_of_an_index_is_cut_too(path: str, monkeypatch:
         load = Load(path, collection="c", columns="_id", partitions=4, filter=text)
         whole = Load(path, collection="c", columns="_id", partitions=1, filter=text)
         assert 1 < len(load.partitions) <= 4
-        assert all(isinstance(part, Entries) for part in load.partitions)
-        assert whole.partitions == [Entries(None, None)]
+        assert all(isinstance(part, EntryRange) for part in load.partitions)
+        assert whole.partitions == [EntryRange(None, None)]
         assert load.ids() == whole.ids()
         assert len(set(load.ids())) == len(load.ids()) > 20
 

@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 import lowtide
-from lowtide.documents.ids import id_key
 from lowtide.errors import UsageError
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import bounds
 from lowtide.spark.reading import _chosen, given_options, pinned
+from lowtide.values.ids import id_key
 from tests.unit.spark.loading import Load
 
 
-def text(name: str, value: Any, collection: str | None = "c") -> Options:
-    return Options(given_options("/store", collection, **{name: value}))
+def text(name: str, value: Any, collection: str | None = "c") -> SparkOptions:
+    return SparkOptions(given_options("/store", collection, **{name: value}))
 
 
 def test_everything_becomes_text_and_nothing_stays_away() -> None:
@@ -72,7 +72,7 @@ def test_prefixes_are_texts() -> None:
 
 @given(st.binary(max_size=9))
 def test_keys_of_keyspaces_are_bytes(key: bytes) -> None:
-    assert bounds(Options(given_options("/s", None, keyspace="k", keyStart=key))).low == key
+    assert bounds(SparkOptions(given_options("/s", None, keyspace="k", keyStart=key))).low == key
 
 
 def test_an_unknown_option_is_refused_with_the_one_that_was_meant() -> None:

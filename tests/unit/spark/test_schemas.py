@@ -33,10 +33,10 @@ from pyspark.sql.types import (
     YearMonthIntervalType,
 )
 
-from lowtide.documents.arrow.inference import JSON, TIMESTAMP, infer_schema, is_json
+from lowtide.columnar.inference import JSON, TIMESTAMP, infer_schema, is_json
 from lowtide.errors import UsageError
 from lowtide.spark.schemas import MARK, arrow_schema, check_types, spark_schema
-from tests.unit.documents.arrow.documents import collections
+from tests.unit.columnar.documents import collections
 
 SIMPLE: list[DataType] = [
     *(BooleanType(), ByteType(), ShortType(), IntegerType(), LongType(), FloatType(), DoubleType()),

@@ -18,12 +18,12 @@ from pyspark.sql.types import (
 )
 
 import lowtide
-from lowtide.base import borrowing
-from lowtide.documents.arrow import table
-from lowtide.documents.ids import id_key
+from lowtide.columnar import table
+from lowtide.engine.base import borrowing
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.readers.pinned import renew_pin
+from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark import snapshot
+from lowtide.values.ids import id_key
 from tests.conftest import OpenStore
 from tests.unit.spark.loading import Load, struct
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import lowtide
 from lowtide.spark import changes
 from lowtide.spark import stream as module
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.stream import ChangeStream
 from tests.conftest import OpenStore
 from tests.unit.feed.stores import SHORT, kept_from
@@ -365,11 +365,11 @@ def test_a_stream_of_documents_without_their_changes_is_refused(store: lowtide.S
     plain = StructType([StructField("_id", LongType())])
     options = {"path": str(store.path), "collection": "users"}
     with pytest.raises(lowtide.UsageError, match="readChangeFeed"):
-        ChangeStream(Options(options), plain)
-    ChangeStream(Options({**options, "readChangeFeed": "true"}), plain)
-    ChangeStream(Options(options), USERS)
+        ChangeStream(SparkOptions(options), plain)
+    ChangeStream(SparkOptions({**options, "readChangeFeed": "true"}), plain)
+    ChangeStream(SparkOptions(options), USERS)
     with pytest.raises(lowtide.UsageError, match="'endingVersion' has no meaning for a stream"):
-        ChangeStream(Options({**options, "endingVersion": "7"}), USERS)
+        ChangeStream(SparkOptions({**options, "endingVersion": "7"}), USERS)
 
 
 def test_large_ranges_are_split_and_keep_the_order_of_a_key(

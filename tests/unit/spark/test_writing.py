@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 
 import lowtide
 from lowtide.errors import Error, UsageError
-from lowtide.spark.options import Options
+from lowtide.spark.options import SparkOptions
 from lowtide.spark.sink import StreamSink, query_of
 from lowtide.spark.writing import BatchWriter, Staged
 from tests.conftest import OpenStore
@@ -42,7 +42,7 @@ def task(writer: Any, rows: list[Row]) -> Staged:
 
 
 def writer(path: Path, overwrite: bool = False, **options: str) -> BatchWriter:
-    return BatchWriter(Options({"path": str(path), "collection": "c", **options}), SCHEMA, overwrite)
+    return BatchWriter(SparkOptions({"path": str(path), "collection": "c", **options}), SCHEMA, overwrite)
 
 
 def write(path: Path, *parts: list[Row], overwrite: bool = False, **options: str) -> None:
@@ -154,11 +154,11 @@ def test_what_makes_no_sense_is_refused_before_anything_is_made(
 def test_without_an_id_new_ones_are_made_but_nothing_can_be_replaced(store: lowtide.Store) -> None:
     schema = StructType([StructField("v", IntegerType())])
     options = {"path": str(store.path), "collection": "c"}
-    made = BatchWriter(Options(options), schema, False)
+    made = BatchWriter(SparkOptions(options), schema, False)
     made.commit([made.write(iter([pa.record_batch({"v": pa.array([1, 2], pa.int32())})]))])
     assert sorted(each["v"] for each in store["c"].find()) == [1, 2]
     with pytest.raises(UsageError, match="to upsert documents a column '_id'"):
-        BatchWriter(Options({**options, "writeMode": "upsert"}), schema, False)
+        BatchWriter(SparkOptions({**options, "writeMode": "upsert"}), schema, False)
 
 
 def test_a_value_that_cannot_be_stored_fails_its_task(store: lowtide.Store) -> None:
@@ -174,9 +174,9 @@ def test_a_value_that_cannot_be_stored_fails_its_task(store: lowtide.Store) -> N
 
 def batch_of(path: Path, number: int, *parts: list[Row], **options: str) -> StreamSink:
     options = {"path": str(path), "collection": "c", "checkpointLocation": "/checkpoints/s", **options}
-    made = StreamSink(Options(options), SCHEMA, False)
+    made = StreamSink(SparkOptions(options), SCHEMA, False)
     messages: list[Any] = [task(made, each) for each in parts]
-    committer = StreamSink(Options(options), SCHEMA, False)  # another one, as Spark has it
+    committer = StreamSink(SparkOptions(options), SCHEMA, False)  # another one, as Spark has it
     committer.commit(messages, number)
     return made
 
@@ -212,11 +212,11 @@ def test_a_batch_that_fails_says_why_in_the_log(store: lowtide.Store, caplog: py
 
 def test_an_abort_of_a_batch_leaves_nothing_of_it_alone(store: lowtide.Store) -> None:
     options = {"path": str(store.path), "collection": "c", "txnAppId": "one"}
-    failed = StreamSink(Options(options), SCHEMA, False)
+    failed = StreamSink(SparkOptions(options), SCHEMA, False)
     task(failed, [(1, "a")])
-    other = StreamSink(Options({**options, "txnAppId": "another"}), SCHEMA, False)
+    other = StreamSink(SparkOptions({**options, "txnAppId": "another"}), SCHEMA, False)
     message = task(other, [(2, "b")])
-    StreamSink(Options(options), SCHEMA, False).abort([], 0)
+    StreamSink(SparkOptions(options), SCHEMA, False).abort([], 0)
     assert litter(store.path) == [message.job]
     other.commit([message], 0)
     assert rows(store) == [(2, "b")]
@@ -224,8 +224,8 @@ def test_an_abort_of_a_batch_leaves_nothing_of_it_alone(store: lowtide.Store) ->
 
 def test_an_abort_leaves_alone_what_goes_to_another_collection(store: lowtide.Store) -> None:
     options = {"path": str(store.path), "collection": "c", "txnAppId": "one"}
-    message = task(StreamSink(Options(options), SCHEMA, False), [(1, "a")])
-    StreamSink(Options({**options, "collection": "other"}), SCHEMA, False).abort([], 0)
+    message = task(StreamSink(SparkOptions(options), SCHEMA, False), [(1, "a")])
+    StreamSink(SparkOptions({**options, "collection": "other"}), SCHEMA, False).abort([], 0)
     assert litter(store.path) == [message.job]
 
 
@@ -244,7 +244,7 @@ def test_a_stream_that_begins_anew_in_the_same_place_is_another_one(store: lowti
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"id":7}', "\udcff"])
 def test_a_checkpoint_that_does_not_tell_its_query_is_known_by_its_place(tmp_path: Path, content: str) -> None:
     (tmp_path / "metadata").write_bytes(content.encode(errors="surrogateescape"))
-    assert query_of(Options({"checkpointLocation": str(tmp_path)})) == f"checkpoint {tmp_path}"
+    assert query_of(SparkOptions({"checkpointLocation": str(tmp_path)})) == f"checkpoint {tmp_path}"
 
 
 def test_a_batch_without_rows_counts(store: lowtide.Store) -> None:
@@ -271,12 +271,12 @@ def test_an_overwrite_without_rows_empties_the_collection(store: lowtide.Store) 
     ],
 )
 def test_a_stream_is_known_by_its_name_or_its_checkpoint(options: dict[str, str], query: str) -> None:
-    assert query_of(Options(options)) == query
+    assert query_of(SparkOptions(options)) == query
 
 
 def test_a_stream_without_a_name_is_refused(store: lowtide.Store) -> None:
     make: Callable[..., StreamSink] = StreamSink
     with pytest.raises(UsageError, match="txnAppId"):
-        make(Options({"path": str(store.path), "collection": "c"}), SCHEMA, False)
+        make(SparkOptions({"path": str(store.path), "collection": "c"}), SCHEMA, False)
     with pytest.raises(UsageError, match="whose batches have numbers"):
-        make(Options({"path": str(store.path), "collection": "c", "txnVersion": "1"}), SCHEMA, False)
+        make(SparkOptions({"path": str(store.path), "collection": "c", "txnVersion": "1"}), SCHEMA, False)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
-from lowtide.upkeep.report import Report
+from lowtide.upkeep.report import VerifyReport
 from tests.support.parts import parts_of
 
 SMALL: dict[str, Any] = {
@@ -66,7 +66,7 @@ def live_in(path: Path, *, pin: bool = True, **options: Any) -> Lived:
     return lived
 
 
-def unsound(report: Report) -> set[str]:
+def unsound(report: VerifyReport) -> set[str]:
     return {check.name for check in report.checks if check.found}
 
 

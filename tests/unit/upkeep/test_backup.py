@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.base.sharing import SharedUse
-from lowtide.log.segment import segment_paths
+from lowtide.engine.base.sharing import SharedUse
+from lowtide.engine.log.segment import segment_paths
 from lowtide.upkeep.verify import verify_files
 from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import SMALL, Lived, live_in

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.base.sharing import SharedUse
+from lowtide.engine.base.sharing import SharedUse
 from lowtide.upkeep.compact import compact
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
@@ -134,7 +134,7 @@ def test_a_commit_goes_through_while_the_copy_is_made(store: lowtide.Store) -> N
 READER = """
 import sys
 from pathlib import Path
-from lowtide.base.sharing import SharedUse
+from lowtide.engine.base.sharing import SharedUse
 with SharedUse(Path(sys.argv[1])):
     print("reading", flush=True)
     sys.stdin.read()

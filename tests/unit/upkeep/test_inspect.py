@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.log.segment import segment_paths
+from lowtide.engine.log.segment import segment_paths
 from lowtide.upkeep.inspect import inspect_base_files, inspect_segment
 from tests.unit.upkeep.stores import SMALL, live_in
 

@@ -11,7 +11,7 @@ import pytest
 
 import lowtide
 from lowtide.upkeep import verify
-from lowtide.upkeep.report import Check, Examination, Report
+from lowtide.upkeep.report import Check, Examination, VerifyReport
 from lowtide.upkeep.verify import verify_files
 from tests.conftest import OpenStore
 from tests.crash.stores import files_of
@@ -149,11 +149,11 @@ def test_a_torn_end_is_a_note_and_no_problem(tmp_path: Path) -> None:
     assert "a torn end" in str(report)
 
 
-def make_report(found: int) -> Report:
+def make_report(found: int) -> VerifyReport:
     check = Examination("a check", "things", examined=7)
     for number in range(found):
         check.problem(f"fault {number}", "somewhere", "mend it")
-    return Report(Path("store"), 1, 2, (check.check(), Check("another", "rows", 0, 0, (), ("a note",))))
+    return VerifyReport(Path("store"), 1, 2, (check.check(), Check("another", "rows", 0, 0, (), ("a note",))))
 
 
 def test_a_report_can_be_read_by_a_person() -> None:

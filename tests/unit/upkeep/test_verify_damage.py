@@ -12,12 +12,12 @@ import lmdb
 import msgspec
 import pytest
 
-from lowtide.base.codec import encode_row, encode_tombstone, encode_ts
-from lowtide.base.consumers import ConsumerRow
-from lowtide.base.history import Interval
-from lowtide.base.pins import PinRow
-from lowtide.log.frame import encode_frame
-from lowtide.log.segment import scan_segment, segment_paths
+from lowtide.engine.base.codec import encode_row, encode_tombstone, encode_ts
+from lowtide.engine.base.consumers import ConsumerRow
+from lowtide.engine.base.history import Interval
+from lowtide.engine.base.pins import PinRow
+from lowtide.engine.log.frame import encode_frame
+from lowtide.engine.log.segment import scan_segment, segment_paths
 from lowtide.upkeep.verify import verify_files
 from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import Lived, base_of, live_in, unsound

@@ -24,9 +24,9 @@ from lowtide.documents.aggregation.context import (
 from lowtide.documents.aggregation.expressions import flat_field, is_constant
 from lowtide.documents.aggregation.folding import Spread
 from lowtide.documents.aggregation.numerics import NUMBERS, add, checked, divide
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 Row = list[Any]
 Fold = Callable[[Sequence[Row], int, Sequence[Document], Variables], None]

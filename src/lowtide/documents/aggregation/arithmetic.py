@@ -24,9 +24,9 @@ from lowtide.documents.aggregation.context import (
     whole_number,
 )
 from lowtide.documents.aggregation.numerics import Number, number
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document, microseconds
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document, microseconds
 
 
 def shifted(moment: datetime, milliseconds: Any) -> datetime:

@@ -21,8 +21,8 @@ from lowtide.documents.aggregation.context import (
     unary,
     whole_number,
 )
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 MAX_RANGE: Final = 1 << 24
 """Elements that ``$range`` gives at most."""

@@ -15,8 +15,8 @@ from lowtide.documents.aggregation.context import (
     place_of,
     truth,
 )
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 _ORDERED: Final = frozenset((str, int, float))
 """Types whose own order is the comparison order, between two values of the same type."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, DecimalException
 from typing import Any, Final, NoReturn
 
-from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import Sort, compile_sort
-from lowtide.documents.values import RANKS, Document, Place, place
 from lowtide.errors import OperationFailure, shown
+from lowtide.values.paths import MISSING
+from lowtide.values.values import RANKS, Document, Place, place
 
 Variables = Mapping[str, Any]
 Evaluate = Callable[[Document, Variables], Any]

@@ -18,9 +18,9 @@ from lowtide.documents.aggregation.context import (
     unary,
 )
 from lowtide.documents.aggregation.numerics import NUMBERS, decimal
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document, microseconds
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document, microseconds
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -21,9 +21,9 @@ from lowtide.documents.aggregation.context import (
     unary,
     whole_number,
 )
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import microseconds
 from lowtide.errors import shown
+from lowtide.values.paths import MISSING
+from lowtide.values.values import microseconds
 
 _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _UNITS: Final = {

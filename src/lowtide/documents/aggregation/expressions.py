@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from lowtide.documents.aggregation import arithmetic, arrays, conditions, conversions, dates, folding, strings
 from lowtide.documents.aggregation.context import Build, Context, Evaluate, Variables, described
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 _OF_DOCUMENT: Final = frozenset(("ROOT", "CURRENT"))
 

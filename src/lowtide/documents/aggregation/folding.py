@@ -19,9 +19,9 @@ from lowtide.documents.aggregation.context import (
     reason,
 )
 from lowtide.documents.aggregation.numerics import NUMBERS, add, checked, divide
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 
 def total(values: Iterable[Any]) -> Any:

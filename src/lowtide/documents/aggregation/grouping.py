@@ -22,8 +22,8 @@ from lowtide.documents.aggregation.context import (
 )
 from lowtide.documents.aggregation.expressions import flat_field, is_constant
 from lowtide.documents.aggregation.stage import CHUNK, BuildStage, Run, Stage, chunks
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 Groups = dict[Any, Row]
 """By the hashable form of the key: the key, and the states of the accumulators."""

@@ -12,8 +12,8 @@ from lowtide.documents.aggregation.expressions import follow
 from lowtide.documents.aggregation.stage import CHUNK, BuildStage, Run, Stage
 from lowtide.documents.aggregation.stages import put
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.paths import MISSING, values_at
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING, values_at
+from lowtide.values.values import Document
 
 
 class Branch(Protocol):

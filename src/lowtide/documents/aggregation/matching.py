@@ -8,8 +8,8 @@ from typing import Any, Final
 from lowtide.documents.aggregation.context import Context, Evaluate, Reads, Variables, described, truth
 from lowtide.documents.aggregation.stage import BuildStage, Run, Stage
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.values import Document
 
 Matches = Callable[[Document, Variables], bool]
 

@@ -21,10 +21,10 @@ from lowtide.documents.aggregation.context import Context, Reads, described
 from lowtide.documents.aggregation.expressions import compile_expression
 from lowtide.documents.aggregation.matching import has_expression
 from lowtide.documents.aggregation.stage import BuildStage, Foreign, Run, Stage, own
-from lowtide.documents.codec import clean
 from lowtide.documents.sorting import compile_sort
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import Document
 
 DEEPEST: Final = 200
 """Levels of objects and arrays in a pipeline, as in MongoDB: what is compiled and run goes down them by calls."""

@@ -13,29 +13,29 @@ from typing import Any, Final
 from lowtide.documents.aggregation.context import Context, Evaluate, Variables, described
 from lowtide.documents.aggregation.numerics import NUMBERS
 from lowtide.documents.aggregation.stage import BuildStage, Run, Stage, Step, copied
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 
-class Mode(Enum):
+class ShapeMode(Enum):
     INCLUDE = auto()
     EXCLUDE = auto()
     ADD = auto()
 
 
 @dataclass
-class Node:
+class ShapeNode:
     """What a specification says of one object: which fields it keeps (or drops, in Mode.EXCLUDE), which it computes,
     and what it says of the objects inside."""
 
     names: set[str] = field(default_factory=set)
     computed: dict[str, Evaluate] = field(default_factory=dict)
-    inner: dict[str, Node] = field(default_factory=dict)
+    inner: dict[str, ShapeNode] = field(default_factory=dict)
 
     def computes(self) -> bool:
         return bool(self.computed) or any(each.computes() for each in self.inner.values())
 
-    def at(self, path: str, context: Context) -> tuple[Node, str]:
+    def at(self, path: str, context: Context) -> tuple[ShapeNode, str]:
         """The node in which the last part of the path stands, and that part. Refuses what contradicts another."""
         node, parts = self, path.split(".")
         for name in parts:
@@ -45,7 +45,7 @@ class Node:
         for name in way:
             if name in node.names or name in node.computed:
                 context.fail(f"{path!r} and {name!r} speak of the same field")
-            node = node.inner.setdefault(name, Node())
+            node = node.inner.setdefault(name, ShapeNode())
         if last in node.names or last in node.computed or last in node.inner:
             context.fail(f"{path!r} is there twice, or a part of it is")
         return node, last
@@ -63,7 +63,7 @@ def _flattened(specification: dict[str, Any], context: Context, prefix: str = ""
             yield path, said
 
 
-def _shape(node: Node, mode: Mode) -> Callable[[Any, Document, Variables], Any]:
+def _shape(node: ShapeNode, mode: ShapeMode) -> Callable[[Any, Document, Variables], Any]:
     """The function for the objects that ``node`` speaks of: of the value there, the whole document, the variables."""
     computed = list(node.computed.items())
     inner = {name: _shape(each, mode) for name, each in node.inner.items()}
@@ -72,9 +72,9 @@ def _shape(node: Node, mode: Mode) -> Callable[[Any, Document, Variables], Any]:
     creates = node.computes()
 
     def of_object(value: Document, document: Document, variables: Variables) -> Document:
-        if mode is Mode.ADD:
+        if mode is ShapeMode.ADD:
             made = dict(value)
-        elif mode is Mode.INCLUDE:
+        elif mode is ShapeMode.INCLUDE:
             made = {name: each for name, each in value.items() if name in names or name in inner}
         else:
             made = {name: each for name, each in value.items() if name not in names}
@@ -104,13 +104,13 @@ def _shape(node: Node, mode: Mode) -> Callable[[Any, Document, Variables], Any]:
             return [each for each in shaped if each is not MISSING]
         if creates:
             return of_object({}, document, variables)
-        return value if mode is Mode.EXCLUDE else MISSING
+        return value if mode is ShapeMode.EXCLUDE else MISSING
 
     return of_any
 
 
-def _step(node: Node, mode: Mode) -> Step:
-    if mode is Mode.INCLUDE and not node.inner:
+def _step(node: ShapeNode, mode: ShapeMode) -> Step:
+    if mode is ShapeMode.INCLUDE and not node.inner:
         return _flat_inclusion(node)
     shape = _shape(node, mode)
 
@@ -121,7 +121,7 @@ def _step(node: Node, mode: Mode) -> Step:
     return step
 
 
-def _flat_inclusion(node: Node) -> Step:
+def _flat_inclusion(node: ShapeNode) -> Step:
     """For names without dots: what most projections are."""
     names, computed = frozenset(node.names), list(node.computed.items())
 
@@ -156,7 +156,7 @@ def _project(operand: Any, context: Context) -> Stage:
         if "_id" in operand and "_id" not in flags:
             context.fail("'_id' cannot be computed where fields are excluded")
         return _exclusion("$project", operand, [path for path, _ in said if flags.get(path) is False], context)
-    node = Node()
+    node = ShapeNode()
     if "_id" not in flags and not any(path.partition(".")[0] == "_id" for path, _ in said):
         node.names.add("_id")
     for path, each in sorted(said, key=lambda pair: pair[0] != "_id"):
@@ -167,7 +167,7 @@ def _project(operand: Any, context: Context) -> Stage:
             holder.names.add(name)
     for name in (*node.names, *node.inner):
         context.reads.fields.add(name)
-    step = _step(node, Mode.INCLUDE)
+    step = _step(node, ShapeMode.INCLUDE)
     if "_id" in node.computed:
         step = _id_first(step)
     return Stage("$project", operand, step, context.reads, replaces=True, shares=False)
@@ -182,20 +182,20 @@ def _id_first(step: Step) -> Step:
 
 
 def _exclusion(name: str, operand: Any, paths: list[str], context: Context) -> Stage:
-    node = Node()
+    node = ShapeNode()
     for path in paths:
         holder, last = node.at(path, context)
         holder.names.add(last)
-    return Stage(name, operand, _step(node, Mode.EXCLUDE), shares=False)
+    return Stage(name, operand, _step(node, ShapeMode.EXCLUDE), shares=False)
 
 
 def _add_fields(operand: Any, context: Context) -> Stage:
-    node = Node()
+    node = ShapeNode()
     for path, each in _flattened(_object(operand, context), context):
         holder, name = node.at(path, context)
         holder.computed[name] = context.at(f"field {path!r}").compile(each)
     context.reads.fields.update(node.inner)
-    return Stage("$addFields", operand, _step(node, Mode.ADD), context.reads, shares=False)
+    return Stage("$addFields", operand, _step(node, ShapeMode.ADD), context.reads, shares=False)
 
 
 def _unset(operand: Any, context: Context) -> Stage:

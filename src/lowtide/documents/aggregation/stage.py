@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from lowtide.documents.aggregation.context import Context, Reads, Variables
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 Foreign = Callable[[str, Mapping[str, Any]], Iterable[Document]]
 """The documents of another collection that match a filter."""

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from lowtide.documents.aggregation.context import Context, described, whole_number
 from lowtide.documents.aggregation.stage import BuildStage, Run, Stage
-from lowtide.documents.paths import MISSING
 from lowtide.documents.sorting import compile_sort
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING
+from lowtide.values.values import Document
 
 
 def _whole(operand: Any, least: int, context: Context) -> int:

@@ -20,7 +20,7 @@ from lowtide.documents.aggregation.context import (
 )
 from lowtide.documents.aggregation.conversions import to_text
 from lowtide.documents.backtracking import WHY, Explosive, is_explosive, search_of
-from lowtide.documents.paths import MISSING
+from lowtide.values.paths import MISSING
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}
 

@@ -8,12 +8,11 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
-from lowtide.documents.codec import MAX_DEPTH, clean
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.filter import Filter, filter_of
 from lowtide.documents.filters.flat import compare_field
 from lowtide.documents.filters.kinds import codes_of, of_types
-from lowtide.documents.filters.nodes import And, Check, Negation, Node, Nor, OnPath, Or, on_value
+from lowtide.documents.filters.nodes import And, ConditionCheck, FilterNode, Negation, Nor, OnPath, Or, on_value
 from lowtide.documents.filters.operators import (
     COMPARISONS,
     exists,
@@ -24,10 +23,11 @@ from lowtide.documents.filters.operators import (
     remainder,
 )
 from lowtide.documents.filters.patterns import pattern_of, prefix_of
-from lowtide.documents.paths import steps_of
 from lowtide.errors import InvalidDocument, OperationFailure, shown
+from lowtide.values.codec import MAX_DEPTH, clean
+from lowtide.values.paths import steps_of
 
-_Checks = list[Check | Negation]
+_Checks = list[ConditionCheck | Negation]
 _LOGICAL: Final = frozenset(("$and", "$or", "$nor"))
 _SPANS: Final = frozenset((*COMPARISONS, "$in", "$regex"))
 """Operators whose values lie in ranges of an index."""
@@ -51,11 +51,11 @@ def compile_filter(filter: Mapping[str, Any] | None) -> Filter:
     return filter_of(_object(filter, "", 1))
 
 
-def _object(filter: Mapping[str, Any], where: str, depth: int) -> Node:
+def _object(filter: Mapping[str, Any], where: str, depth: int) -> FilterNode:
     """A filter, or a part of one that stands at ``where``: all of its fields and logical operators."""
     if depth > MAX_DEPTH:
         raise OperationFailure(f"the filter nests deeper than {MAX_DEPTH} levels; does it contain itself?")
-    children: list[Node] = []
+    children: list[FilterNode] = []
     for name, value in filter.items():
         if not isinstance(name, str):
             raise OperationFailure(f"names of fields are strings, not {name!r}{_at(where)}")
@@ -68,7 +68,7 @@ def _object(filter: Mapping[str, Any], where: str, depth: int) -> Node:
     return children[0] if len(children) == 1 else And(children)
 
 
-def _logical(name: str, value: Any, where: str, depth: int) -> list[Node]:
+def _logical(name: str, value: Any, where: str, depth: int) -> list[FilterNode]:
     if not isinstance(value, list | tuple) or not value:
         raise OperationFailure(f"{name}{_at(where)}: it takes a list of one or more filters, not {value!r}")
     nodes = []
@@ -132,13 +132,13 @@ def _operators(value: Mapping[str, Any], path: str, depth: int) -> _Checks:
     return checks
 
 
-def _comparison(name: str, operand: Any, path: str) -> Check:
+def _comparison(name: str, operand: Any, path: str) -> ConditionCheck:
     if isinstance(operand, re.Pattern):
         raise OperationFailure(f"{name} at {path!r}: it compares values, not patterns; use $regex")
     operand = _cleaned(operand, path)
     told = "$eq" if operand is None and name in ("$gte", "$lte") else name
     field = None if "." in path else compare_field(path, name, operand)
-    return Check(COMPARISONS[name](operand), (Condition(path, told, operand),), exact=True, field=field)
+    return ConditionCheck(COMPARISONS[name](operand), (Condition(path, told, operand),), exact=True, field=field)
 
 
 def _cleaned(value: Any, path: str) -> Any:
@@ -150,10 +150,10 @@ def _cleaned(value: Any, path: str) -> Any:
         raise InvalidDocument(path, f"no Unicode text: {error}") from error
 
 
-def _regex(given: Any, options: Any, path: str) -> Check:
+def _regex(given: Any, options: Any, path: str) -> ConditionCheck:
     pattern = pattern_of(given, options, path)
     prefix, exact = prefix_of(pattern)
-    return Check(
+    return ConditionCheck(
         found_by(pattern), (Condition(path, "$regex", prefix),) if prefix else (), exact=bool(prefix) and exact
     )
 
@@ -172,7 +172,7 @@ def _not_in(operand: Any, path: str, depth: int) -> _Checks:
     return [Negation((_membership("$nin", operand, path),))]
 
 
-def _membership(name: str, operand: Any, path: str) -> Check:
+def _membership(name: str, operand: Any, path: str) -> ConditionCheck:
     if not isinstance(operand, list | tuple):
         raise OperationFailure(f"{name} at {path!r}: it takes a list, not {operand!r}")
     values, patterns = [], []
@@ -184,18 +184,18 @@ def _membership(name: str, operand: Any, path: str) -> Check:
         else:
             values.append(_cleaned(each, path))
     conditions = () if patterns else (Condition(path, "$in", tuple(values)),)
-    return Check(one_of(values, patterns), conditions, exact=not patterns)
+    return ConditionCheck(one_of(values, patterns), conditions, exact=not patterns)
 
 
 def _exists(operand: Any, path: str, depth: int) -> _Checks:
-    there = Check(exists, (Condition(path, "$exists", True),), exact=True)
+    there = ConditionCheck(exists, (Condition(path, "$exists", True),), exact=True)
     if operand:
         return [there]
     return [Negation((there,), (Condition(path, "$exists", False),), exact=True)]
 
 
 def _type(operand: Any, path: str, depth: int) -> _Checks:
-    return [Check(of_types(codes_of(operand, path)))]
+    return [ConditionCheck(of_types(codes_of(operand, path)))]
 
 
 def _mod(operand: Any, path: str, depth: int) -> _Checks:
@@ -204,7 +204,7 @@ def _mod(operand: Any, path: str, depth: int) -> _Checks:
     divisor, rest = [_whole("$mod", each, path) for each in operand]
     if divisor == 0:
         raise OperationFailure(f"$mod at {path!r}: the divisor is 0")
-    return [Check(remainder(divisor, rest))]
+    return [ConditionCheck(remainder(divisor, rest))]
 
 
 def _whole(name: str, value: Any, path: str) -> int:
@@ -220,7 +220,7 @@ def _size(operand: Any, path: str, depth: int) -> _Checks:
     size = _whole("$size", operand, path)
     if size != operand or size < 0:
         raise OperationFailure(f"$size at {path!r}: it takes an integer of 0 or more, not {shown(operand)}")
-    return [Check(of_size(size), expand=False)]
+    return [ConditionCheck(of_size(size), expand=False)]
 
 
 def _not(operand: Any, path: str, depth: int) -> _Checks:
@@ -235,7 +235,7 @@ def _all(operand: Any, path: str, depth: int) -> _Checks:
     if not isinstance(operand, list | tuple):
         raise OperationFailure(f"$all at {path!r}: it takes a list, not {operand!r}")
     if not operand:
-        return [Check(never, (Condition(path, "$in", ()),), exact=True)]
+        return [ConditionCheck(never, (Condition(path, "$in", ()),), exact=True)]
     checks: _Checks = []
     nested = [isinstance(each, Mapping) and is_operators(each, path) for each in operand]
     for each in operand:
@@ -273,7 +273,7 @@ def _elem_match(operand: Any, path: str, depth: int) -> _Checks:
     return [_of_elements(passes, tuple(told))]
 
 
-def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...]) -> Check:
+def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...]) -> ConditionCheck:
     def test(value: Any) -> bool:
         if type(value) is list:
             for each in value:
@@ -284,7 +284,7 @@ def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...
     def element(array: Any) -> int:
         return next(index for index, each in enumerate(array) if passes(each))
 
-    return Check(test, conditions, expand=False, element=element)
+    return ConditionCheck(test, conditions, expand=False, element=element)
 
 
 def _of_values(checks: _Checks, path: str) -> tuple[Condition, ...]:

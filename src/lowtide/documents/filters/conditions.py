@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.documents.values import equal
+from lowtide.values.values import equal
 
 
 @dataclass(frozen=True, slots=True, eq=False)

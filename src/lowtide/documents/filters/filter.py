@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.flat import Predicate
-from lowtide.documents.filters.nodes import And, Node, OnPath, Or
-from lowtide.documents.values import Document
+from lowtide.documents.filters.nodes import And, FilterNode, OnPath, Or
+from lowtide.values.values import Document
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +22,7 @@ class Filter:
     """The branches of a ``$or``, if it and the conjuncts are all there is. A document that matches, matches one."""
     complete: bool
     """Whether every document that satisfies the conjuncts matches."""
-    root: Node
+    root: FilterNode
 
     def position(self, document: Document) -> int | None:
         """The index of the first array element by which the document matches, for the positional ``$``: of the
@@ -31,7 +31,7 @@ class Filter:
         return self.root.locate(document) if self.matches(document) else None
 
 
-def filter_of(root: Node) -> Filter:
+def filter_of(root: FilterNode) -> Filter:
     conjuncts: list[Condition] = []
     choices: list[Or] = []
     said = _conjoin(root, conjuncts, choices)
@@ -39,7 +39,7 @@ def filter_of(root: Node) -> Filter:
     return Filter(root.matches, tuple(conjuncts), alternatives, said and not choices, root)
 
 
-def _conjoin(node: Node, conjuncts: list[Condition], choices: list[Or]) -> bool:
+def _conjoin(node: FilterNode, conjuncts: list[Condition], choices: list[Or]) -> bool:
     """Collect what ``node`` asks for; whether conjuncts and choices say all of it."""
     if isinstance(node, And):
         said = [_conjoin(each, conjuncts, choices) for each in node.children]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from lowtide.documents.filters.operators import EQUATED, ORDERED
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 Predicate = Callable[[Document], bool]
 _Kinds = frozenset[type]

@@ -9,12 +9,12 @@ from typing import Any
 from lowtide.documents.filters.conditions import Condition
 from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.filters.operators import Test
-from lowtide.documents.paths import MISSING, places_of, steps_of, values_of
-from lowtide.documents.values import Document
+from lowtide.values.paths import MISSING, places_of, steps_of, values_of
+from lowtide.values.values import Document
 
 
 @dataclass(slots=True, eq=False)
-class Check:
+class ConditionCheck:
     """What one operator asks of a path: one of the values there passes the test."""
 
     test: Test
@@ -34,12 +34,12 @@ class Check:
 class Negation:
     """Not all of the checks hold."""
 
-    checks: tuple[Check | Negation, ...]
+    checks: tuple[ConditionCheck | Negation, ...]
     conditions: tuple[Condition, ...] = ()
     exact: bool = False
 
 
-class Node:
+class FilterNode:
     """A part of a filter that documents match or do not."""
 
     __slots__ = ("matches",)
@@ -52,12 +52,12 @@ class Node:
         return None
 
 
-class OnPath(Node):
+class OnPath(FilterNode):
     """A check at a path."""
 
     __slots__ = ("check", "conditions", "exact", "path")
 
-    def __init__(self, path: str, check: Check | Negation) -> None:
+    def __init__(self, path: str, check: ConditionCheck | Negation) -> None:
         super().__init__(_at_path(path, check))
         self.path = path
         self.check = check
@@ -74,12 +74,12 @@ class OnPath(Node):
         return None
 
 
-class And(Node):
+class And(FilterNode):
     """All of them match."""
 
     __slots__ = ("children",)
 
-    def __init__(self, children: Sequence[Node]) -> None:
+    def __init__(self, children: Sequence[FilterNode]) -> None:
         super().__init__(all_of([each.matches for each in children]))
         self.children = children
 
@@ -91,12 +91,12 @@ class And(Node):
         return None
 
 
-class Or(Node):
+class Or(FilterNode):
     """One of them matches."""
 
     __slots__ = ("children",)
 
-    def __init__(self, children: Sequence[Node]) -> None:
+    def __init__(self, children: Sequence[FilterNode]) -> None:
         super().__init__(_any_of([each.matches for each in children]))
         self.children = children
 
@@ -104,23 +104,23 @@ class Or(Node):
         return next(each.locate(document) for each in self.children if each.matches(document))
 
 
-class Nor(Node):
+class Nor(FilterNode):
     """None of them matches."""
 
     __slots__ = ()
 
-    def __init__(self, children: Sequence[Node]) -> None:
+    def __init__(self, children: Sequence[FilterNode]) -> None:
         matched = _any_of([each.matches for each in children])
         super().__init__(lambda document: not matched(document))
 
 
-def on_value(checks: Sequence[Check | Negation]) -> Test:
+def on_value(checks: Sequence[ConditionCheck | Negation]) -> Test:
     """Whether one value, by itself, passes them all: an array does not stand for its elements."""
     return all_of([_on_value(each) for each in checks])
 
 
-def _on_value(check: Check | Negation) -> Test:
-    if isinstance(check, Check):
+def _on_value(check: ConditionCheck | Negation) -> Test:
+    if isinstance(check, ConditionCheck):
         return check.test
     passed = on_value(check.checks)
     return lambda value: not passed(value)
@@ -158,7 +158,7 @@ def _any_of(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
     return test
 
 
-def _at_path(path: str, check: Check | Negation) -> Predicate:
+def _at_path(path: str, check: ConditionCheck | Negation) -> Predicate:
     if isinstance(check, Negation):
         held = all_of([_at_path(path, each) for each in check.checks])
         return lambda document: not held(document)
@@ -181,7 +181,7 @@ def _at_path(path: str, check: Check | Negation) -> Predicate:
     return matches
 
 
-def _at_dotted(path: str, check: Check) -> Predicate:
+def _at_dotted(path: str, check: ConditionCheck) -> Predicate:
     steps = steps_of(path)
     names = [name for name, _ in steps]
     test, expand = check.test, check.expand

@@ -10,8 +10,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from lowtide.documents.backtracking import search_of
-from lowtide.documents.paths import MISSING
-from lowtide.documents.values import RANKS, place
+from lowtide.values.paths import MISSING
+from lowtide.values.values import RANKS, place
 
 Test = Callable[[Any], bool]
 

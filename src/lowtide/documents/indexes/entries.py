@@ -19,9 +19,9 @@ from math import prod
 from typing import Any, Final
 
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.ordering import encode, inverted
-from lowtide.documents.values import Document
 from lowtide.errors import WriteError, shown
+from lowtide.values.ordering import encode, inverted
+from lowtide.values.values import Document
 
 MAX_VALUES: Final = 290
 """Bytes of an entry's values; with the key of a document they make up a keyspace's longest key."""
@@ -111,7 +111,7 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
     return False
 
 
-class Entries:
+class IndexEntries:
     """The entries of one index, compiled."""
 
     __slots__ = ("_descending", "_extracts", "_flat", "fields", "index")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.codec import decode_value
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import decode_value
 
 ASCENDING: Final = 1
 DESCENDING: Final = -1

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from lowtide.base.codec import after_prefix
 from lowtide.documents.filters import Condition
-from lowtide.documents.ordering import encode, inverted, kind_bounds
-from lowtide.documents.values import RANKS
+from lowtide.engine import after_prefix
+from lowtide.values.ordering import encode, inverted, kind_bounds
+from lowtide.values.values import RANKS
 
 
 class Bound(NamedTuple):

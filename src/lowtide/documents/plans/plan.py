@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lowtide.documents.indexes.spec import PRIMARY, Index
 
 
-class Stretch(NamedTuple):
+class KeyStretch(NamedTuple):
     """The keys of an index from ``low`` on, before ``high``; without the keyspace."""
 
     low: bytes
@@ -24,7 +24,7 @@ class Plan:
     """
 
     index: Index | None = None
-    stretches: tuple[Stretch, ...] | None = None
+    stretches: tuple[KeyStretch, ...] | None = None
     """In ascending order; None for everything."""
     keys: tuple[bytes, ...] | None = None
     """Where the very keys are known, in place of stretches: of documents, or of entries of a unique index."""

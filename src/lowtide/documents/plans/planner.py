@@ -13,13 +13,13 @@ from functools import reduce
 from typing import NamedTuple
 
 from lowtide.documents.filters import Condition, Filter
-from lowtide.documents.ids import MAX_ID
 from lowtide.documents.indexes.entries import CUT, cut_bound
 from lowtide.documents.indexes.spec import PRIMARY, Index
-from lowtide.documents.ordering import AFTER_ALL
 from lowtide.documents.plans.bounds import Spans, intersection, spans_of, within
-from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.errors import OperationFailure
+from lowtide.values.ids import MAX_ID
+from lowtide.values.ordering import AFTER_ALL
 
 MOST_STRETCHES = 1000
 """Of one plan; beyond, the further parts of the index are left to the filter."""
@@ -135,7 +135,7 @@ def _with_primary(filter: Filter, asked: Asked, sort: SortKeys) -> _Candidate:
     pairs = [(span.low.key, span.high.key) for span in spans.spans]
     if max((max(map(len, pair)) for pair in pairs), default=0) > CUT:
         pairs, exact = _cut(pairs), False
-    stretches = tuple(Stretch(low, high) for low, high in pairs) if points is None else None
+    stretches = tuple(KeyStretch(low, high) for low, high in pairs) if points is None else None
     keys = tuple(points) if points is not None else None
     found = Plan(stretches=stretches, keys=keys, reverse=reverse, ordered=ordered, exact=exact)
     return _Candidate(found, int(points is not None), points is None)
@@ -197,7 +197,7 @@ def _with_index(
     ordered = ordered or bool(starts)
     found = Plan(
         index,
-        tuple(Stretch(low, high) for low, high in stretches) if stretches is not None else None,
+        tuple(KeyStretch(low, high) for low, high in stretches) if stretches is not None else None,
         keys,
         reverse=bool(reverse) and ordered,
         ordered=ordered,

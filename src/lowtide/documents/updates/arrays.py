@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lowtide.documents.codec import clean
 from lowtide.documents.updates.sameness import copied, same
 from lowtide.documents.updates.tree import MISSING, Change, Occasion, Refusal, described, index_of
-from lowtide.documents.values import Place, place
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import Place, place
 
 _MODIFIERS: Final = frozenset(("$each", "$position", "$sort", "$slice"))
 

@@ -21,10 +21,10 @@ from lowtide.documents.updates.fields import (
 )
 from lowtide.documents.updates.flat import compile_flat
 from lowtide.documents.updates.routes import Planting, is_dynamic, parts_of
-from lowtide.documents.updates.tree import Change, Fields, Leaf, Occasion, Refusal, described
+from lowtide.documents.updates.tree import Change, Occasion, Refusal, UpdateFields, UpdateLeaf, described
 from lowtide.documents.updates.update import Apply, Update, keep_id, refused
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.values import Document
 
 _OPERATORS: Final[dict[str, Callable[[Any, str], Change]]] = {
     "$set": setting,
@@ -101,11 +101,11 @@ def _check_shape(update: Any) -> None:
             )
 
 
-def _leaves(operator: str, path: str, operand: Any) -> list[tuple[list[str], Leaf]]:
+def _leaves(operator: str, path: str, operand: Any) -> list[tuple[list[str], UpdateLeaf]]:
     """What an operator does for one of its fields, and where."""
     parts = parts_of(path, operator)
     if operator != "$rename":
-        return [(parts, Leaf(_OPERATORS[operator](operand, path), strict=operator in _STRICT))]
+        return [(parts, UpdateLeaf(_OPERATORS[operator](operand, path), strict=operator in _STRICT))]
     if not isinstance(operand, str):
         raise OperationFailure(f"$rename takes the new name as a string: {path!r} is given {described(operand)}")
     target = parts_of(operand, operator)
@@ -113,10 +113,10 @@ def _leaves(operator: str, path: str, operand: Any) -> list[tuple[list[str], Lea
         raise OperationFailure(f"$rename of {path!r} to {operand!r}: neither name may have $, $[] or $[name] in it")
     if parts == target:
         raise OperationFailure(f"$rename of {path!r} to itself; the two names must differ")
-    return [(parts, Leaf(unsetting(None, path), strict=True)), (target, Leaf(moving(parts, target)))]
+    return [(parts, UpdateLeaf(unsetting(None, path), strict=True)), (target, UpdateLeaf(moving(parts, target)))]
 
 
-def _applying(updating: Fields, inserting_too: Fields) -> Apply:
+def _applying(updating: UpdateFields, inserting_too: UpdateFields) -> Apply:
     guarded = "_id" in inserting_too.children
 
     def apply(document: Document, *, now: datetime, inserting: bool = False, position: int | None = None) -> Document:

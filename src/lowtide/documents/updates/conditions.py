@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from lowtide.documents.codec import clean
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.updates.arrays import removing
 from lowtide.documents.updates.tree import Change, described
-from lowtide.documents.values import place
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import place
 
 _NAME: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 _LOGICAL: Final = ("$and", "$or", "$nor")

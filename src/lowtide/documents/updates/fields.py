@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lowtide.documents.codec import clean
 from lowtide.documents.updates.arithmetic import NUMBERS, added, multiplied
 from lowtide.documents.updates.sameness import copied, same
 from lowtide.documents.updates.tree import MISSING, Change, Occasion, Refusal, described, index_of
-from lowtide.documents.values import place
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import place
 
 
 def setting(operand: Any, path: str) -> Change:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lowtide.documents.updates.tree import MISSING
 from lowtide.documents.updates.update import Update
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 _PLAIN: Final = frozenset((str, int, bool, bytes, type(None)))
 """Types that need no cleaning and whose ``==`` tells whether they are stored alike."""

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from lowtide.documents.codec import clean
 from lowtide.documents.updates.sameness import copied, same
 from lowtide.documents.updates.tree import described
 from lowtide.documents.updates.update import Update, keep_id
-from lowtide.documents.values import Document
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import Document
 
 
 def compile_replacement(replacement: Mapping[str, Any]) -> Update:

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from lowtide.documents.codec import MAX_DEPTH
-from lowtide.documents.updates.tree import Elements, Fields, Leaf
+from lowtide.documents.updates.tree import Elements, UpdateFields, UpdateLeaf
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import MAX_DEPTH
 
 _ELEMENTS: Final = re.compile(r"\$\[(.*)\]", re.DOTALL)
 
@@ -52,13 +52,13 @@ class Planting:
     """Grows a tree from paths, and keeps which array filters they used."""
 
     def __init__(self, filters: Mapping[str, Callable[[Any], bool]]) -> None:
-        self.root = Fields()
+        self.root = UpdateFields()
         self.filters = filters
         self.used: set[str] = set()
 
-    def plant(self, path: str, parts: list[str], leaf: Leaf, operator: str) -> None:
+    def plant(self, path: str, parts: list[str], leaf: UpdateLeaf, operator: str) -> None:
         """Put ``leaf`` at the end of a path. Raises OperationFailure if another path ends at, above or below it."""
-        node: Fields | Elements = self.root
+        node: UpdateFields | Elements = self.root
         for depth, part in enumerate(parts):
             chosen = _ELEMENTS.fullmatch(part)
             if isinstance(node, Elements) is not (chosen is not None):
@@ -74,9 +74,9 @@ class Planting:
                 node.children[name] = leaf
                 return
             if child is None:
-                child = Elements(self.filters) if _ELEMENTS.fullmatch(parts[depth + 1]) else Fields()
+                child = Elements(self.filters) if _ELEMENTS.fullmatch(parts[depth + 1]) else UpdateFields()
                 node.children[name] = child
-            if isinstance(child, Leaf):
+            if isinstance(child, UpdateLeaf):
                 raise _conflict(path, parts[: depth + 1], operator)
             node = child
 

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from lowtide.documents.codec import clean
 from lowtide.documents.updates.routes import Planting, parts_of
-from lowtide.documents.updates.tree import Leaf
-from lowtide.documents.values import Document
+from lowtide.documents.updates.tree import UpdateLeaf
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import clean
+from lowtide.values.values import Document
 
 
 def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Document:
@@ -42,7 +42,7 @@ def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Docum
 
 def _plant(planting: Planting, path: str, parts: list[str]) -> None:
     try:
-        planting.plant(path, parts, Leaf(lambda old, _: old), "upsert")
+        planting.plant(path, parts, UpdateLeaf(lambda old, _: old), "upsert")
     except OperationFailure:
         raise OperationFailure(
             f"upsert: the filter has two conditions on {path!r}, or on a field and one inside it, so it does not say "

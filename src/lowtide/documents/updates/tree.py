@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from lowtide.documents.values import Document
 from lowtide.errors import shown
+from lowtide.values.values import Document
 
 MAX_PADDING: Final = 1_500_000
 """How many nulls a write behind the end of an array may put in between."""
@@ -68,7 +68,7 @@ class Occasion:
 Change = Callable[[Any, Occasion], Any]
 
 
-class Leaf:
+class UpdateLeaf:
     """The end of a path: what an operator does there. A ``strict`` one asks for a path that could be there, even if it
     changes nothing where nothing is."""
 
@@ -79,7 +79,7 @@ class Leaf:
         self.strict = strict
 
 
-class Fields:
+class UpdateFields:
     """Children by name; in an array, by index. The name ``$`` stands for the index that the filter found."""
 
     __slots__ = ("children",)
@@ -169,13 +169,13 @@ class Elements:
         return found
 
 
-Node = Leaf | Fields | Elements
+Node = UpdateLeaf | UpdateFields | Elements
 
 
 def merged(first: Node, second: Node) -> Node:
     """One node that does what both do. Raises Conflict if they change the same place."""
-    if isinstance(first, Fields) and isinstance(second, Fields):
-        return Fields(_merged_children(first.children, second.children))
+    if isinstance(first, UpdateFields) and isinstance(second, UpdateFields):
+        return UpdateFields(_merged_children(first.children, second.children))
     if isinstance(first, Elements) and isinstance(second, Elements):
         return Elements(first.filters, _merged_children(first.children, second.children, "$[{}]"))
     raise Conflict

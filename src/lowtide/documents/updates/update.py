@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Protocol
 
 from lowtide.documents.updates.tree import MISSING
-from lowtide.documents.values import Document, equal
 from lowtide.errors import WriteError
+from lowtide.values.values import Document, equal
 
 
 class Apply(Protocol):

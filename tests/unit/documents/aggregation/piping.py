@@ -8,7 +8,7 @@ from typing import Any
 
 from lowtide.documents.aggregation import compile_pipeline
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 NOW = datetime(2024, 2, 29, 12, 30, tzinfo=UTC)
 NOTHING = "(nothing)"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.documents.values import place
 from lowtide.errors import OperationFailure
+from lowtide.values.values import place
 from tests.unit.documents.aggregation.piping import NOTHING, same, value_of
 
 DOCUMENT = {"n": [1, 2, 3], "words": ["b", "a"], "objects": [{"x": 1}, {"x": 2, "y": 3}, 5], "o": {"a": 1, "b": 2}}

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.documents.values import place
 from lowtide.errors import OperationFailure
+from lowtide.values.values import place
 from tests.unit.documents.aggregation.piping import run, same
 
 NUMBERS = [{"n": number} for number in range(10)]

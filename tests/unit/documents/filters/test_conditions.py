@@ -10,9 +10,9 @@ from hypothesis import event, given, settings
 
 from lowtide.documents.filters import Condition, compile_filter
 from lowtide.documents.filters.patterns import prefix_of
-from lowtide.documents.paths import MISSING, values_at
-from lowtide.documents.values import Document, place
-from tests.unit.documents.strategies import documents, filters
+from lowtide.values.paths import MISSING, values_at
+from lowtide.values.values import Document, place
+from tests.unit.values.strategies import documents, filters
 
 
 def _met(value: Any, operator: str, operand: Any) -> bool:

@@ -8,9 +8,9 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.paths import values_at
-from lowtide.documents.values import Document
-from tests.unit.documents.strategies import documents, fields, filters, operators, paths, values
+from lowtide.values.paths import values_at
+from lowtide.values.values import Document
+from tests.unit.values.strategies import documents, fields, filters, operators, paths, values
 
 
 def _matches(filter: dict[str, Any], document: Document) -> bool:

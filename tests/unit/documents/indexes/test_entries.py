@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
-from lowtide.documents.codec import encode_value
 from lowtide.documents.indexes.entries import (
     CUT,
     LONG,
     MAX_VALUES,
     MULTIKEY,
-    Entries,
+    IndexEntries,
     cut,
     cut_bound,
     document_key_of,
@@ -23,10 +22,11 @@ from lowtide.documents.indexes.entries import (
     extract,
 )
 from lowtide.documents.indexes.spec import Index, parse_keys
-from lowtide.documents.ordering import encode, inverted
 from lowtide.errors import WriteError
-from tests.unit.documents.strategies import documents
-from tests.unit.documents.strategies import paths as any_path
+from lowtide.values.codec import encode_value
+from lowtide.values.ordering import encode, inverted
+from tests.unit.values.strategies import documents
+from tests.unit.values.strategies import paths as any_path
 
 
 def index(keys: Any, **options: Any) -> Index:
@@ -67,15 +67,15 @@ def test_values_at_a_path(path: str, document: dict[str, Any], values: list[Any]
     ids=str,
 )
 def test_entries_of_a_document(keys: Any, document: dict[str, Any], entries: list[list[Any]]) -> None:
-    found, special = Entries(index(keys)).of({"_id": 1, **document})
+    found, special = IndexEntries(index(keys)).of({"_id": 1, **document})
     assert found == [b"".join(map(encode, each)) for each in entries]
     assert special == (MULTIKEY if any(type(each) is list for each in document.values()) else 0)
 
 
 def test_parts_that_descend_are_inverted() -> None:
-    found, _ = Entries(index([("a", -1), ("b", 1)])).of({"a": 1, "b": "x"})
+    found, _ = IndexEntries(index([("a", -1), ("b", 1)])).of({"a": 1, "b": "x"})
     assert found == [inverted(encode(1)) + encode("x")]
-    lower, higher = (Entries(index([("a", -1)])).of({"a": each})[0] for each in (2, 1))
+    lower, higher = (IndexEntries(index([("a", -1)])).of({"a": each})[0] for each in (2, 1))
     assert lower < higher
 
 
@@ -94,11 +94,11 @@ def test_parts_that_descend_are_inverted() -> None:
     ids=str,
 )
 def test_a_sparse_index_leaves_out_what_has_none_of_its_fields(keys: Any, document: Any, count: int) -> None:
-    assert len(Entries(index(keys, sparse=True)).of(document)[0]) == count
+    assert len(IndexEntries(index(keys, sparse=True)).of(document)[0]) == count
 
 
 def test_a_partial_index_holds_what_its_filter_matches() -> None:
-    entries = Entries(index("a", partial=encode_value({"b": {"$gt": 5}})))
+    entries = IndexEntries(index("a", partial=encode_value({"b": {"$gt": 5}})))
     assert entries.of({"a": 1, "b": 6}) == ([encode(1)], 0)
     assert entries.of({"a": 1, "b": 5}) == ([], 0)
     assert entries.of({"a": [1, 2], "b": 5}) == ([], 0), "an array that is not in it makes it no multikey index"
@@ -111,19 +111,19 @@ def test_a_partial_index_holds_what_its_filter_matches() -> None:
 def test_two_arrays_side_by_side_are_refused(document: dict[str, Any]) -> None:
     keys = ["a.x" if isinstance(document["a"], dict) else "a", "b"]
     with pytest.raises(WriteError, match=r"index 'i' cannot hold the document with _id 7: there are arrays at 'a.*'b'"):
-        Entries(index(keys)).of({"_id": 7, **document})
+        IndexEntries(index(keys)).of({"_id": 7, **document})
 
 
 def test_more_entries_than_an_index_holds_of_one_document_are_refused() -> None:
-    assert len(Entries(index("a")).of({"a": list(range(10_000))})[0]) == 10_000
+    assert len(IndexEntries(index("a")).of({"a": list(range(10_000))})[0]) == 10_000
     with pytest.raises(WriteError, match="10,000"):
-        Entries(index("a")).of({"_id": 1, "a": list(range(10_001))})
+        IndexEntries(index("a")).of({"_id": 1, "a": list(range(10_001))})
     with pytest.raises(WriteError, match="10,000"):
-        Entries(index(["a.x", "a.y"])).of({"_id": 1, "a": [{"x": each, "y": each} for each in range(101)]})
+        IndexEntries(index(["a.x", "a.y"])).of({"_id": 1, "a": [{"x": each, "y": each} for each in range(101)]})
 
 
 def test_long_values_are_cut_and_still_differ() -> None:
-    entries = Entries(index("a"))
+    entries = IndexEntries(index("a"))
     longest = "x" * (MAX_VALUES - 3)
     assert entries.of({"a": longest}) == ([encode(longest)], 0)
     (first,), special = entries.of({"a": longest + "y"})
@@ -162,9 +162,9 @@ def test_entries_are_in_the_order_of_values_and_then_of_documents() -> None:
 @settings(max_examples=150)
 @given(documents, any_path)
 def test_every_document_has_each_entry_once(document: dict[str, Any], path: str) -> None:
-    found, special = Entries(index(path)).of(document)
+    found, special = IndexEntries(index(path)).of(document)
     assert len(found) == len(set(found)) >= 1
     assert len(found) == 1 or special & MULTIKEY
-    assert Entries(index([(path, -1)])).of(document)[0] == [inverted(each) for each in found]
-    sparse = Entries(index(path, sparse=True)).of(document)[0]
+    assert IndexEntries(index([(path, -1)])).of(document)[0] == [inverted(each) for each in found]
+    sparse = IndexEntries(index(path, sparse=True)).of(document)[0]
     assert sparse in ([], found)

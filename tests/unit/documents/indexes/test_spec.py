@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from lowtide.documents.codec import encode_value
 from lowtide.documents.indexes.spec import Index, name_of, parse_keys
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import encode_value
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import assume, example, given, settings
 
 from lowtide.documents.filters import Condition, compile_filter
-from lowtide.documents.ordering import encode, inverted
 from lowtide.documents.plans.bounds import Span, Spans, after, before, intersection, spans_of, within
+from lowtide.values.ordering import encode, inverted
 from tests.unit.documents.everything import ASCENDING
 from tests.unit.documents.everything import values as wide_values
-from tests.unit.documents.strategies import values as few_values
+from tests.unit.values.strategies import values as few_values
 
 values = few_values | wide_values | st.sampled_from(ASCENDING)
 comparisons = st.builds(Condition, st.just("a"), st.sampled_from(["$eq", "$gt", "$gte", "$lt", "$lte"]), values)

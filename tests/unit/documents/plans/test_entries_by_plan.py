@@ -9,15 +9,15 @@ import hypothesis.strategies as st
 from hypothesis import event, example, given, settings
 
 from lowtide.documents.filters import compile_filter
-from lowtide.documents.indexes.entries import LONG, MULTIKEY, Entries, document_key_of, entry_key, entry_value
+from lowtide.documents.indexes.entries import LONG, MULTIKEY, IndexEntries, document_key_of, entry_key, entry_value
 from lowtide.documents.indexes.spec import Index, name_of
-from lowtide.documents.ordering import encode
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import plan
 from lowtide.documents.sorting import compile_sort
-from lowtide.documents.values import Document
 from lowtide.errors import WriteError
-from tests.unit.documents.strategies import documents, filters, paths
+from lowtide.values.ordering import encode
+from lowtide.values.values import Document
+from tests.unit.values.strategies import documents, filters, paths
 
 directions = st.sampled_from([1, -1])
 parts = st.tuples(paths, directions)
@@ -29,7 +29,7 @@ class Held:
     """The entries of some documents in an index, as a store would have them."""
 
     def __init__(self, index: Index, some: list[Document]) -> None:
-        entries, special = Entries(index), 0
+        entries, special = IndexEntries(index), 0
         self.rows: list[tuple[bytes, bytes]] = []
         self.documents: dict[bytes, Document] = {}
         for number, each in enumerate(some):

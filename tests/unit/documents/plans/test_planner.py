@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from lowtide.documents.codec import encode_value
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Index, name_of, parse_keys
-from lowtide.documents.ordering import AFTER_ALL, encode, inverted
-from lowtide.documents.plans.plan import Plan, Stretch
+from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import MOST_MERGED, MOST_STRETCHES, plan
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import encode_value
+from lowtide.values.ordering import AFTER_ALL, encode, inverted
 
 
 def index(keys: Any, partial: Any = None, **options: Any) -> Index:
@@ -441,6 +441,6 @@ def test_a_plan_describes_itself_in_mongodbs_words() -> None:
     }
     scan = {"stage": "IXSCAN", "indexName": "a_1_b_-1", "keyPattern": {"a": 1, "b": -1}, "isMultiKey": False}
     scan |= {"isUnique": False, "direction": "forward", "ranges": 1}
-    assert Plan(A_DOWN_B, stretches=(Stretch(b"", b"x"),)).described() == {"stage": "FETCH", "inputStage": scan}
+    assert Plan(A_DOWN_B, stretches=(KeyStretch(b"", b"x"),)).described() == {"stage": "FETCH", "inputStage": scan}
     assert (Plan().ranges, Plan(stretches=()).ranges, Plan().reads_everything) == (1, 0, True)
     assert not Plan(A).reads_everything

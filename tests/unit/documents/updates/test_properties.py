@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.documents.codec import decode_document, encode_document
 from lowtide.documents.updates import compile_update
-from lowtide.documents.values import Document, equal
 from lowtide.errors import WriteError
+from lowtide.values.codec import decode_document, encode_document
+from lowtide.values.values import Document, equal
 from tests.unit.documents.updates.updating import NOW, exact, updated
 
 NAMES = st.sampled_from(["a", "b", "c", "0", "1"])

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from lowtide.documents.updates import compile_update
-from lowtide.documents.values import Document
+from lowtide.values.values import Document
 
 NOW = datetime(2030, 5, 6, 7, 8, 9)
 

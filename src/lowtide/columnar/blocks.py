@@ -1,0 +1,159 @@
+"""Which blocks of the columnar cache a read has: planned where the parts are, read or filled by the tasks.
+
+A block's commit is one at which its range was as the snapshot sees it. That is the last one that changed the keyspace,
+if it is known, so that all snapshots between two changes share the block; else the snapshot's own. A block of an
+earlier commit will do if the log still has everything since, and nothing of it is in the block's range.
+
+So a change costs the blocks whose ranges it falls into, and no others; if the ranges stay the same. They are remembered
+beside the blocks, and used again for as long as they are about even.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from lowtide.columnar.cache import Block, Cache
+from lowtide.engine import EngineSnapshot, LogCursor, tidy
+from lowtide.errors import Error
+from lowtide.system.messages import UNDECODABLE
+
+KeyRange = tuple[bytes, bytes | None]
+"""Keys without the keyspace: from the first on, before the second, None for the end."""
+
+_LAYOUT: Final = 1
+"""To be raised when the same documents and schema become other columns: blocks of before have other names then."""
+
+_MOST_LOG: Final = 64 << 20
+"""Bytes of log that are looked through for changes; reading the store is quicker than more."""
+
+_CELLS: Final = 20
+_LEAST, _MOST = 17, 23
+"""Of twentieths of a part: what a part that was cut earlier may have by now, for its cuts to be used again."""
+
+
+def content_of(store_id: bytes, keyspace: str, schema: pa.Schema, *details: str | int | None) -> bytes:
+    """What the blocks of a read hold, but for their ranges and commits: ``details`` is all that decides, besides the
+    schema, how documents become rows, such as the mode, the column of what is malformed and the size of a batch."""
+    return _hash(_LAYOUT, store_id, keyspace, schema.serialize().to_pybytes(), details)
+
+
+def _hash(*parts: object) -> bytes:
+    return hashlib.blake2b(msgspec.msgpack.encode(parts), digest_size=20).digest()
+
+
+def plan_blocks(
+    cache: Cache,
+    path: Path,
+    store_id: bytes,
+    snapshot: EngineSnapshot,
+    keyspace: str,
+    ranges: Sequence[KeyRange],
+    of: bytes,
+) -> list[Block]:
+    """The blocks of these ranges, which ascend, as the snapshot of the store in ``path`` sees them; ``of`` is their
+    content. Those that are not there yet are to be filled."""
+    newest = snapshot.unchanged_since(keyspace)
+    commit = snapshot.ts if newest is None else newest
+    blocks = [Block(_hash(of, low, high).hex(), commit) for low, high in ranges]
+    known = cache.commits({block.name for block in blocks})
+    older = {
+        index: max(commits)
+        for index, block in enumerate(blocks)
+        if (commits := [each for each in known.get(block.name, ()) if each <= commit]) and max(commits) < commit
+    }
+    if older:
+        prefix = snapshot.keyspace(keyspace)._prefix
+        changed = _last_changes(path / "log", store_id, min(older.values()), commit, prefix, ranges)
+        for index, kept in older.items() if changed is not None else ():
+            if changed is not None and changed[index] <= kept:
+                cache.renew(Block(blocks[index].name, kept), commit)
+    return blocks
+
+
+def _last_changes(
+    log: Path, store_id: bytes, since: int, upto: int, prefix: bytes, ranges: Sequence[KeyRange]
+) -> list[int] | None:
+    """Of each range the last commit after ``since`` up to ``upto`` that changed one of its keys, 0 for none; None if
+    the log no longer says so, or is too long."""
+    starts = [prefix + low for low, _ in ranges]
+    ends = [None if high is None else prefix + high for _, high in ranges]
+    changed = [0] * len(ranges)
+    cursor = LogCursor(log, store_id, since)
+    try:
+        for commit in cursor.read(upto):
+            if cursor.bytes > _MOST_LOG:
+                return None
+            for key in commit.writes:
+                if key.startswith(prefix) and (index := bisect_right(starts, key) - 1) >= 0:
+                    end = ends[index]
+                    if end is None or key < end:
+                        changed[index] = commit.ts
+        return changed
+    except (Error, OSError):
+        return None
+    finally:
+        cursor.close()
+
+
+class _Cuts(msgspec.Struct, frozen=True):
+    """Where a keyspace was cut, as it was at a commit."""
+
+    commit: int
+    cuts: tuple[bytes, ...]
+
+
+_decode = msgspec.msgpack.Decoder(_Cuts).decode
+
+
+def stable_cuts(
+    cache: Cache, store_id: bytes, snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange = (b"", None)
+) -> list[bytes]:
+    """As ``snapshot.cuts``, but where an earlier read was cut into as many parts, if those are still about even."""
+    low, high = within
+    path = cache.directory / f"{_hash(store_id, keyspace, parts, low, high).hex()}.cuts"
+    remembered = _remembered(path)
+    if remembered is not None:
+        cuts = tidy(remembered.cuts, low, high)
+        same = remembered.commit == snapshot.unchanged_since(keyspace)
+        if len(cuts) == len(remembered.cuts) and (same or _are_even(snapshot, keyspace, parts, within, cuts)):
+            with contextlib.suppress(OSError):
+                os.utime(path)
+            return cuts
+    cuts = snapshot.cuts(keyspace, parts, low or None, high)
+    newest = snapshot.unchanged_since(keyspace)
+    with contextlib.suppress(OSError):
+        cache.make()
+        _remember(path, _Cuts(snapshot.ts if newest is None else newest, tuple(cuts)))
+    return cuts
+
+
+def _are_even(snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange, cuts: list[bytes]) -> bool:
+    fine = snapshot.cuts(keyspace, parts * _CELLS, within[0] or None, within[1])
+    places = [0, *(bisect_left(fine, cut) + 1 for cut in cuts), len(fine) + 1]
+    return len(cuts) == parts - 1 and all(_LEAST <= end - start <= _MOST for start, end in pairwise(places))
+
+
+def _remembered(path: Path) -> _Cuts | None:
+    try:
+        return _decode(path.read_bytes())
+    except (OSError, *UNDECODABLE):
+        return None
+
+
+def _remember(path: Path, cuts: _Cuts) -> None:
+    """Put the cuts there, whole, for whoever reads at the same time."""
+    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(msgspec.msgpack.encode(cuts))
+    os.rename(temporary, path)

@@ -1,0 +1,246 @@
+"""The columnar cache: record batches that were read once, beside the store, for who reads the same again.
+
+    cache/BOOT/NAME-COMMIT.arrow        a block: an Arrow IPC file, uncompressed, to be mapped
+    cache/BOOT/NAME-COMMIT.WHO.tmp      a block that is being written, by which process
+    cache/BOOT/NAME.cuts                where a keyspace was cut, see blocks
+
+A block is the rows of one key range as they were at one commit, as columns of one schema; ``NAME`` is a hash of all
+that but the commit. What was written at a commit never changes, so a block is right for ever, and there is nothing to
+invalidate: whether it is still what a snapshot sees is for whoever looks for it to say, see blocks.
+
+Nothing here is synced. ``BOOT`` names the start of the machine: after a power loss no file of before is believed, and
+the directories of other starts are removed.
+
+Who writes: any process, at any time, without a lock. A block is written under a name of its own and renamed when it is
+whole; two that write the same one write the same, and the later stays. Any process may remove any file: who has it
+mapped goes on reading, everybody else finds it missing, and reads the store. No failure of the cache is an error.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from lowtide.engine import CACHE
+from lowtide.system.identity import Identity, boot_id, identify
+
+LIMIT: Final = 2 << 30
+"""The most that the cache of a store takes on disk, in bytes, where nothing else is said."""
+
+_BLOCK = ".arrow"
+_TEMPORARY = ".tmp"
+_NAME = re.compile(r"([0-9a-f]{40})-(\d+)\.arrow")
+_WRITER = re.compile(r"[0-9a-f]{40}-\d+\.(\d+)-(\d+)-(.+)-[0-9a-f]+\.tmp")
+_ABANDONED = 86_400.0
+"""Seconds after which a temporary file goes whose process cannot be asked for from here."""
+
+_UNREADABLE = (OSError, pa.ArrowException, ValueError)
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of a key range at a commit, in columns. ``name`` says which range and which columns."""
+
+    name: str
+    commit: int
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}-{self.commit}{_BLOCK}"
+
+
+class Cache:
+    """The cache of the store in ``store``, which takes ``limit`` bytes at most, but for what is being written."""
+
+    def __init__(self, store: Path, limit: int = LIMIT) -> None:
+        self._root = store / CACHE
+        self.directory = self._root / boot_id()
+        self._limit = limit
+
+    # Reading
+
+    def read(self, block: Block) -> list[pa.RecordBatch] | None:
+        """The batches of a block, mapped, not copied; None if it is not there. One that cannot be read is removed."""
+        path = self.directory / block.file
+        try:
+            with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
+                batches = [reader.get_batch(index) for index in range(reader.num_record_batches)]
+            for batch in batches:
+                batch.validate()
+            os.utime(path)
+            return batches
+        except FileNotFoundError:
+            return None
+        except _UNREADABLE:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+
+    def commits(self, names: set[str]) -> dict[str, list[int]]:
+        """Of which commits there are blocks with these names, ascending."""
+        found: dict[str, list[int]] = defaultdict(list)
+        with contextlib.suppress(OSError):
+            for each in os.listdir(self.directory):
+                if (match := _NAME.fullmatch(each)) is not None and match[1] in names:
+                    found[match[1]].append(int(match[2]))
+        return {name: sorted(commits) for name, commits in found.items()}
+
+    def renew(self, block: Block, commit: int) -> Block | None:
+        """The block under another commit at which its rows were the same; None if it is gone."""
+        renewed = Block(block.name, commit)
+        try:
+            os.link(self.directory / block.file, self.directory / renewed.file)
+        except FileExistsError:
+            pass
+        except OSError:
+            return None
+        return renewed
+
+    # Writing
+
+    def read_or_fill(
+        self, block: Block | None, make: Callable[[], Iterator[pa.RecordBatch]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The batches of the block, or, if it is not there, those that ``make`` makes, which are kept as the block. For
+        None they are made and not kept."""
+        if block is None:
+            return make()
+        found = self.read(block)
+        return iter(found) if found is not None else self.fill(block, make())
+
+    def fill(self, block: Block, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """``batches``, which are the block's, kept on their way. Nothing is kept if they are not read to their end, if
+        there is an error, or if they are too many."""
+        writing: _Writing | None = None
+        with contextlib.suppress(*_UNREADABLE):
+            self.make()
+            writing = _Writing(self._room(), self.directory, block)
+        try:
+            for batch in batches:
+                if writing is not None:
+                    writing = writing.write(batch)
+                yield batch
+            if writing is not None:
+                writing.publish()
+        finally:
+            if writing is not None:
+                writing.discard()
+                self.tidy()
+
+    def make(self) -> None:
+        """Make the directory, if need be."""
+        if not self.directory.is_dir():
+            self._root.mkdir(mode=0o700, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            self.tidy()
+
+    def _room(self) -> int:
+        """How many bytes a block may have: never more than half of what is free on the disk."""
+        status = os.statvfs(self.directory)
+        return min(self._limit, status.f_bavail * status.f_frsize // 2)
+
+    # Keeping within bounds
+
+    def tidy(self) -> None:
+        """Remove what is beyond the limit, the files that were not used for the longest time first; what killed
+        processes left; and everything of earlier starts of the machine."""
+        with contextlib.suppress(OSError):
+            for other in self._root.iterdir():
+                if other.name != self.directory.name:
+                    shutil.rmtree(other, ignore_errors=True)
+        sizes: dict[int, int] = {}
+        used: dict[int, float] = {}
+        files: dict[int, list[Path]] = defaultdict(list)
+        for path, status in self._files():
+            if path.name.endswith(_TEMPORARY) and _is_left_over(path.name, status.st_mtime):
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                continue
+            sizes[status.st_ino] = status.st_size  # of a block with several names once
+            if not path.name.endswith(_TEMPORARY):
+                used[status.st_ino] = status.st_mtime
+                files[status.st_ino].append(path)
+        total = sum(sizes.values())
+        for number in sorted(used, key=used.__getitem__):
+            if total <= self._limit:
+                break
+            total -= sizes[number]
+            for path in files[number]:
+                with contextlib.suppress(OSError):
+                    path.unlink()
+
+    def _files(self) -> Iterator[tuple[Path, os.stat_result]]:
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.directory):
+                with contextlib.suppress(OSError):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+
+    def drop(self) -> None:
+        """Remove the whole cache. Who reads a block goes on."""
+        shutil.rmtree(self._root, ignore_errors=True)
+
+
+class _Writing:
+    """A block that is being written. Used by one thread."""
+
+    def __init__(self, room: int, directory: Path, block: Block) -> None:
+        self._room = room
+        self._path = directory / block.file
+        here = identify(os.getpid())
+        assert here is not None
+        who = f"{here.pid}-{here.began}-{here.namespace}-{secrets.token_hex(4)}"
+        self._temporary = directory / f"{block.name}-{block.commit}.{who}{_TEMPORARY}"
+        os.close(os.open(self._temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        self._sink = pa.OSFile(str(self._temporary), "wb")
+        self._file: pa.RecordBatchFileWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> _Writing | None:
+        """Append a batch; None if that cannot be, so that the block is not kept."""
+        try:
+            if self._file is None:
+                self._file = pa.ipc.new_file(self._sink, batch.schema)
+            self._file.write_batch(batch)
+            if self._sink.tell() <= self._room:
+                return self
+        except _UNREADABLE:
+            pass
+        self.discard()
+        return None
+
+    def publish(self) -> None:
+        """Give the block its name: it is whole."""
+        try:
+            if self._file is None:
+                self._file = pa.ipc.new_file(self._sink, pa.schema([]))
+            self._file.close()
+            self._sink.close()
+            os.rename(self._temporary, self._path)
+        except _UNREADABLE:
+            self.discard()
+
+    def discard(self) -> None:
+        """Leave nothing but a published block behind. Harmless when repeated."""
+        with contextlib.suppress(*_UNREADABLE):
+            self._sink.close()
+        with contextlib.suppress(OSError):
+            self._temporary.unlink()
+
+
+def _is_left_over(name: str, written: float) -> bool:
+    """Whether nobody will finish a temporary file."""
+    match = _WRITER.fullmatch(name)
+    if match is None:
+        return time.time() - written > _ABANDONED
+    writer = Identity(boot_id(), match[3], int(match[1]), int(match[2]))
+    return writer.is_gone or time.time() - written > _ABANDONED

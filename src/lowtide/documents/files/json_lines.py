@@ -1,0 +1,99 @@
+"""JSON Lines: one document to a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from lowtide.documents.files.batches import CHUNK, LONGEST, Batch
+from lowtide.documents.files.malformed import not_a_document, reason_and_byte
+from lowtide.documents.files.problems import BadFile
+from lowtide.values.extended import NotExtended, dumps, from_extended, is_marked
+from lowtide.values.values import Document
+
+_BOM: Final = b"\xef\xbb\xbf"
+_decoder: Final = msgspec.json.Decoder()
+
+
+def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Batch]:
+    """The documents of a file; empty lines are none. Raises BadFile, with the line and column."""
+    number = 1
+    for block in _blocks(stream, name):
+        batch = _decoded(block, name, number)
+        if batch.documents:
+            yield batch
+        number += block.count(b"\n")
+
+
+def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
+    """Write one document to a line; returns how many there were."""
+    count = 0
+    for document in documents:
+        stream.write(dumps(document) + b"\n")
+        count += 1
+    return count
+
+
+def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """The content in pieces that end where a line does."""
+    pieces: list[bytes] = []
+    held, number = 0, 1
+    first = True
+    read = getattr(stream, "read1", stream.read)  # of a pipe, what is there is enough
+    while chunk := read(CHUNK):
+        if first:
+            chunk, first = chunk.removeprefix(_BOM), False
+        end = chunk.rfind(b"\n") + 1
+        if end:
+            block = b"".join((*pieces, chunk[:end]))
+            yield block
+            number += block.count(b"\n")
+            pieces, held = [], 0
+        pieces.append(chunk[end:])
+        held += len(chunk) - end
+        if held > LONGEST:
+            raise BadFile(name, f"line {number}", "", f"the line is longer than {LONGEST:,} bytes; is this JSON Lines?")
+    if held:
+        yield b"".join(pieces)
+
+
+def _decoded(block: bytes, name: str, number: int) -> Batch:
+    """The documents of whole lines, the first of which has this number."""
+    if not is_marked(block):
+        try:
+            documents = _decoder.decode_lines(block)
+        except (ValueError, RecursionError):
+            return _line_by_line(block, name, number)
+        lines = block.count(b"\n") + (not block.endswith(b"\n"))
+        if len(documents) == lines and all(type(each) is dict for each in documents):
+            return Batch(documents, range(number, number + lines))
+    return _line_by_line(block, name, number)
+
+
+def _line_by_line(block: bytes, name: str, number: int) -> Batch:
+    documents, places = [], []
+    for place, line in enumerate(block.split(b"\n"), number):
+        if line and not line.isspace():
+            documents.append(_document(line, name, place))
+            places.append(place)
+    return Batch(documents, places)
+
+
+def _document(line: bytes, name: str, number: int) -> Document:
+    try:
+        found: Any = _decoder.decode(line)
+        if is_marked(line):
+            found = from_extended(found)
+    except NotExtended as error:
+        raise BadFile(name, f"line {number}", error.path, f"{error.reason}; mend the line") from error
+    except (ValueError, RecursionError) as error:
+        reason, byte = reason_and_byte(error)
+        column = f", column {len(line[:byte].decode(errors='replace')) + 1}" if byte is not None else ""
+        raise BadFile(
+            name, f"line {number}{column}", "", f"{reason}; mend the line, or give --format json if it is one array"
+        ) from error
+    if type(found) is not dict:
+        raise BadFile(name, f"line {number}", "", not_a_document(found))
+    return found

@@ -1,0 +1,57 @@
+"""The newest document with one value of one field, without a snapshot: the fast path of ``find_one``."""
+
+from __future__ import annotations
+
+from lowtide.documents.catalog import CATALOG, row_key, row_of
+from lowtide.documents.indexes.entries import document_key_of
+from lowtide.documents.points import Point
+from lowtide.engine import NOWHERE, Engine
+from lowtide.values.codec import decode_document
+from lowtide.values.ordering import AFTER_ALL
+from lowtide.values.values import Document
+
+
+class NewestDocuments:
+    """The newest documents of one collection. Any thread may use it: ``_row_key`` only ever gets its one value."""
+
+    __slots__ = ("_name", "_row_key")
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._row_key: bytes | None = None
+        """The full key of the collection's row, once it is known for good."""
+
+    def at(self, engine: Engine, point: Point) -> tuple[Document | None, bool]:
+        """The newest document with this value, and whether that is sure.
+
+        What is found is true of the instant at which the document was read: it had the value, and, since the row says
+        the same after as before, it was the collection's. That a key is not there is true of an instant as well; but
+        not that a scan without a snapshot finds nothing.
+        """
+        prefix_of, reader = engine.catalog.prefix_of, engine.reader
+        read = reader.get_latest
+        row_at = self._row_key
+        if row_at is None:
+            row_at = prefix_of(CATALOG) + row_key(self._name)
+            if not row_at.startswith(NOWHERE):
+                self._row_key = row_at
+        encoded = read(row_at)
+        row = row_of(self._name, encoded)
+        path, value, _ = point
+        key: bytes | None = value
+        if path != "_id":
+            index = row.points.get(path)
+            if index is None:
+                return None, False
+            start = prefix_of(index.keyspace) + value
+            if index.unique:
+                key = read(start)
+            else:
+                entry = reader.first(start, start + AFTER_ALL, engine.registry.published)
+                key = document_key_of(index, *entry) if entry is not None else None
+        stored = read(prefix_of(row.keyspace) + key) if key is not None else None
+        unchanged = read(row_at) == encoded
+        if stored is None:
+            return None, unchanged and (path == "_id" or (key is None and row.points[path].unique))
+        found = decode_document(stored)
+        return found, unchanged and (path == "_id" or point.is_of(found))

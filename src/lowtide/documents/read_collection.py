@@ -1,0 +1,352 @@
+"""A collection that can be read: the queries of PyMongo's ``Collection``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lowtide.documents.catalog import CatalogRow, check_collection_name
+from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.indexes.spec import PRIMARY
+from lowtide.documents.newest import NewestDocuments
+from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.points import Point, point_of
+from lowtide.documents.projection import compile_projection
+from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
+from lowtide.documents.sorting import Sort, SortSpec, compile_sort
+from lowtide.documents.watching import CollectionWatch
+from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
+from lowtide.errors import OperationFailure, UsageError, shown
+from lowtide.feed.feed import Feed
+from lowtide.feed.watch import Watch
+from lowtide.system.extras import require
+from lowtide.values.codec import decode_document, decode_value
+from lowtide.values.paths import MISSING, steps_of, values_of
+from lowtide.values.values import Document, place
+
+if TYPE_CHECKING:
+    from lowtide.documents.aggregation.pipeline import Leading, Pipeline
+
+_Result = TypeVar("_Result")
+_BATCH = 8192
+_MOST_FETCHED = 50_000
+"""Documents that go to Arrow at once."""
+FilterSpec = Mapping[str, Any] | None
+ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
+
+
+class ReadCollection:
+    """A collection of documents that can be read.
+
+    >>> with store.snapshot() as snapshot:
+    ...     snapshot.collection("users").find_one({"city": "Bergen"})["name"]
+    'Cid'
+    """
+
+    __slots__ = ("_feed", "_newest", "_source", "name")
+
+    def __init__(self, source: Statements, name: str, feed: Feed | None = None) -> None:
+        self.name = check_collection_name(name)
+        self._source = source
+        self._feed = feed
+        self._newest = NewestDocuments(name)
+
+    def find_one(
+        self,
+        filter: FilterSpec | Any = None,
+        projection: ProjectionSpec = None,
+        *,
+        sort: SortSpec | None = None,
+        skip: int = 0,
+        hint: Hint | None = None,
+    ) -> Document | None:
+        """The first document that matches, or None. What is no dict is taken for an ``_id``.
+
+        >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
+        {'_id': 2, 'name': 'Bob'}
+        """
+        point = point_of(filter) if sort is None and hint is None and not skip else None
+        if point is not None and isinstance(self._source, AutocommitStatements):
+            found, sure = self._newest.at(self._source.engine, point)
+            if sure and (found is None or projection is None):
+                return found
+        else:
+            found, sure = None, False
+        compiled = _compiled(filter)
+        shape = compile_projection(projection, compiled)
+        if not sure:
+            order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
+            found = self._look(lambda look: _first(look, compiled, point, order, count, hinted))
+        return shape(found) if shape is not None and found is not None else found
+
+    def _look(self, work: Callable[[CollectionReader], _Result]) -> _Result:
+        name = self.name
+        return self._source.look(lambda reading, prefix_of: work(CollectionReader(reading, prefix_of, name)))
+
+    def find(
+        self,
+        filter: FilterSpec = None,
+        projection: ProjectionSpec = None,
+        skip: int = 0,
+        limit: int = 0,
+        *,
+        sort: SortSpec | None = None,
+        hint: Hint | None = None,
+    ) -> Cursor:
+        """A cursor over the documents that match.
+
+        >>> [user["name"] for user in store.collection("users").find({"city": "Oslo"}, sort="age")]
+        ['Bob', 'Ann']
+        """
+        compiled = compile_filter(filter)
+        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled), filter)
+        if sort is not None:
+            cursor.sort(sort)
+        return cursor.skip(skip).limit(limit).hint(hint)
+
+    def count_documents(
+        self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
+    ) -> int:
+        """How many documents match. By an index that says it all, no document is read; of all of them the number is
+        mostly known from the pages that they lie on, and always exact.
+
+        >>> store.collection("users").count_documents({"city": "Oslo"})
+        2
+        """
+        compiled, hinted = compile_filter(filter), parse_hint(hint)
+        skipped = check_count("skip", skip)
+        most = check_count("limit", limit, least=1) + skipped if limit is not None else None
+
+        def work(look: CollectionReader) -> int:
+            by = look.plan(compiled, None, hinted)
+            if most is None and not skipped and by.reads_everything and compiled.complete and not compiled.conjuncts:
+                return look.count()
+            found: Iterator[Any]
+            if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
+                found = look.entries(by) if by.index is not None else look.stored(by)
+            else:
+                found = look.documents(compiled, by, decode=decoder_for(fields_of(compiled)))
+            return max(0, sum(1 for _ in islice(found, most)) - skipped)
+
+        return self._look(work)
+
+    def estimated_document_count(self) -> int:
+        """How many documents there are, exactly: as ``count_documents`` without a filter.
+
+        >>> store.collection("users").estimated_document_count()
+        3
+        """
+        return self.count_documents({})
+
+    def distinct(self, key: str, filter: FilterSpec = None, *, hint: Hint | None = None) -> list[Any]:
+        """The different values at a path, of the documents that match; each element of an array is one.
+
+        >>> store.collection("users").distinct("city")
+        ['Oslo', 'Bergen']
+        """
+        if not isinstance(key, str):
+            raise OperationFailure(f"distinct takes the path of a field, a string, not {shown(key)}")
+        compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
+
+        def work(look: CollectionReader) -> list[Any]:
+            found: dict[Any, Any] = {}
+            for each in look.documents(compiled, look.plan(compiled, None, hinted)):
+                for value in values_of(each, steps, expand=False):
+                    for one in value if type(value) is list else [value]:
+                        if one is not MISSING:
+                            found.setdefault(place(one), one)
+            return list(found.values())
+
+        return self._look(work)
+
+    def aggregate(self, pipeline: Sequence[Mapping[str, Any]]) -> Results:
+        """The results of a pipeline of stages, one after the other.
+
+        >>> ages = {"_id": "$city", "age": {"$avg": "$age"}}
+        >>> list(store.collection("users").aggregate([{"$group": ages}, {"$sort": {"_id": 1}}]))
+        [{'_id': 'Bergen', 'age': 25.0}, {'_id': 'Oslo', 'age': 31.5}]
+        """
+        from lowtide.documents.aggregation import compile_pipeline  # most programs need none of its many modules
+
+        compiled = compile_pipeline(pipeline)
+        held = self._source.hold()
+        try:
+            results = self._run(compiled, held.reading, held.prefix_of)
+            return Results(results, held, self.name, lambda: self._explain(compiled))
+        except BaseException:
+            held.close()
+            raise
+
+    def _run(self, pipeline: Pipeline, reading: ReadView, prefix_of: PrefixOf) -> Iterator[Document]:
+        from lowtide.documents.aggregation import needed_fields
+
+        leading, look = pipeline.leading, CollectionReader(reading, prefix_of, self.name)
+        compiled, order, limit = _led(leading)
+        by = look.plan(compiled, order, limited=bool(limit))
+        decode = decoder_for(needed_fields(pipeline))
+        documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
+        return pipeline.rest.run(documents, _foreign(reading, prefix_of))
+
+    def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
+        """Run a pipeline at an instant of its own, and count."""
+
+        def work(reading: ReadView, prefix_of: PrefixOf) -> dict[str, Any]:
+            leading, look, touched = pipeline.leading, CollectionReader(reading, prefix_of, self.name), ReadCounts()
+            compiled, order, limit = _led(leading)
+            by = look.plan(compiled, order, limited=bool(limit))
+            found = islice(look.matching(compiled, by, order, limit, touched), leading.skip, None)
+            came, others = pipeline.rest.counted((each[2] for each in found), _foreign(reading, prefix_of))
+            first = {"$cursor": explained(self.name, by, order, came, touched), "nReturned": came}
+            return {"stages": [first, *({stage.name: stage.operand, "nReturned": n} for stage, n in others)]}
+
+        return self._source.look(work)
+
+    def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
+        Types are found out, and widened until every value fits, or given by a ``pyarrow.Schema``, which all must fit.
+
+        >>> store.collection("users").to_arrow(["_id", "city"]).to_pylist()[0]
+        {'_id': 1, 'city': 'Oslo'}
+        """
+        if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
+            raise OperationFailure(f"columns is a list of names of fields, not {shown(columns)}")
+        require("pyarrow", "arrow", "to_arrow()")
+        from lowtide.columnar.table import to_table
+
+        compiled = compile_filter(filter)
+
+        def work(look: CollectionReader) -> Any:
+            by = look.plan(compiled, None)
+            return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
+
+        return self._look(work)
+
+    def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
+        """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
+        match, without looking at documents that no index leads to."""
+        compiled = compile_filter(filter)
+        held = self._source.hold()
+        try:
+            look = CollectionReader(held.reading, held.prefix_of, self.name)
+            yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
+        finally:
+            held.close()
+
+    def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.
+
+        >>> list(store.collection("users").to_pandas(["age"])["age"])
+        [33, 30, 25]
+        """
+        require("pandas", None, "to_pandas()")
+        return self.to_arrow(columns, filter=filter).to_pandas()
+
+    def to_polars(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
+        """The documents, or those that match, as a ``polars.DataFrame``, by way of ``to_arrow``.
+
+        >>> store.collection("users").to_polars(["age"])["age"].sum()
+        88
+        """
+        polars = require("polars", None, "to_polars()")
+        return polars.from_arrow(self.to_arrow(columns, filter=filter))
+
+    def watch(
+        self,
+        filter: FilterSpec = None,
+        since: int | None = None,
+        *,
+        before: bool = False,
+        timeout: float | None = None,
+    ) -> CollectionWatch:
+        """The changes of the documents that match, after commit ``since``, by default after the last one, and further
+        ones as they are committed. Only of the store's own collections: ``store.collection(name).watch()``.
+
+        ``before`` asks for the documents that were replaced or deleted, see ``store.watch``, as ``timeout`` does.
+
+        >>> with store.collection("users").watch({"city": "Oslo"}, since=0, timeout=0) as changes:
+        ...     [(change.kind, change.document["name"]) for change in changes]
+        [('insert', 'Ann'), ('insert', 'Bob')]
+        """
+        feed, compiled = self._feed, compile_filter(filter)
+        if feed is None:
+            raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
+        feed.check_open()
+        start = feed.published() if since is None else feed.check_since(since)
+        assert feed.generations is not None
+        keyspaces = [feed.generations.named(self.name, start)]
+        watch = Watch(feed, start, keyspaces, before, timeout, self._source, exactly=True)
+        return CollectionWatch(watch, self.name, compiled)
+
+    def index_information(self) -> dict[str, dict[str, Any]]:
+        """The indexes by name, with their keys and what else was asked for.
+
+        >>> store.collection("users").index_information()
+        {'_id_': {'key': [('_id', 1)]}}
+        """
+        row = self._row()
+        return {PRIMARY: {"key": [("_id", 1)]}} | {each.name: each.information() for each in row.indexes}
+
+    def schema(self) -> dict[str, Any] | None:
+        """The JSON Schema that documents must satisfy; None if there is none.
+
+        >>> store.collection("users").schema()
+        """
+        encoded = self._row().schema
+        found: dict[str, Any] | None = decode_value(encoded) if encoded is not None else None
+        return found
+
+    def keyspaces(self) -> list[str]:
+        """The keyspaces that hold the collection, its indexes and what is known of it: for ``store.pin``.
+
+        >>> store.collection("users").keyspaces()
+        ['lowtide/collections', 'documents/users']
+        """
+        return self._row().keyspaces
+
+    def _row(self) -> CatalogRow:
+        return self._look(lambda look: look.row)
+
+    def __repr__(self) -> str:
+        return f"<collection {self.name!r}>"
+
+
+def _first(
+    look: CollectionReader,
+    filter: Filter,
+    point: Point | None,
+    sort: Sort | None,
+    skip: int,
+    hint: str | SortKeys | None,
+) -> Document | None:
+    """The first document that matches, after ``skip`` others."""
+    if point is not None and look.knows(point):
+        stored = look.at_point(point)
+        return decode_document(stored[1]) if stored is not None else None
+    by = look.plan(filter, sort, hint, limited=True)
+    return next(islice(look.documents(filter, by, sort, skip + 1), skip, None), None)
+
+
+def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:
+    """What a pipeline begins with, compiled: the filter, the order, and how many documents it takes; 0 for all."""
+    limit = leading.limit + leading.skip if leading.limit is not None else 0
+    return compile_filter(leading.filter), compiled_sort(leading.sort), limit
+
+
+def _foreign(reading: ReadView, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
+    """Finds the documents of other collections, for ``$lookup``."""
+
+    def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
+        other, wanted = CollectionReader(reading, prefix_of, check_collection_name(name)), compile_filter(filter)
+        return other.documents(wanted, other.plan(wanted, None))
+
+    return foreign
+
+
+def compiled_sort(sort: SortSpec | None) -> Sort | None:
+    return compile_sort(sort) if sort is not None else None
+
+
+def _compiled(filter: Any) -> Filter:
+    return compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})

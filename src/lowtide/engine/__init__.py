@@ -1,0 +1,90 @@
+"""The engine: versions, log, base, checkpoints, garbage collection, recovery, transactions and statements.
+
+This is its public face. Documents, the change feed, columns, Spark, the audit and the command line import nothing else
+of it; store, sharing, observe and upkeep are made of its parts, and import those.
+
+* A kind of data runs statements (``Statements``): each reads one instant (``ReadView``), and writes at its end or not
+  at all (``WriteView``, ``atomic``). Keys are full keys: the prefix of a keyspace (``PrefixOf``), then the user's key.
+* ``EngineTransaction`` and ``EngineSnapshot`` are what users' transactions and snapshots hold.
+* ``LogCursor`` and the functions beside it read the log from any process.
+"""
+
+from __future__ import annotations
+
+from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix
+from lowtide.engine.base.consumers import ConsumerRow
+from lowtide.engine.base.cuts import tidy
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.leases import describe_owner
+from lowtide.engine.base.names import check_keyspaces, check_name
+from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
+from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
+from lowtide.engine.log.frame import REPLACED, Commit, Writes
+from lowtide.engine.recovery.opening import BACKUP, CACHE, LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.ownership import describe_holder
+from lowtide.engine.statements.buffer import atomic
+from lowtide.engine.statements.runners import (
+    AutocommitStatements,
+    HeldRead,
+    PrefixOf,
+    SnapshotStatements,
+    Statements,
+)
+from lowtide.engine.statements.statement import ReadView, WriteView
+from lowtide.engine.transaction.catalog import NOWHERE
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import Isolation, policy_of
+from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
+from lowtide.engine.transaction.registry import Origin
+from lowtide.engine.transaction.savepoint import Savepoint
+from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.versions.range import Range
+
+__all__ = [
+    "BACKUP",
+    "CACHE",
+    "KEYSPACE_PREFIX",
+    "LOCK",
+    "MANIFEST",
+    "NOWHERE",
+    "REPLACED",
+    "AutocommitStatements",
+    "Base",
+    "Commit",
+    "ConsumerRow",
+    "Engine",
+    "EngineSnapshot",
+    "EngineTransaction",
+    "HeldRead",
+    "Isolation",
+    "Keyspace",
+    "LogCursor",
+    "LogPosition",
+    "Origin",
+    "PrefixOf",
+    "Range",
+    "ReadKeyspace",
+    "ReadView",
+    "Released",
+    "Savepoint",
+    "SnapshotStatements",
+    "Statements",
+    "WriteView",
+    "Writes",
+    "after_prefix",
+    "atomic",
+    "begun_between",
+    "bytes_between",
+    "check_keyspaces",
+    "check_name",
+    "commits_with",
+    "cut_between",
+    "describe_holder",
+    "describe_owner",
+    "first_kept",
+    "last_before",
+    "policy_of",
+    "read_manifest",
+    "tidy",
+]

@@ -1,0 +1,49 @@
+"""How many keys of a range are there: counted by the headers of LMDB's pages, not by reading rows.
+
+Exact, where it can be: if no row of the keyspace is newer than the instant, then all that are there count, but for the
+tombstones, which have a table of their own. O(leaf pages + tombstones + keys that are asked for).
+"""
+
+from __future__ import annotations
+
+from struct import error as StructError
+from typing import TYPE_CHECKING, Final
+
+from lowtide.engine.base.codec import KEYSPACE_PREFIX, is_tombstone
+from lowtide.engine.base.marks import newest_in
+from lowtide.engine.base.pages import PageFile, Unreadable, decode_table
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from lowtide.engine.base.environment import Base
+
+_MOST_TOMBSTONES: Final = 20_000
+"""Beyond this many it is quicker to read the rows."""
+
+
+def count_rows(
+    base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, ts: int, keys: list[bytes]
+) -> tuple[int, set[bytes]] | None:
+    """How many keys with ``low <= key < high``, all of one keyspace, have a row at ``ts``, and which of ``keys`` do,
+    which ascend; None if the pages do not tell."""
+    newest = newest_in(base, txn, low[:KEYSPACE_PREFIX])
+    if (base.boundary_in(txn) or 0) > ts and (newest is None or newest > ts):
+        return None
+    if int(txn.stat(base.tombstones)["entries"]) > _MOST_TOMBSTONES:
+        return None
+    try:
+        with PageFile(base.directory / "data.mdb", txn.id()) as pages:
+            count = pages.count_between(decode_table(txn.get(b"rows")), low, high)
+    except (Unreadable, OSError, StructError):
+        return None
+    found = {key for key, row in txn.cursor(base.rows).getmulti(keys) if not is_tombstone(row)}
+    return count - _tombstones(base, txn, low, high), found
+
+
+def _tombstones(base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None) -> int:
+    """The tombstone rows of a range. An entry may be of a key that has got a value since, or is there twice."""
+    cursor = txn.cursor(base.tombstones)
+    keys = {entry[8:] for entry in cursor.iternext(values=False)}
+    among = sorted(key for key in keys if low <= key and (high is None or key < high))
+    return sum(is_tombstone(row) for _, row in txn.cursor(base.rows).getmulti(among))

@@ -1,0 +1,70 @@
+"""Marks: of each keyspace the newest commit that changed it, so that what is kept elsewhere is known to be current.
+
+    meta   "marks" -> since, upto; "newest" prefix -> commit
+
+Every checkpoint writes the marks of the keyspaces that it changes, and ``upto``, in the transaction that moves the
+boundary there. ``since`` is the boundary at which that began: 0 in a store that always had marks. A keyspace without a
+mark has not changed after ``since``. If ``upto`` is not the boundary, somebody who knows nothing of marks has moved it:
+then nothing is known, and the next checkpoint begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+from lowtide.engine.base.codec import decode_ts, encode_ts
+
+if TYPE_CHECKING:
+    import lmdb
+
+_MARKS = b"marks"
+_NEWEST = b"newest"
+
+
+class Marked(Protocol):
+    """What has marks: a base."""
+
+    @property
+    def meta(self) -> lmdb._Database: ...
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None: ...
+
+
+def put_marks(
+    base: Marked, txn: lmdb.Transaction[bytes], boundary: int, upto: int, newest: Mapping[bytes, int]
+) -> None:
+    """Note, in the transaction that moves the boundary from ``boundary`` to ``upto``, the newest commit of each
+    keyspace, by prefix, that is changed by it."""
+    since = _since(base, txn, boundary)
+    if since is None:
+        since = boundary
+        _forget(base, txn)
+    for prefix, ts in newest.items():
+        txn.put(_NEWEST + prefix, encode_ts(ts), db=base.meta)
+    txn.put(_MARKS, encode_ts(since) + encode_ts(upto), db=base.meta)
+
+
+def newest_in(base: Marked, txn: lmdb.Transaction[bytes], prefix: bytes) -> int | None:
+    """A commit after which the keyspace has not changed, up to the boundary; None if none is known. It is the last one
+    that changed it, if that was marked."""
+    since = _since(base, txn, base.boundary_in(txn) or 0)
+    if since is None:
+        return None
+    mark = txn.get(_NEWEST + prefix, db=base.meta)
+    return since if mark is None else decode_ts(mark)
+
+
+def _since(base: Marked, txn: lmdb.Transaction[bytes], boundary: int) -> int | None:
+    """When marks began that hold up to ``boundary``, which is the base's; None if there are none."""
+    marks = txn.get(_MARKS, db=base.meta)
+    if marks is None:
+        return None if boundary else 0
+    return decode_ts(marks) if decode_ts(marks[8:]) == boundary else None
+
+
+def _forget(base: Marked, txn: lmdb.Transaction[bytes]) -> None:
+    cursor = txn.cursor(base.meta)
+    found = cursor.set_range(_NEWEST)
+    while found and cursor.key().startswith(_NEWEST):
+        found = cursor.delete()

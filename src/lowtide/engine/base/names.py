@@ -1,0 +1,53 @@
+"""Names that people give: of keyspaces, pins and consumers. Up to 200 bytes of UTF-8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from lowtide.engine.log.frame import is_prefix
+from lowtide.errors import CorruptionError, UsageError
+
+MAX_NAME = 200
+
+
+def check_name(name: object, what: str = "pin") -> None:
+    """Refuse what cannot be the name of a ``what``."""
+    if not isinstance(name, str) or not name:
+        raise UsageError(f"a {what} is named by a string that is not empty, not by {name!r}")
+    try:
+        length = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise UsageError(f"a {what}'s name must be encodable as UTF-8: {error}") from error
+    if length > MAX_NAME:
+        raise UsageError(f"a {what}'s name may be {MAX_NAME} bytes long at most: {name[:40]!r}...")
+
+
+def check_keyspaces(keyspaces: Iterable[str] | None, *, least: int = 1) -> tuple[str, ...] | None:
+    """The keyspaces that are meant, None for all."""
+    if keyspaces is None:
+        return None
+    try:
+        names = [keyspaces] if isinstance(keyspaces, str) else list(keyspaces)
+        for each in names:
+            check_name(each, "keyspace")
+    except (TypeError, UsageError) as error:
+        raise UsageError(
+            f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}"
+        ) from error
+    if len(names) < least:
+        raise UsageError(f"keyspaces must be names of keyspaces, at least one, or None for all; not {keyspaces!r}")
+    return tuple(dict.fromkeys(names))
+
+
+def decode_keyspaces(directory: Path, rows: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, bytes]]:
+    """The rows of the base's table of keyspaces, as names and prefixes."""
+    found = []
+    for name, prefix in rows:
+        try:
+            found.append((name.decode(), prefix))
+        except UnicodeDecodeError as error:
+            raise CorruptionError(directory, f"the name of a keyspace cannot be understood: {error}") from error
+        if not is_prefix(prefix):
+            raise CorruptionError(directory, f"keyspace {name.decode()!r} has an impossible number: {prefix.hex()}")
+    return found

@@ -1,0 +1,132 @@
+"""How the rows lie in a range of keys: about how many there are, and the keys that cut them evenly.
+
+Read from LMDB's pages in milliseconds, however many rows there are: all branch pages of the range, and the headers of
+its leaves, or, where those are many, of a sample of them that is spread evenly. In each branch page that a cut falls
+into, all leaves are looked at, and in the leaf the very row is found.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from struct import error as StructError
+from typing import TYPE_CHECKING, NamedTuple
+
+from lowtide.engine.base.cuts import crossings, tidy
+from lowtide.engine.base.pages import LEAF, LeafSpan, PageFile, Unreadable, decode_table
+
+if TYPE_CHECKING:
+    import lmdb
+
+_LEAST_SAMPLE, _LARGEST_SAMPLE = 4096, 65536
+_SAMPLE_OF_A_PART = 512
+"""Leaves that are looked at for each part. Even if one leaf has a hundred times the rows of another, the parts of a
+hundred differ by less than a fifth."""
+
+_FEWEST_OF_A_STRETCH = 2
+
+
+class Outline(NamedTuple):
+    """``rows`` is about how many rows there are that count, by default all, tombstones included; ``cuts`` are
+    full keys in the range; ``heavy`` is whether many values are so large that they lie outside the B+tree's leaves."""
+
+    rows: int
+    cuts: list[bytes]
+    heavy: bool
+
+
+def outline(
+    txn: lmdb.Transaction[bytes],
+    directory: Path,
+    low: bytes,
+    high: bytes | None,
+    parts: int,
+    *,
+    table: bytes = b"rows",
+    below: bytes | None = None,
+) -> Outline | None:
+    """The outline of the rows with ``low <= key < high`` as the transaction sees them; None if the file cannot be
+    understood, or is so small that it has no branch page.
+
+    With ``below`` only the rows that are smaller count, as of a snapshot with this horizon. That takes longer for each
+    leaf, so fewer are looked at. Another ``table`` has its keys counted, each once.
+    """
+    try:
+        found = decode_table(txn.get(table))
+        with PageFile(directory / "data.mdb", txn.id()) as pages:
+            stretches = list(pages.stretches(found, low, high))
+            look = _Look(pages, below)
+            counts = look.counts(stretches, parts)
+            cuts = tidy(look.keys(stretches, counts, parts), low, high)
+            return Outline(round(sum(counts)), cuts, found.overflow > found.leaves)
+    except (Unreadable, OSError, StructError):
+        return None
+
+
+class _Look:
+    """What is looked at in the pages."""
+
+    def __init__(self, pages: PageFile, below: bytes | None) -> None:
+        self._pages = pages
+        self._below = below
+        self._counts_all = True
+        """Whether there are so few leaves that each is looked at."""
+        self._known: dict[int, int] = {}
+        """What was counted in leaves with ``below``."""
+
+    def _leaf(self, branch: int, index: int) -> int:
+        number = self._pages.child(branch, index)
+        if self._below is None:
+            return self._pages.count(number, LEAF)
+        if number not in self._known:
+            self._known[number] = self._pages.count_below(number, self._below)
+        return self._known[number]
+
+    def _leaves(self, stretch: LeafSpan) -> list[int]:
+        return [self._leaf(stretch.page, index) for index in range(stretch.first, stretch.end)]
+
+    def _located(self, stretch: LeafSpan) -> list[int]:
+        """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves all rows, as
+        if the share that counts were the same everywhere in the stretch."""
+        if self._below is None or self._counts_all:
+            return self._leaves(stretch)
+        children = (self._pages.child(stretch.page, index) for index in range(stretch.first, stretch.end))
+        return [self._pages.count(number, LEAF) for number in children]
+
+    def counts(self, stretches: list[LeafSpan], parts: int) -> list[float]:
+        """About how many rows the leaves of each stretch have."""
+        wanted = min(max(_LEAST_SAMPLE, _SAMPLE_OF_A_PART * parts), _LARGEST_SAMPLE)
+        if self._below is not None:
+            wanted = min(wanted, _LEAST_SAMPLE // 2)
+        leaves = sum(each.end - each.first for each in stretches)
+        self._counts_all = leaves <= wanted
+        random = Random(leaves).random  # one leaf anywhere in each step: a fixed step could fall in with a pattern
+        counts: list[float] = []
+        for stretch in stretches:
+            length = stretch.end - stretch.first
+            sample = min(length, max(_FEWEST_OF_A_STRETCH, -(-wanted * length // max(leaves, 1))))
+            if sample == length:
+                counts.append(sum(self._leaves(stretch)))
+            else:
+                step = length / sample
+                places = (stretch.first + int((index + random()) * step) for index in range(sample))
+                found = [self._leaf(stretch.page, min(place, stretch.end - 1)) for place in places]
+                counts.append(sum(found) * step)
+        return counts
+
+    def keys(self, stretches: list[LeafSpan], counts: list[float], parts: int) -> list[bytes]:
+        """The keys of the rows that the cuts fall on; where not all rows count, of rows nearby."""
+        pages = self._pages
+        keys: list[bytes] = []
+        known: dict[int, list[int]] = {}
+        for place, share in crossings(counts, parts):
+            stretch = stretches[place]
+            if place not in known:
+                known[place] = self._located(stretch)
+            row = int(share * sum(known[place]))
+            for index, count in enumerate(known[place]):
+                if row < count:
+                    keys.append(pages.key(pages.child(stretch.page, stretch.first + index), row))
+                    break
+                row -= count
+        return keys

@@ -1,0 +1,248 @@
+"""The pages of LMDB's file, as far as they tell how many keys lie where.
+
+LMDB finds keys but counts none: how many lie between two keys it can only walk. Its B+tree knows more. A branch page
+names its children and the first key of each; a page's header says how many nodes it has. A file of format 1, as LMDB
+0.9 writes it, in the machine's byte order:
+
+    page      number u64, pad u16, flags u16, lower u16, upper u16, then an offset u16 for each node, up to ``lower``
+    node      low u16, high u16, flags u16, size of the key u16, key, value; in a branch page the first three are the
+              child's number; with flag 1 the value is the number, u64, of the page behind whose header it begins
+    meta      pages 0 and 1: after the header magic u32, version u32, address u64, size of the map u64, the tables of
+              free pages and of tables (48 bytes each, page size first), last page u64, LMDB's transaction u64
+    table     pad u32, flags u16, depth u16, branch, leaf and overflow pages u64 each, entries u64, root u64
+
+Nobody writes through this. The caller holds an LMDB read transaction open, and asks it for the table: LMDB reuses no
+page that the transaction sees, so what is read here stands still. If the transaction is cut short meanwhile, pages may
+be anything; they are mapped all the same, and whatever does not look as it must raises Unreadable.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from struct import Struct, unpack_from
+from struct import error as StructError
+from types import TracebackType
+from typing import NamedTuple, Self
+
+_HEADER = Struct("=QHHHH")
+_NODE = Struct("=HHHH")
+_META = Struct("=IIQQ")
+_TABLE = Struct("=IHHQQQQQ")
+_NUMBER = Struct("=Q")
+_OFFSET = Struct("=H")
+_MAGIC, _VERSION = 0xBEEFC0DE, 1
+_META_AT = _HEADER.size
+_TABLES_AT = _META_AT + _META.size
+_TXNID_AT = _TABLES_AT + 2 * _TABLE.size + 8
+
+BRANCH, LEAF, _META_PAGE = 0x01, 0x02, 0x08
+_OVERFLOW = 0x04
+_LARGE = 0x01
+"""The flag of a node whose value lies on pages of its own."""
+_DUPLICATES = 0x04
+"""The flag of a table that may have several values for a key."""
+
+_DIRTY = 0x10
+"""Says something in memory only, so it does not count here."""
+
+_DEEPEST = 32
+
+
+class Unreadable(Exception):
+    """This is no file of the format that is known here, or it changed meanwhile."""
+
+
+class Table(NamedTuple):
+    """One B+tree: how deep it is, how many pages and entries it has, and its root."""
+
+    depth: int
+    branches: int
+    leaves: int
+    overflow: int
+    entries: int
+    root: int
+
+
+class LeafSpan(NamedTuple):
+    """Neighbouring leaves: the children from ``first`` to before ``end`` of the branch page ``page``."""
+
+    page: int
+    first: int
+    end: int
+
+
+def decode_table(record: bytes | None) -> Table:
+    """The table that LMDB keeps as ``record`` in its table of tables."""
+    if record is None or len(record) != _TABLE.size:
+        raise Unreadable("the table of tables has no such record")
+    _, flags, depth, branches, leaves, overflow, entries, root = _TABLE.unpack(record)
+    if flags & ~_DUPLICATES or depth > _DEEPEST:
+        raise Unreadable(f"a table with flags {flags} and a depth of {depth}")
+    return Table(depth, branches, leaves, overflow, entries, root)
+
+
+class PageFile:
+    """The file, mapped. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one."""
+
+    def __init__(self, path: Path, since: int) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            self._map = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
+        except ValueError as error:
+            raise Unreadable("the file is empty") from error
+        finally:
+            os.close(descriptor)
+        try:
+            self._size = self._check_metas(since)
+        except StructError as error:
+            self._map.close()
+            raise Unreadable(f"the file is too short: {error}") from error
+        except Unreadable:
+            self._map.close()
+            raise
+
+    def _check_metas(self, since: int) -> int:
+        """The size of a page, if both meta pages are as they must be."""
+        size: int = _TABLE.unpack_from(self._map, _TABLES_AT)[0]
+        if not 512 <= size <= 1 << 16 or size & (size - 1):
+            raise Unreadable(f"pages of {size} bytes")
+        newest = 0
+        for number in (0, 1):
+            at = number * size
+            found, _, flags, _, _ = _HEADER.unpack_from(self._map, at)
+            magic, version, _, _ = _META.unpack_from(self._map, at + _META_AT)
+            if (found, flags & ~_DIRTY, magic, version) != (number, _META_PAGE, _MAGIC, _VERSION):
+                raise Unreadable(f"page {number} is no meta page of format {_VERSION}")
+            newest = max(newest, _NUMBER.unpack_from(self._map, at + _TXNID_AT)[0])
+        if newest < since:
+            raise Unreadable(f"the file has seen LMDB's transaction {newest}, not {since}")
+        return size
+
+    def count(self, number: int, kind: int) -> int:
+        """How many nodes the page has, which must be of this kind."""
+        at = number * self._size
+        if at + self._size > len(self._map):
+            raise Unreadable(f"page {number} lies beyond the end of the file")
+        found, _, flags, lower, upper = _HEADER.unpack_from(self._map, at)
+        if found != number or flags & ~_DIRTY != kind or not _HEADER.size <= lower <= upper <= self._size:
+            raise Unreadable(f"page {number} has number {found}, flags {flags} and its gap from {lower} to {upper}")
+        return int(lower - _HEADER.size) >> 1
+
+    def _node(self, number: int, index: int) -> int:
+        at = number * self._size
+        offset: int = _OFFSET.unpack_from(self._map, at + _HEADER.size + 2 * index)[0]
+        if not _HEADER.size <= offset <= self._size - _NODE.size:
+            raise Unreadable(f"page {number} has a node at {offset}")
+        return at + offset
+
+    def key(self, number: int, index: int) -> bytes:
+        """The key of a node. That of a branch page's first node says nothing: it stands for all that is smaller."""
+        node = self._node(number, index)
+        end = node + _NODE.size + _NODE.unpack_from(self._map, node)[3]
+        if end > (number + 1) * self._size:
+            raise Unreadable(f"page {number} has a key that leaves it")
+        return self._map[node + _NODE.size : end]
+
+    def count_below(self, number: int, bound: bytes) -> int:
+        """How many values of a leaf are smaller than ``bound``, by as many bytes as that has."""
+        count, length, node_at = self.count(number, LEAF), len(bound), _NODE.unpack_from
+        page = self._map[number * self._size : (number + 1) * self._size]
+        offsets = unpack_from(f"={count}H", page, _HEADER.size)
+        if max(offsets, default=0) > self._size - _NODE.size:
+            raise Unreadable(f"page {number} has a node at {max(offsets)}")
+        below = 0
+        for offset in offsets:
+            _, _, flags, key = node_at(page, offset)
+            value = offset + _NODE.size + key
+            if flags & _LARGE:
+                large = self._overflow(_NUMBER.unpack_from(page, value)[0])
+                below += self._map[large : large + length] < bound
+            else:
+                below += page[value : value + length] < bound
+        return below
+
+    def _overflow(self, number: int) -> int:
+        """Where the value on pages of its own begins."""
+        at = number * self._size
+        if at + self._size > len(self._map):
+            raise Unreadable(f"page {number} lies beyond the end of the file")
+        found, _, flags, _, _ = _HEADER.unpack_from(self._map, at)
+        if found != number or flags & ~_DIRTY != _OVERFLOW:
+            raise Unreadable(f"page {number} has number {found} and flags {flags}, and holds no large value")
+        return at + _HEADER.size
+
+    def child(self, number: int, index: int) -> int:
+        """The page that a node of a branch page leads to."""
+        low, high, top, _ = _NODE.unpack_from(self._map, self._node(number, index))
+        return int(low | high << 16 | top << 32)
+
+    def stretches(self, table: Table, low: bytes, high: bytes | None) -> Iterator[LeafSpan]:
+        """The leaves of a table that may have keys with ``low <= key < high``, in order. The table has two levels at
+        least. O(branch pages)."""
+        left = table.branches
+
+        def walk(number: int, depth: int, low: bytes | None, high: bytes | None) -> Iterator[LeafSpan]:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Unreadable(f"more branch pages than the {table.branches} that there are")
+            count = self.count(number, BRANCH)
+            first = 0 if low is None else self._first_above(number, count, lambda key: key > low) - 1
+            end = count if high is None else self._first_above(number, count, lambda key: key >= high)
+            if depth == 2:
+                yield LeafSpan(number, first, end)
+                return
+            for index in range(first, end):
+                below = low if index == first else None
+                yield from walk(self.child(number, index), depth - 1, below, high if index == end - 1 else None)
+
+        if table.depth < 2:
+            raise Unreadable("a table of one leaf")
+        return walk(table.root, table.depth, low, high)
+
+    def count_between(self, table: Table, low: bytes, high: bytes | None) -> int:
+        """How many keys of a table have ``low <= key < high``. The table has two levels at least. O(leaves)."""
+        leaves = [
+            self.child(each.page, index)
+            for each in self.stretches(table, low, high)
+            for index in range(each.first, each.end)
+        ]
+        found = sum(self.count(number, LEAF) for number in leaves)
+        if not leaves:
+            return 0
+        before = self._rank(leaves[0], low)
+        after = 0 if high is None else self.count(leaves[-1], LEAF) - self._rank(leaves[-1], high)
+        return found - before - after
+
+    def _rank(self, number: int, bound: bytes) -> int:
+        """How many keys of a leaf lie below ``bound``."""
+        first, end = 0, self.count(number, LEAF)
+        while first < end:
+            middle = (first + end) // 2
+            if self.key(number, middle) < bound:
+                first = middle + 1
+            else:
+                end = middle
+        return first
+
+    def _first_above(self, number: int, count: int, above: Callable[[bytes], bool]) -> int:
+        """The first node but the first one whose key is ``above``; ``count`` if none is."""
+        first, end = 1, count
+        while first < end:
+            middle = (first + end) // 2
+            if above(self.key(number, middle)):
+                end = middle
+            else:
+                first = middle + 1
+        return first
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._map.close()

@@ -1,0 +1,143 @@
+"""The base as it was at a pin, for readers in any process: base and history, nothing else.
+
+Each read looks at the pin's row inside its own LMDB transaction. While the row is there, whoever collects, in whatever
+process, keeps what the pin sees, so what the same transaction finds is right; when it is gone, SnapshotExpired is
+raised instead of an answer. The row is compared as bytes and decoded only when it has changed.
+
+Who writes: ``_seen`` is replaced whole by any reading thread; a stale one costs decoding once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import lmdb
+
+from lowtide.engine.base.codec import encode_ts, horizon
+from lowtide.engine.base.counting import count_rows
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.leases import valid
+from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.visible import VisibleRows
+from lowtide.errors import SnapshotExpired
+
+_Result = TypeVar("_Result")
+
+
+class PinnedBase:
+    """Reads at a pin; to a ``Reader`` it looks like a base that stands still.
+
+    ``time`` is asked whether the pin's time is over, so that it ends on time; None for a pin that this process renews
+    by itself, where only the row counts.
+    """
+
+    def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
+        self._base = base
+        self.directory = base.directory
+        self._name = name
+        self._key = name.encode()
+        self._id = row.id
+        self._ts = row.ts
+        self._newer = horizon(row.ts)
+        self._time = time if time is not None else _never
+        self.lost = False
+        """Whether the pin was found to be gone: no further read can succeed."""
+        self._seen: tuple[bytes | None, PinRow] = (b"", row)
+
+    def check(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Raise SnapshotExpired unless the pin is alive in this transaction and its time is not over."""
+        data = txn.get(self._key, db=self._base.pins.table)
+        seen, row = self._seen
+        try:
+            if data != seen:
+                row = valid(self._name, self._base.pins.get(txn, self._name), self._id, self._time())
+                self._seen = (data, row)
+            elif row.expires <= self._time():
+                valid(self._name, row, self._id, self._time())
+        except SnapshotExpired:
+            self.lost = True
+            raise
+
+    @property
+    def meta(self) -> lmdb._Database:
+        """The base's table of itself, as it is now."""
+        return self._base.meta
+
+    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
+        """The base's boundary, as it is now."""
+        return self._base.boundary_in(txn)
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """What ``look`` finds in one read transaction, in which the pin is alive. It sees the base as it is now."""
+
+        def checked(txn: lmdb.Transaction[bytes]) -> _Result:
+            self.check(txn)
+            return look(txn)
+
+        return self._base.read(checked)
+
+    def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
+        """As ``Base.counted``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[int, set[bytes]] | None:
+            self.check(txn)
+            return count_rows(self._base, txn, low, high, self._ts, keys)
+
+        return self._base.read(look)
+
+    def row(self, full_key: bytes) -> bytes | None:
+        """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp
+        will do, since nobody reads below it."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> bytes | None:
+            self.check(txn)
+            row = txn.get(full_key, db=self._base.rows)
+            if row is not None and row < self._newer:
+                return row
+            value = self._base.history.lookup(txn, full_key, self._ts)
+            return encode_ts(self._ts) + value if value is not None else None
+
+        return self._base.read(look)
+
+    def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
+        """The rows of those of the keys that have one at the pin, see ``row``; in one transaction."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> dict[bytes, bytes]:
+            self.check(txn)
+            return self._instant(txn).rows_of(txn, full_keys)
+
+        return self._base.read(look)
+
+    def read_history(self, full_key: bytes, ts: int) -> bytes | None:
+        """Nothing: ``row`` has looked there."""
+        return None
+
+    def chunk(
+        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
+    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+        """As ``Base.chunk``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
+            self.check(txn)
+            return self._instant(txn).entries(txn, low, high, limit, reverse, strip)
+
+        return self._base.read(look)
+
+    def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
+        """As ``Base.values``, at the pin, whatever ``ts`` above it is asked for."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[list[bytes], bytes | None]:
+            self.check(txn)
+            return self._instant(txn).values(txn, low, high, limit)
+
+        return self._base.read(look)
+
+    def _instant(self, txn: lmdb.Transaction[bytes]) -> VisibleRows:
+        """The base's tables at the pin."""
+        return self._base.at(self._ts, (self._base.boundary_in(txn) or 0) > self._ts)
+
+
+def _never() -> float:
+    """The time at which no pin has expired."""
+    return 0.0

@@ -1,0 +1,117 @@
+"""The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
+
+    pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process, users,
+           shared (MessagePack)
+    meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
+
+Three rules make a pin readable by any process, without a word to the owner of the store:
+
+* A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
+* Whoever drops versions reads this table inside the very LMDB transaction that drops them. A row that is there counts,
+  whatever the clock says; one that has expired, or whose process is gone, is removed in a transaction of its own,
+  *before* anyone collects.
+* Whoever reads at a pin looks at its row inside the LMDB transaction that reads. While the row is there, so is
+  everything that it sees.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lowtide.engine.base.codec import MAX_TS
+from lowtide.errors import CorruptionError
+from lowtide.system.identity import Identity
+from lowtide.system.messages import UNDECODABLE
+
+if TYPE_CHECKING:
+    import lmdb
+
+
+class PinRow(msgspec.Struct, frozen=True, array_like=True):
+    """One pin. ``id`` tells it from a later pin of the same name; ``prefixes`` are the keyspaces that it holds, None
+    for all; times are seconds since the epoch."""
+
+    id: bytes
+    ts: int
+    taken: float
+    renewed: float
+    ttl: float
+    keyspaces: tuple[str, ...] | None
+    prefixes: tuple[bytes, ...] | None
+    owner: str
+    process: Identity | None = None
+    """Whom the pin is for: when this process is gone, so is it."""
+    users: tuple[tuple[str, str], ...] = ()
+    """Those that have a part in it besides the owner: a token, and who that is."""
+    shared: bool = False
+    """Whether it is theirs alone, and goes with the last of them; else it ends as its owner wants."""
+
+    @property
+    def expires(self) -> float:
+        return self.renewed + self.ttl
+
+    def is_over(self, now: float) -> bool:
+        """Whether nobody can want it any more."""
+        return self.expires <= now or (self.process is not None and self.process.is_gone)
+
+    def has_user(self, token: str) -> bool:
+        """Whether the holder of ``token`` has a part in it."""
+        return any(each == token for each, _ in self.users)
+
+    def used_by(self, users: tuple[tuple[str, str], ...]) -> PinRow:
+        """The pin with these users. One that is theirs names the first, and how many there are besides."""
+        if not self.shared:
+            return msgspec.structs.replace(self, users=users)
+        owner = users[0][1] if len(users) == 1 else f"{users[0][1]} and {len(users) - 1} more"
+        return msgspec.structs.replace(self, users=users, owner=owner)
+
+    def covers(self, prefix: bytes) -> bool:
+        """Whether the pin holds the keyspace with this prefix."""
+        return self.prefixes is None or prefix in self.prefixes
+
+
+_decode = msgspec.msgpack.Decoder(PinRow).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def new_id() -> bytes:
+    return os.urandom(8)
+
+
+@dataclass(slots=True)
+class PinTable:
+    """The table; every method works inside the caller's LMDB transaction."""
+
+    table: lmdb._Database
+    directory: Path
+
+    def get(self, txn: lmdb.Transaction[bytes], name: str) -> PinRow | None:
+        row = txn.get(name.encode(), db=self.table)
+        return self._decoded(name.encode(), row)[1] if row is not None else None
+
+    def put(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:
+        txn.put(name.encode(), _encode(row), db=self.table)
+
+    def delete(self, txn: lmdb.Transaction[bytes], name: str) -> None:
+        txn.delete(name.encode(), db=self.table)
+
+    def all(self, txn: lmdb.Transaction[bytes]) -> list[tuple[str, PinRow]]:
+        """The pins by name."""
+        return [self._decoded(name, row) for name, row in txn.cursor(self.table)]
+
+    def _decoded(self, name: bytes, data: bytes) -> tuple[str, PinRow]:
+        try:
+            row = _decode(data)
+            if 0 <= row.ts <= MAX_TS:
+                return name.decode(), row
+            reason = "its commit is impossible"
+        except UNDECODABLE as error:
+            reason = str(error)
+        raise CorruptionError(
+            self.directory, f"the pin {name.decode(errors='replace')!r} cannot be understood: {reason}"
+        )

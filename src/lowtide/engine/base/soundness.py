@@ -1,0 +1,115 @@
+"""Whether a base may be opened: its pages are looked at before LMDB is allowed to (see structure).
+
+The process that is going to write a base examines all of it, if it is not large. Whoever only reads it examines what
+opening reads: a store with a damaged page may still be read elsewhere, to save what can be saved.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+
+from lowtide.engine.base.pages import Unreadable
+from lowtide.engine.base.structure import Examiner, Structure
+from lowtide.errors import CorruptionError
+
+WHAT_TO_DO = (
+    "the file is damaged: keep the store's files as they are, list all damage with `lowtide verify`, restore a backup"
+)
+
+_ATTEMPTS = 100
+_NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
+_FEW_PAGES = 256
+
+MOST_PAGES = 256
+"""Files of up to so many pages are examined whole when they are opened by the process that is going to write them: 15
+ms at most."""
+
+MOST_IN_BACKGROUND = 25_000
+"""Those of up to so many (100 MB) before the background writes to them for the first time: a second or two, of which
+it sleeps one half."""
+
+DAMAGED = (
+    lmdb.CorruptedError,
+    lmdb.PageNotFoundError,
+    lmdb.InvalidError,
+    lmdb.PageFullError,
+    lmdb.CursorFullError,
+)
+"""What py-lmdb raises where the file is damaged."""
+
+
+class Soundness:
+    """What is known of damage to one open base. ``damage`` is the first that was met; it is set once, by any thread.
+    ``on_damage``, which the owner of the store sets, is told of it."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.damage: CorruptionError | None = None
+        self.on_damage: Callable[[CorruptionError], object] = bool
+        self._examined = False
+
+    def note(self, error: CorruptionError) -> None:
+        """Remember that a page is damaged."""
+        if self.damage is None:
+            self.damage = error
+            self.on_damage(error)
+
+    def met(self, error: lmdb.Error) -> CorruptionError:
+        """What to raise in place of LMDB's error about a damaged page."""
+        found = CorruptionError(self._directory / "data.mdb", f"LMDB cannot read a page: {error}; {WHAT_TO_DO}")
+        self.note(found)
+        return found
+
+    def examine_once(self, env: lmdb.Environment, steady: threading.RLock) -> None:
+        """Before the background first writes: look for damage, and note it. Small steps, with sleep in between."""
+        if not self._examined:
+            self._examined = True
+            try:
+                with steady:
+                    check_environment(env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: time.sleep(0.001))
+            except CorruptionError as error:
+                self.note(error)
+
+    def check(self, env: lmdb.Environment) -> None:
+        """Raise CorruptionError if any page is damaged."""
+        try:
+            check_environment(env, self._directory, most=None)
+        except CorruptionError as error:
+            self.note(error)
+            raise
+
+
+def check_owned(env: lmdb.Environment, directory: Path) -> None:
+    """Raise CorruptionError if a page is damaged that the owner of the store might come to read, see the module."""
+    check_environment(env, directory, most=MOST_PAGES)
+
+
+def check_environment(
+    env: lmdb.Environment, directory: Path, *, most: int | None, pause: Callable[[], object] = bool
+) -> None:
+    """Raise CorruptionError if a page is damaged: any page, if the file has no more than ``most`` (None: no limit);
+    otherwise one that opening the base reads."""
+    data = directory / "data.mdb"
+    for attempt in range(_ATTEMPTS):
+        with env.begin() as txn:
+            try:
+                with Examiner(data, txn.id(), pause) as examiner:
+                    found = _examine(examiner, most)
+            except Unreadable as error:  # two commits of another process came between
+                if attempt < _ATTEMPTS - 1:
+                    continue
+                raise CorruptionError(data, f"its meta pages cannot be read: {error}") from error
+        if found.faults:
+            raise CorruptionError(data, f"{found.faults[0]}; {WHAT_TO_DO}")
+        return
+
+
+def _examine(examiner: Examiner, most: int | None) -> Structure:
+    if most is None or examiner.last_page < most:
+        return examiner.examine()
+    return examiner.examine_few(_NEEDED_TO_OPEN, _FEW_PAGES)

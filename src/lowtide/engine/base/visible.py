@@ -1,0 +1,75 @@
+"""What is visible at an instant of a stretch of keys: out of rows and history, in the caller's LMDB transaction.
+
+``old`` says whether the instant may lie below the boundary: only then can the history have anything for it.
+"""
+
+from __future__ import annotations
+
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
+
+from lowtide.engine.base.chunks import Entry, distinct_keys, stretch, values_of_stretch
+from lowtide.engine.base.codec import encode_row, horizon
+
+if TYPE_CHECKING:
+    import lmdb
+
+    from lowtide.engine.base.history import HistoryTable
+
+_first, _second = itemgetter(0), itemgetter(1)
+
+
+class VisibleRows(NamedTuple):
+    """The tables of a base, seen at ``ts``."""
+
+    rows: lmdb._Database
+    history: HistoryTable
+    ts: int
+    old: bool
+
+    def entries(
+        self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int, reverse: bool, strip: int
+    ) -> tuple[list[Entry], bytes | None]:
+        """The entries of a stretch in scan order, and the last key that was looked at; None when the range is
+        exhausted. ``strip`` bytes are taken off the entries' keys."""
+        newer = horizon(self.ts)
+        entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+        last = entries[-1][0] if more else None
+        if not self.old:
+            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
+        if last is not None:
+            low, high = (last, high) if reverse else (low, last + b"\x00")
+        keys, more = distinct_keys(txn, self.history.index, low, high, limit, reverse)
+        if more:
+            last = keys[-1]
+            entries = [each for each in entries if (each[0] >= last if reverse else each[0] <= last)]
+        found = [(key, row[8:]) for key, row in entries if row < newer]
+        if keys:
+            absent = set(keys).difference(map(_first, found))
+            values = ((key, self.history.lookup(txn, key, self.ts)) for key in keys if key in absent)
+            superseded = [(key, value) for key, value in values if value is not None]
+            if superseded:
+                found = sorted(found + superseded, key=_first, reverse=reverse)
+        return [(key[strip:], value) for key, value in found] if strip else found, last
+
+    def values(
+        self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int
+    ) -> tuple[list[bytes], bytes | None]:
+        """As ``entries``, the values alone, forwards. Where the history has nothing, no key is looked at."""
+        if self.old and distinct_keys(txn, self.history.index, low, high, 1, False)[0]:
+            entries, last = self.entries(txn, low, high, limit, False, 0)
+            return list(map(_second, entries)), last
+        rows, last = values_of_stretch(txn, self.rows, low, high, limit)
+        newer = horizon(self.ts)
+        return [row[8:] for row in rows if row < newer], last
+
+    def rows_of(self, txn: lmdb.Transaction[bytes], full_keys: list[bytes]) -> dict[bytes, bytes]:
+        """The rows of those of the keys that have one, of superseded ones as of ``ts``. They are looked up in order,
+        which goes through the pages of the table once."""
+        newer = horizon(self.ts)
+        found = {key: row for key, row in txn.cursor(self.rows).getmulti(sorted(full_keys)) if row < newer}
+        if self.old and len(found) < len(full_keys):
+            for key in full_keys:
+                if key not in found and (value := self.history.lookup(txn, key, self.ts)) is not None:
+                    found[key] = encode_row(self.ts, value)
+        return found

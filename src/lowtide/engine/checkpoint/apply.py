@@ -1,0 +1,164 @@
+"""Applying a checkpoint: rows, history, marks and boundary in one LMDB transaction.
+
+One function for the background checkpoint in a thread, for the one in a helper process and for recovery; they differ
+only in where the chains come from. It depends on nothing but LMDB, the chains and the live snapshots.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+import lmdb
+
+from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, encode_ts
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.history import Interval
+from lowtide.engine.base.marks import put_marks
+from lowtide.engine.checkpoint.plan import plan_key
+from lowtide.engine.garbage.horizon import Exact
+from lowtide.engine.garbage.ledger import Cell
+from lowtide.engine.garbage.living import Living, with_pins
+from lowtide.engine.log.frame import Commit, Names
+from lowtide.engine.versions.chain import Chain
+from lowtide.engine.versions.layers import Chains
+from lowtide.errors import Error
+
+_BATCH = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointTarget:
+    """What a checkpoint works towards: from which boundary to which.
+
+    ``sample`` says who lives: the horizon and the oldest writer. It is asked inside the write transaction, where the
+    pins are read, too: a snapshot that was taken at a pin is then counted even if the pin was removed meanwhile.
+    """
+
+    boundary: int
+    upto: int
+    sample: Callable[[], tuple[Exact, int | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a checkpoint wrote: rows, and versions that it moved to the history, in all and by who sees them. ``cells``
+    is None if another process had made it before: then what that kept is not known."""
+
+    rows: int
+    kept: int
+    cells: dict[Cell, int] | None = field(default_factory=dict, compare=False)
+
+
+class BoundaryMoved(Error):
+    """Another process moved the boundary meanwhile: the helper of an owner that was killed finished its work."""
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What was committed since the last checkpoint: the chains, and the names of new keyspaces."""
+
+    chains: Chains
+    names: Names
+
+
+def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
+    """The changes of ``commits``, without the versions that no live snapshot sees. Pins are older than all of them."""
+    changes = Changes({}, {})
+    chains = changes.chains
+    alone = not horizon.live
+    for commit in commits:
+        ts = commit.ts
+        if commit.names is not None:
+            changes.names.update(commit.names)
+        for key, value in commit.writes.items():
+            older: Chain | None = None if alone else chains.get(key)
+            if older is not None and not horizon.needs(older[0], ts):
+                older = older[2]
+            chains[key] = (ts, value, older)
+    return changes
+
+
+def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> Applied:
+    """Bring the base from ``target.boundary`` to ``target.upto``; all of it or, on any error, nothing.
+
+    If another process did it meanwhile, nothing is left to do: the boundary inside the transaction decides.
+    """
+    chains = changes.chains
+    keys = sorted(chains)
+
+    def change(txn: lmdb.Transaction[bytes]) -> Applied:
+        found = base.boundary_in(txn)
+        if found is not None and found >= target.upto:
+            return Applied(0, 0, None)
+        if found != target.boundary:
+            raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
+        horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
+        living = with_pins(horizon, (row for _, row in base.pins.all(txn)))
+        cells: dict[Cell, int] = {}
+        newest: dict[bytes, int] = {}
+        for batch in _batches(keys):
+            _apply_batch(base, txn, batch, chains, living, oldest_writer, cells)
+            prefix = batch[0][:KEYSPACE_PREFIX]
+            newest[prefix] = max(newest.get(prefix, 0), max(chains[key][0] for key in batch))
+        base.put_keyspaces(txn, changes.names)
+        put_marks(base, txn, target.boundary, target.upto, newest)
+        base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
+        return Applied(len(keys), sum(cells.values()), cells)
+
+    return base.write(change)
+
+
+def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
+    """The sorted ``keys`` in batches, each of one keyspace."""
+    start = 0
+    while start < len(keys):
+        beyond = after_prefix(keys[start][:KEYSPACE_PREFIX])
+        end = bisect_left(keys, beyond, start) if beyond is not None else len(keys)
+        yield keys[start : min(end, start + _BATCH)]
+        start = min(end, start + _BATCH)
+
+
+def _apply_batch(
+    base: Base,
+    txn: lmdb.Transaction[bytes],
+    keys: list[bytes],
+    chains: Chains,
+    living: Living,
+    oldest_writer: int | None,
+    cells: dict[Cell, int],
+) -> None:
+    """Apply keys of one keyspace, and count in ``cells`` what goes to the history."""
+    horizon = living.of(keys[0])
+    old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
+    seen_by_nobody = encode_ts(horizon.unseen_after + 1)
+    puts: list[tuple[bytes, bytes]] = []
+    deletes: list[bytes] = []
+    keep: list[tuple[Interval, bytes]] = []
+    for key in keys:
+        chain = chains[key]
+        old_row = old_rows.get(key)
+        unseen = not horizon.live or (chain[2] is None and (old_row is None or old_row >= seen_by_nobody))
+        if unseen and chain[1] is not None:
+            # The plan without the planning: nothing that this supersedes is needed.
+            puts.append((key, encode_ts(chain[0]) + chain[1]))
+            continue
+        plan = plan_key(key, chain, old_row, horizon, oldest_writer)
+        keep += plan.keep
+        if plan.row is None:
+            deletes.append(key)
+        else:
+            puts.append((key, plan.row))
+        if plan.tombstone is not None:
+            txn.put(encode_ts(plan.tombstone) + key, b"", db=base.tombstones)
+    txn.cursor(base.rows).putmulti(puts)
+    for key in deletes:
+        txn.delete(key, db=base.rows)
+    if keep:
+        base.history.add(txn, keep)
+    prefix = keys[0][:KEYSPACE_PREFIX]
+    for interval, _ in keep:
+        seers = horizon.seers(interval.begin, interval.end)
+        assert seers is not None, "kept, so someone sees it: all of it ended at or before the horizon's bound"
+        cells[prefix, *seers] = cells.get((prefix, *seers), 0) + 1

@@ -1,0 +1,39 @@
+"""Who lives, in every keyspace: the snapshots of this process, and the pins, which may hold a few keyspaces only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.base.pins import PinRow
+from lowtide.engine.garbage.horizon import Exact
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """The horizon of each keyspace: ``everywhere`` for most, another one where a pin looks that holds only those."""
+
+    everywhere: Exact
+    scoped: dict[bytes, Exact]
+
+    def of(self, full_key: bytes) -> Exact:
+        """The horizon for a key."""
+        return self.scoped.get(full_key[:KEYSPACE_PREFIX], self.everywhere)
+
+    @property
+    def nobody(self) -> bool:
+        """Whether no snapshot lives at all, so that nothing superseded is needed."""
+        return not self.everywhere.live and not self.scoped
+
+
+def with_pins(snapshots: Exact, pins: Iterable[PinRow]) -> Living:
+    """The horizons of ``snapshots``, which look everywhere, and of ``pins``, read in the transaction that collects."""
+    rows = list(pins)
+    everywhere = snapshots.plus(row.ts for row in rows if row.prefixes is None)
+    prefixes = {prefix for row in rows for prefix in row.prefixes or ()}
+    scoped = {
+        prefix: everywhere.plus(row.ts for row in rows if row.prefixes is not None and prefix in row.prefixes)
+        for prefix in prefixes
+    }
+    return Living(everywhere, scoped)

@@ -1,0 +1,154 @@
+"""The files of the log beside the one that is written: full segments that are still needed, and spares.
+
+A segment that nobody needs is renamed to a spare, and a spare gets a new header and a new name when the log goes on
+in it: its blocks are on disk already, so a commit into it changes no metadata.
+
+Who writes: ``take`` and ``retire`` are called by the writer under the commit lock, ``release`` and ``prepare`` by the
+background; ``_lock`` guards the lists and is never held over a file operation. ``_releasing`` is held by a release, and
+by whoever reads the files and needs them to stay: a release that finds it taken is left to the next checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.system.disk import Disk, LogFile
+
+logger = logging.getLogger("lowtide")
+
+_SPARES = 2
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedSegment:
+    """A segment that is full: ``last_ts`` is its last commit, ``used`` its bytes, ``size`` its file's, ``closed`` the
+    time of day since when it is full."""
+
+    path: Path
+    last_ts: int
+    used: int
+    size: int
+    closed: float
+
+
+class SegmentFiles:
+    """Full segments and spares of one log directory."""
+
+    def __init__(self, disk: Disk, directory: Path, segment_bytes: int) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._lock = threading.Lock()
+        self._releasing = threading.Lock()
+        self._closed: list[ClosedSegment] = []
+        self._spares: list[tuple[Path, int]] = []
+        self._unsynced: list[tuple[Path, int]] = []
+        """Spares whose new name may not be on disk yet."""
+        self._spare_number = 0
+
+    @property
+    def bytes_used(self) -> int:
+        """The bytes of the full segments that are still kept."""
+        with self._lock:
+            return sum(segment.used for segment in self._closed)
+
+    @property
+    def closed(self) -> list[ClosedSegment]:
+        """The full segments that are kept, oldest first."""
+        with self._lock:
+            return list(self._closed)
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """No segment is released meanwhile."""
+        with self._releasing:
+            yield
+
+    def drop_spares(self) -> int:
+        """Remove the files that wait to become segments; returns their bytes. One that cannot be removed stays until
+        the store is opened next."""
+        with self._lock:
+            spares, self._spares = self._spares, []
+        removed = 0
+        for path, size in spares:
+            try:
+                self._disk.remove(path)
+                removed += size
+            except OSError as error:
+                logger.warning("a spare file of the log could not be removed: %s", error)
+        return removed
+
+    def retire(self, segment: ClosedSegment) -> None:
+        """Keep a full segment until it is released. Harmless when repeated."""
+        with self._lock:
+            if segment not in self._closed[-1:]:
+                self._closed.append(segment)
+
+    def take(self, length: int, size: int) -> tuple[Path, LogFile]:
+        """A spare of at least ``length`` bytes, or a new one, of ``size`` bytes if that is enough."""
+        with self._lock:
+            fitting = [spare for spare in self._spares if spare[1] >= length]
+            if fitting:
+                self._spares.remove(fitting[0])
+        if fitting:
+            return fitting[0][0], self._disk.open(fitting[0][0])
+        path = self._spare_path()
+        return path, self._disk.create(path, max(length, size))
+
+    def prepare(self, size: int) -> None:
+        """Have a spare ready before it is needed, so that no commit waits for it. Failure is not an error yet."""
+        with self._lock:
+            if self._spares:
+                return
+        path = self._spare_path()
+        try:
+            self._disk.create(path, size).close()
+        except OSError as error:
+            logger.info("no spare log segment could be prepared: %s", error)
+            return
+        with self._lock:
+            self._spares.append((path, size))
+
+    def release(self, boundary: int) -> None:
+        """Recycle or remove every full segment whose commits all lie at or below ``boundary``. What fails is left for
+        the next time."""
+        if self._releasing.locked():
+            return
+        with self._releasing:
+            self._release(boundary)
+
+    def _release(self, boundary: int) -> None:
+        with self._lock:
+            done = [segment for segment in self._closed if segment.last_ts <= boundary]
+            room = _SPARES - len(self._spares)
+        unsynced = self._unsynced
+        try:
+            for segment in done:
+                if len(unsynced) < room and segment.size == self._segment_bytes:
+                    spare = self._spare_path()
+                    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+                        self._disk.rename(segment.path, spare)
+                        unsynced.append((spare, segment.size))
+                else:
+                    self._disk.remove(segment.path)
+                with self._lock:
+                    self._closed.remove(segment)
+            if done or unsynced:
+                # Before a spare gets a new header: else a power loss could bring that header back under the old name.
+                self._disk.sync_directory(self._directory)
+        except OSError as error:
+            logger.warning("log segments could not be released, the next checkpoint tries again: %s", error)
+            return
+        with self._lock:
+            self._spares += unsynced
+            self._unsynced = []
+
+    def _spare_path(self) -> Path:
+        with self._lock:
+            self._spare_number += 1
+            return self._directory / f"spare-{self._spare_number}.tmp"

@@ -1,0 +1,372 @@
+"""Opening: from a directory in any state to a base that holds the whole log, or a refusal that changes nothing.
+
+Recovery is a checkpoint of what the log holds above the boundary, made by the same function.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import logging
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import lmdb
+
+from lowtide.engine.base.borrowing import borrow, give_back, loan_of
+from lowtide.engine.base.codec import MAX_TS
+from lowtide.engine.base.consumers import ConsumerRow
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.exchange import COMPACTED
+from lowtide.engine.base.leases import Leases
+from lowtide.engine.checkpoint.apply import BoundaryMoved, CheckpointTarget, apply_checkpoint, changes_of
+from lowtide.engine.garbage.horizon import make_horizon
+from lowtide.engine.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
+from lowtide.engine.log.files import ClosedSegment
+from lowtide.engine.log.frame import decode
+from lowtide.engine.log.retention import Retention
+from lowtide.engine.log.segment import (
+    HEADER_SIZE,
+    Header,
+    Scan,
+    decode_header,
+    scan_segment,
+    segment_paths,
+    sequence_of,
+)
+from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.engine.recovery.ownership import Ownership
+from lowtide.errors import CorruptionError, UsageError
+from lowtide.options import Options
+from lowtide.system.disk import Disk
+
+logger = logging.getLogger("lowtide")
+
+FORMAT = 2
+"""Format 1 has no pins, no consumers and another kind of index; it is brought to this one when it is opened."""
+
+MANIFEST = "store.json"
+LOCK = "lock"
+BACKUP = "backup.json"
+"""Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
+commits of its own."""
+
+CACHE = "cache"
+"""The directory of what is only kept to be quick, see spark.cache: of no consequence, whatever becomes of it."""
+
+_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging", CACHE}
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFiles:
+    """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the commits that came
+    from the log; ``loan`` what the base is given back with."""
+
+    store_id: bytes
+    base: Base
+    loan: int
+    log: LogWriter
+    last_ts: int
+    case: str
+    replayed: int
+
+
+def path_of(path: object) -> Path:
+    """The absolute path that is meant."""
+    if not isinstance(path, str | os.PathLike):
+        raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+    if not os.fspath(path):
+        raise UsageError('an empty path names no store; for the current directory write "."')
+    try:
+        whole = Path(path).absolute()
+        os.stat(whole)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return whole
+    except (TypeError, ValueError, OSError) as error:
+        raise UsageError(f"{path!r} cannot be the path of a store: {error}") from error
+    return whole
+
+
+def check_directory(path: Path) -> None:
+    """Refuse a path that is not, and must not become, a store."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise UsageError(f"{path} is a file; a store is a directory")
+    strangers = sorted(each.name for each in path.iterdir() if each.name not in _OURS)
+    if strangers and not (path / MANIFEST).exists():
+        raise UsageError(
+            f"{path} is no Lowtide store and not empty (it holds {strangers[0]!r}); choose another directory"
+        )
+
+
+def open_files(path: Path, options: Options) -> OpenedFiles:
+    """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
+    case = "clean"
+    if not (path / MANIFEST).exists():
+        if (path / BACKUP).exists():
+            raise UsageError(f"{path} is a backup that was never finished; run it again, or open another one")
+        case = _make(path, options)
+    _tidy(path, options)
+    store_id, written_by = read_manifest(path / MANIFEST)
+    base = borrow(path / "base", options.map_size, create=written_by == 1, owner=True)
+    loan = loan_of(base)
+    try:
+        if written_by == 1:
+            base.write(lambda txn: base.history.rebuild_index(base.env, txn))
+        verdict, boundary, replayed = _recover(base, path / "log", store_id)
+        log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
+        _resume(log, options.disk, path / "log", verdict, boundary)
+        log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
+        last_ts = max(boundary, verdict.last_ts)
+        _take_back_consumers(base, last_ts)
+        Leases(base, options.clock.time, owner=True).expire()
+        _sweep(base, last_ts)
+        if written_by != FORMAT:
+            _write_manifest(path, store_id, options.disk)
+    except BaseException:
+        give_back(base, owner=loan)
+        raise
+    if verdict.case != "clean":
+        case = verdict.case
+        logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
+    return OpenedFiles(store_id, base, loan, log, last_ts, case, replayed)
+
+
+@contextlib.contextmanager
+def recovered(path: Path, options: Options) -> Iterator[OpenedFiles]:
+    """The files of a store that no process owns, recovered, and owned until the block ends. Others wait for that."""
+    with contextlib.ExitStack() as stack:
+        stack.callback(Ownership(path / LOCK, passing=True).release)
+        opened = open_files(path, options)
+        stack.callback(give_back, opened.base, owner=opened.loan)
+        stack.callback(opened.log.close)
+        yield opened
+
+
+def _tidy(path: Path, options: Options) -> None:
+    """Remove what an interrupted compaction left, and the mark of a backup. A backup may have been laid over a store
+    that had gone on since: its cache is of commits that will be others now."""
+    (path / "base" / COMPACTED).unlink(missing_ok=True)
+    if (path / BACKUP).exists():
+        shutil.rmtree(path / CACHE, ignore_errors=True)
+        (path / BACKUP).unlink()
+        options.disk.sync_directory(path)
+
+
+def _make(path: Path, options: Options) -> str:
+    """Make the files of a new store; the manifest comes last, so a store without one was never finished."""
+    half_made = (path / "base").exists() or (path / "log").exists()
+    if half_made:
+        _discard_half_made(path)
+    store_id = os.urandom(16)
+    (path / "log").mkdir(mode=0o700)
+    (path / "base").mkdir(mode=0o700)
+    base = Base(path / "base", options.map_size, create=True)
+    try:
+        base.initialise(store_id)
+    finally:
+        base.close()
+    log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes)
+    log.start(0, 1)
+    log.close()
+    options.disk.sync_directory(path / "base")
+    _write_manifest(path, store_id, options.disk)
+    options.disk.sync_directory(path.parent)
+    return "half-made" if half_made else "fresh"
+
+
+def _write_manifest(path: Path, store_id: bytes, disk: Disk) -> None:
+    temporary = path / (MANIFEST + ".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w") as file:
+        json.dump({"format": FORMAT, "store": store_id.hex()}, file)
+        file.flush()
+        os.fsync(file.fileno())
+    disk.sync_directory(path)
+    os.rename(temporary, path / MANIFEST)
+    disk.sync_directory(path)
+
+
+def _discard_half_made(path: Path) -> None:
+    """Remove what an interrupted making left, after making sure that nothing was ever committed to it.
+
+    The log alone can tell: every commit was in it, and a log whose first commits were released begins after them.
+    """
+    for segment in segment_paths(path / "log") if (path / "log").exists() else ():
+        scan = scan_segment(segment, segment.read_bytes())
+        if scan.frames or (scan.header is not None and scan.header.first_ts > 1):
+            raise CorruptionError(path, f"{MANIFEST} is missing, but the log knows of commits: restore the file")
+    if not any((path / "log").glob("*")) and _holds_commits(path / "base"):
+        raise CorruptionError(path, f"{MANIFEST} and the log are missing, but the base holds commits: restore them")
+    for name in ("base", "log"):
+        shutil.rmtree(path / name, ignore_errors=True)
+
+
+def _holds_commits(directory: Path) -> bool:
+    try:
+        base = Base(directory, 1 << 30)
+    except CorruptionError:
+        return False
+    try:
+        return bool(base.read_boundary())
+    finally:
+        base.close()
+
+
+def read_manifest(path: Path) -> tuple[bytes, int]:
+    """The id of the store, and the format it was written in."""
+    try:
+        manifest = json.loads(path.read_text())
+        version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
+    except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
+        raise CorruptionError(path, f"cannot be understood: {error!r}") from error
+    if version not in (1, FORMAT):
+        age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
+        raise UsageError(
+            f"{path.parent} has {age} format, {version}; this release of Lowtide reads format {FORMAT}: "
+            "open it with the release that wrote it"
+        )
+    return store_id, version
+
+
+def _check_base(base: Base, store_id: bytes) -> int:
+    boundary = base.read_boundary()
+    if boundary is None:
+        raise CorruptionError(base.directory, "the base has lost its boundary, so it is unknown what it holds")
+    if boundary > MAX_TS:
+        raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
+    if base.store_id() != store_id:
+        raise CorruptionError(base.directory, "this base belongs to another store")
+    return boundary
+
+
+def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
+    """Judge the log and bring the base up to it; returns the verdict, the boundary it began from, and how many commits
+    were replayed. Begins again if the helper of an owner that was killed moved the boundary meanwhile."""
+    with _without_collector():
+        while True:
+            boundary = _check_base(base, store_id)
+            verdict = _examine(log_directory, store_id, boundary)
+            try:
+                return verdict, boundary, _replay(base, verdict, boundary)
+            except BoundaryMoved:
+                continue
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Python's cyclic collector would walk over all commits of the log again and again; they make no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
+    if not directory.is_dir():
+        raise CorruptionError(directory, "the log is missing; commits after the last checkpoint are lost")
+    paths = segment_paths(directory)
+    headers = [_header_of(path) for path in paths]
+    needed = max((i for i, each in enumerate(headers) if each is not None and each.first_ts <= boundary + 1), default=0)
+    # What lies below the boundary is not looked at: only the change feed may still read it, and checks it then.
+    scans = [Scan(path, path.stat().st_size, header) for path, header in zip(paths, headers, strict=True)][:needed]
+    for scan in scans:
+        scan.end = scan.size
+    scans += [scan_segment(path, path.read_bytes()) for path in paths[needed:]]
+    return judge(directory, scans, store_id, boundary)
+
+
+def _header_of(path: Path) -> Header | None:
+    with path.open("rb") as file:
+        return decode_header(file.read(HEADER_SIZE))
+
+
+def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
+    """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
+    replayed = sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
+    if not replayed:
+        return 0
+    upto = verdict.last_ts
+    base.history_below = max(base.history_below, upto)  # before the commit that makes it true, see there
+    horizon = make_horizon("exact", (), upto)
+    commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
+    changes = changes_of(commits, horizon)
+    apply_checkpoint(base, changes, CheckpointTarget(boundary, upto, lambda: (horizon, None)))
+    return replayed
+
+
+def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
+    """Make the log ready to be appended to: erase a torn rest, remove what nobody needs, go on behind the last
+    frame."""
+    for spare in directory.glob("spare-*.tmp"):
+        disk.remove(spare)
+    obsolete = list(verdict.obsolete)
+    needed = verdict.needed
+    if needed and verdict.cut:
+        tail = needed[-1]
+        file = disk.open(tail.path)
+        file.write(tail.end, bytes(file.size - tail.end))
+        file.sync()
+        file.close()
+    if needed and needed[-1].last_ts >= boundary:
+        full = [*verdict.older, *needed]
+        log.resume(needed[-1], [_closed(scan, following) for scan, following in pairwise(full)])
+    else:
+        obsolete += [scan.path for scan in (*verdict.older, *needed)]
+        log.start(boundary, max(map(sequence_of, obsolete), default=0) + 1)
+    for path in obsolete:
+        disk.remove(path)
+    disk.sync_directory(directory)
+
+
+def _closed(scan: Scan, following: Scan) -> ClosedSegment:
+    """A segment that is full, since another one follows it."""
+    assert following.header is not None
+    last_ts = following.header.first_ts - 1
+    return ClosedSegment(scan.path, last_ts, scan.end, scan.size, scan.path.stat().st_mtime)
+
+
+def retained_from(log: LogWriter, base: Base, options: Options, boundary: int) -> int:
+    """The commit up to which the log may go: recovery needs what lies above ``boundary``, the change feed more.
+
+    A consumer whose next commit is gone will be told so whatever else is kept: nothing is kept for it.
+    """
+    full = log.full_segments
+    if not full:
+        return 0
+    oldest = None
+    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+        oldest = _header_of(full[0].path)
+    kept = oldest.first_ts if oldest is not None else 0
+    positions = [row.position for _, row in base.read(base.consumers.all) if row.position + 1 >= kept]
+    retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)
+    return retention.floor(full, boundary, positions, options.clock.time(), log.position)
+
+
+def _take_back_consumers(base: Base, last_ts: int) -> None:
+    """With relaxed durability a power loss may take commits that a consumer has acknowledged. It is set back, so that
+    it is shown those that get their timestamps."""
+
+    def change(txn: lmdb.Transaction[bytes]) -> None:
+        for name, row in base.consumers.all(txn):
+            if row.position > last_ts:
+                base.consumers.put(txn, name, ConsumerRow(last_ts, row.acknowledged))
+
+    if any(row.position > last_ts for _, row in base.read(base.consumers.all)):
+        base.write(change)
+
+
+def _sweep(base: Base, last_ts: int) -> None:
+    """Drop what was kept for the snapshots of an earlier owner: they ended with it. The pins did not."""
+    sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
+    sweep_tombstones(base, last_ts, 1 << 62)

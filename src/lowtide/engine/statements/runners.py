@@ -1,0 +1,219 @@
+"""Where statements run: in a transaction, at a snapshot, or each in a transaction of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Protocol, TypeVar
+
+from lowtide.engine.statements.statement import ReadView, Statement, WriteView, statement_of
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import SNAPSHOT
+from lowtide.engine.transaction.retry import Retry, run
+from lowtide.engine.transaction.snapshot import EngineSnapshot
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.errors import TransientError, UsageError
+
+_Result = TypeVar("_Result")
+PrefixOf = Callable[[str], bytes]
+"""Tells the prefix of a keyspace's full keys."""
+
+
+class Statements(Protocol):
+    """Who runs statements. A ``HeldRead`` reading is for a cursor, and is closed when that has ended."""
+
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+        """Do ``work``, which reads one instant."""
+
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do,
+        so often at most, unless that is 0; so it has no effects of its own."""
+
+    def hold(self) -> HeldRead:
+        """One instant to read from for as long as is needed."""
+
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
+        """Do ``work`` with a source whose statements all belong to one transaction."""
+
+    def keyspaces(self) -> list[str]:
+        """The keyspaces that were ever written to, here too, as far as they can be read."""
+
+    def holds(self, keyspace: str) -> bool:
+        """Whether a keyspace can be read: a pin may be limited to some."""
+
+
+class HeldRead(Protocol):
+    """A reading that lasts."""
+
+    reading: ReadView
+    prefix_of: PrefixOf
+
+    def close(self) -> None: ...
+
+
+class _HeldRead:
+    """A reading, and what closes it. ``keep`` stays as long as this does."""
+
+    __slots__ = ("_close", "_keep", "prefix_of", "reading")
+
+    def __init__(
+        self, reading: ReadView, prefix_of: PrefixOf, close: Callable[[], None] | None, keep: object = None
+    ) -> None:
+        self.reading = reading
+        self._keep = keep
+        self.prefix_of = prefix_of
+        self._close = close
+
+    def close(self) -> None:
+        if self._close is not None:
+            self._close()
+
+
+class TransactionStatements:
+    """In a transaction that somebody else ends. At NONE each statement is a commit, repeated until it goes through."""
+
+    __slots__ = ("_tx",)
+
+    def __init__(self, tx: EngineTransaction) -> None:
+        self._tx = tx
+
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+        return self._run(work)
+
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        tx = self._tx
+        if tx.read_only:
+            raise UsageError("this transaction is read-only")
+        if tx._policy.buffered:
+            return self._run(work)
+        retry = Retry(tx._engine.line, tx._engine.now(), attempts or None)
+        while True:
+            try:
+                return self._run(work)
+            except TransientError as error:
+                retry.failed(error)
+
+    def _run(self, work: Callable[[WriteView, PrefixOf], _Result]) -> _Result:
+        tx = self._tx
+        statement = statement_of(tx)
+        try:
+            return work(statement, tx._engine.catalog.prefix_of)
+        finally:
+            if isinstance(statement, Statement):
+                statement.close()
+
+    def keyspaces(self) -> list[str]:
+        return list(self._tx._engine.catalog.prefixes)
+
+    def holds(self, keyspace: str) -> bool:
+        return True
+
+    def hold(self) -> HeldRead:
+        statement = Statement(self._tx, steady=True)
+        return _HeldRead(statement, self._tx._engine.catalog.prefix_of, statement.close)
+
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
+        return work(self)
+
+
+class SnapshotStatements:
+    """At a snapshot that somebody else closes."""
+
+    __slots__ = ("_snapshot",)
+
+    def __init__(self, snapshot: EngineSnapshot) -> None:
+        self._snapshot = snapshot
+
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+        return work(self._snapshot, self._prefix_of)
+
+    def _prefix_of(self, name: str) -> bytes:
+        """Refuses what the snapshot does not hold."""
+        return self._snapshot.keyspace(name)._prefix
+
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        raise UsageError("a snapshot is read-only; write in a transaction")
+
+    def keyspaces(self) -> list[str]:
+        held = self._snapshot.keyspaces
+        return list(self._snapshot._engine.catalog.prefixes if held is None else held)
+
+    def holds(self, keyspace: str) -> bool:
+        held = self._snapshot.keyspaces
+        return held is None or keyspace in held
+
+    def hold(self) -> HeldRead:
+        return _HeldRead(self._snapshot, self._prefix_of, None)
+
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
+        return work(self)
+
+
+class HasEngine(Protocol):
+    """Who has the engine of now: an open store."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+
+class AutocommitStatements:
+    """Each statement in a transaction of its own, repeated until it meets no conflict. ``keep`` is the store that it
+    belongs to, which must not be closed under it."""
+
+    __slots__ = ("_keep", "_store")
+
+    def __init__(self, store: HasEngine, keep: object = None) -> None:
+        self._store = store
+        self._keep = keep
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of now, for what reads without a snapshot."""
+        return self._store.engine
+
+    def keyspaces(self) -> list[str]:
+        return list(self._store.engine.catalog.prefixes)
+
+    def holds(self, keyspace: str) -> bool:
+        return True
+
+    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+        engine = self._store.engine
+        with EngineSnapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
+            return work(snapshot, engine.catalog.prefix_of)
+
+    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        return self.transact(work, attempts)
+
+    def transact(self, work: Callable[[EngineTransaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
+        """As ``change``, for work that needs the transaction itself."""
+        engine = self._store.engine
+        if engine.read_only:
+            raise UsageError(engine.closed or "the store was opened read-only")
+        prefix_of = engine.catalog.prefix_of
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
+
+    def hold(self) -> HeldRead:
+        engine = self._store.engine
+        snapshot = EngineSnapshot(engine, None, _outside())
+        return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
+
+    def run(self, work: Callable[[Statements], _Result]) -> _Result:
+        engine = self._store.engine
+        return run(engine.line, lambda: _begun(engine), lambda tx: work(TransactionStatements(tx)))
+
+
+def _begun(engine: Engine) -> EngineTransaction:
+    """A transaction for one statement, or for a few that belong together."""
+    return EngineTransaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
+
+
+def _outside() -> int:
+    """How deep, seen from what the caller calls, the first frame lies that is not of this package."""
+    frame: FrameType | None = sys._getframe(1)
+    depth = 1
+    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
+        frame = frame.f_back
+        depth += 1
+    return depth if frame is not None else 1

@@ -1,0 +1,49 @@
+"""The fast path: a keyspace of the store itself, where each call is a transaction of its own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+from lowtide.engine.base.codec import MAX_COMMIT, commit_too_large
+from lowtide.engine.log.frame import Writes, encode_payload
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.request import Request
+from lowtide.engine.transaction.scans import scan_latest
+from lowtide.engine.versions.visibility import Range
+from lowtide.errors import UsageError
+
+
+class Autocommit:
+    """Reads the newest published state and commits each write. A single write never conflicts: the last one wins.
+    ``keep`` is the store, which must not be closed under a keyspace or a scan because it was dropped."""
+
+    __slots__ = ("_engine", "_keep", "read")
+
+    def __init__(self, engine: Engine, keep: object = None) -> None:
+        self._engine = engine
+        self._keep = keep
+        self.read = engine.reader.get_latest
+
+    def write(self, full_key: bytes, value: bytes | None) -> None:
+        self.write_many({full_key: value})
+
+    def write_many(self, writes: Writes) -> None:
+        engine = self._engine
+        if engine.closed or engine.read_only:
+            raise UsageError(engine.closed or "the store was opened read-only")
+        names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
+        seen = engine.registry.published  # before the look: if it is still the last one at the commit, so is the look
+        time = engine.time()
+        payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
+        if len(payload) > MAX_COMMIT:
+            raise commit_too_large(payload)
+        engine.committer.submit(Request(writes, seen, time, payload, engine.durable, names))
+
+    def _check_open(self) -> None:
+        if self._engine.closed:
+            raise UsageError(self._engine.closed)
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        frame = sys._getframe(2)
+        return scan_latest(self._engine, wanted, None, True, frame.f_code, frame.f_lasti, self._check_open)

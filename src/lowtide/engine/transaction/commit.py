@@ -1,0 +1,400 @@
+"""The commit: validate, stamp, log, publish, for a group at a time.
+
+A committing thread puts its request into the queue and tries to take the commit lock. Whoever gets it leads: it takes
+all requests that are waiting, validates them one by one in queue order, writes the accepted ones to the log with one
+system call, and publishes them. The others wait on a private lock each, and one of those that came too late is woken
+to lead next. A thread that is alone finds the lock free and waits for nobody. A committing thread only ever *tries*
+the lock, see ``_try``.
+
+Who writes: the queue is appended to by anyone (``deque`` operations are atomic) and emptied by the leader. Everything
+that is shared (log, chains, ``published``) is changed by the leader only, in that order.
+
+No wake-up is lost: a follower sets its gate, then looks whether it is done, then tries the lock once more, and only
+then waits. A leader marks requests done before it looks for their gates, and after it gave up the lock looks at the
+queue once more. Whichever comes last sees the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from threading import get_ident
+
+from lowtide.engine.garbage.horizon import Exact, make_horizon
+from lowtide.engine.garbage.prune import prune
+from lowtide.engine.log.frame import Names, Writes, encode_payload
+from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.transaction.callbacks import Callbacks
+from lowtide.engine.transaction.catalog import Catalog
+from lowtide.engine.transaction.guards import Guards
+from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.transaction.request import Request, open_gate
+from lowtide.engine.transaction.validate import Clash, Validator
+from lowtide.engine.transaction.yielding import give_way
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.errors import ConflictError, Error, TransientError, UsageError
+
+logger = logging.getLogger("lowtide")
+
+
+class Committer:
+    """The one way by which anything is changed."""
+
+    def __init__(
+        self,
+        log: LogWriter,
+        versions: VersionStore,
+        registry: Registry,
+        validator: Validator,
+        latest: Callable[[bytes], bytes | None],
+        collector: str,
+        keep_before: bool,
+        catalog: Catalog,
+        after_commit: Callable[[], None],
+        collect_later: Callable[[], None],
+    ) -> None:
+        self._log = log
+        self._versions = versions
+        self._registry = registry
+        self._validator = validator
+        self._latest = latest
+        self._collector = collector
+        self._keep_before = keep_before
+        self._catalog = catalog
+        self._after_commit = after_commit
+        self._collect_later = collect_later
+        self._lock = threading.Lock()
+        self._leader = 0
+        """The thread that holds the lock, written by it under the lock; 0 in between."""
+        self._queue: deque[Request] = deque()
+        self.callbacks = Callbacks()
+        self.collected = 0
+        """Versions dropped from chains so far; written under the commit lock."""
+        self.collect_failures = 0
+        self.conflicts = 0
+        """Commits that were refused so far; written under the commit lock."""
+        self.closed: Error | None = None
+
+    def submit(self, request: Request) -> int:
+        """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
+        try:
+            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
+                self._queue.append(request)  # point: commit.queue
+                self._wait(request)
+        except BaseException:
+            self._withdraw(request)
+            raise
+        if self._queue:  # point: commit.pass
+            self._pass_on()
+        if self.callbacks.due:
+            self.callbacks.run()
+        if request.error is not None:
+            raise request.error
+        return request.ts
+
+    def _try(self, work: Callable[..., None], *arguments: Request) -> bool:
+        """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
+        waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
+        taken: list[bool] = []
+        try:
+            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
+            taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
+            if taken[0]:
+                self._leader = get_ident()
+                work(*arguments)
+            return taken[0]
+        finally:
+            if True in taken:
+                self._leader = 0
+                self._lock.release()
+
+    def _wait(self, request: Request) -> None:
+        """Until a request of the queue is done: lead, or wait for whoever leads."""
+        while not request.done:
+            if self._try(self._lead, request):  # point: commit.lead
+                continue
+            if self._leader == get_ident():
+                raise UsageError("a commit inside a commit: a signal handler or destructor must not commit")
+            if request.gate is None:
+                gate = threading.Lock()
+                gate.acquire()
+                request.gate = gate  # point: commit.gate
+            else:
+                request.gate.acquire()  # point: commit.wait
+
+    def _withdraw(self, request: Request) -> None:
+        """After an interrupt: take back a request that no leader has taken, and wake the next. One that was taken is
+        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
+        with contextlib.suppress(ValueError):
+            self._queue.remove(request)
+        self._pass_on()
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the commit lock for a moment; commits that come meanwhile wait."""
+        try:
+            with self._lock:
+                self._leader = get_ident()
+                try:
+                    yield
+                finally:
+                    self._leader = 0
+        finally:
+            self._pass_on()
+
+    def try_exclusive(self, work: Callable[[], int]) -> int | None:
+        """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
+        results: list[int] = []
+        try:
+            return results[0] if self._try(lambda: results.append(work())) else None
+        finally:
+            if self._queue:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Wake one that waits for the lock, after it was given up."""
+        with contextlib.suppress(IndexError):
+            open_gate(self._queue[0].gate)
+
+    def _lead(self, request: Request) -> None:
+        """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
+        queue = self._queue
+        group: list[Request] = []
+        try:
+            while queue:
+                # Into the group before out of the queue: an interrupt in between must not lose it.
+                group.append(queue[0])  # point: commit.take
+                queue.popleft()
+            self._commit(group)
+        except BaseException:
+            # An interrupt: nobody may be left waiting. A gate that was opened already takes no harm.
+            for request in group:
+                if not request.done:
+                    request.error = TransientError("the thread that led this commit was interrupted; begin anew")
+                    request.done = True
+                open_gate(request.gate)
+            raise
+
+    def _commit(self, group: list[Request]) -> None:
+        """Validate, stamp, log and publish a group. The caller holds the lock."""
+        accepted: list[Request] = []
+        logged_before = self._log.last_ts
+        try:
+            if self.closed is not None:
+                raise self.closed
+            self._validate(group, accepted)
+            if accepted:
+                durably = any(request.durably for request in accepted)  # point: commit.log
+                self._registry.syncing = durably
+                self._log.append_group(accepted[0].ts, [request.payload for request in accepted], durably)
+                self._registry.syncing = False
+                self._publish(accepted)  # point: commit.publish
+        except BaseException as error:
+            self._abort(group, accepted if self._log.last_ts > logged_before else [], error)
+            if not isinstance(error, Exception):
+                self._after_commit()
+                raise
+        finally:
+            for request in group:
+                request.done = True
+                if request.gate is not None:
+                    open_gate(request.gate)
+        self._after_commit()
+
+    def commit_alone(self, request: Request) -> None:
+        """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
+        log, registry, versions = self._log, self._registry, self._versions
+        logged_before = log.last_ts
+        try:
+            if self.closed is not None:
+                raise self.closed
+            if request.guards is not None:
+                request.error = self._unguarded(request, request.guards, [])
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
+                if clash is None and request.reads is not None:
+                    clash = self._validator.read_clash(request.reads, request.seen)
+                if (gone := registry.settle(request.token)) is not None:
+                    request.error = gone
+                    return
+                if clash is not None:
+                    request.error = self._conflict(request, clash)
+                    return
+            elif request.seen != registry.published:
+                self._tell_again(request, [])
+            if request.error is not None:
+                return
+            request.ts = ts = registry.published + 1
+            registry.syncing = request.durably
+            log.append(ts, request.payload, request.durably)  # point: commit.log
+            registry.syncing = False
+            grown = versions.publish(ts, request.writes)  # point: commit.publish
+            if request.names is not None:
+                self._name(request.names)
+            registry.published = ts  # point: commit.visible
+            if registry.serializable or self._validator.recent.commits:
+                self._remember([request])
+            if request.callbacks is not None:
+                self.callbacks.line_up(ts, request.callbacks)
+            if grown:
+                self._collect_safely(grown)
+        except BaseException as error:
+            self._abort([request], [request] if log.last_ts > logged_before else [], error)
+            if not isinstance(error, Exception):
+                self._after_commit()
+                raise
+        finally:
+            request.done = True
+        self._after_commit()
+
+    def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
+        """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
+        self._registry.syncing = False
+        if logged:
+            self._publish_again(logged)
+        if not isinstance(error, Exception):
+            error = TransientError(f"the commit was interrupted ({error!r}); nothing was written, begin anew")
+        for request in group:
+            self._registry.release(request.token)
+            if request.error is None and not 0 < request.ts <= self._registry.published:
+                request.error = error
+
+    def _publish_again(self, accepted: list[Request]) -> None:
+        """Finish a publication that was cut short. If that fails too, no further commit may be accepted."""
+        try:
+            if self._registry.published < accepted[-1].ts:
+                self._publish(accepted)
+            self._versions.active.recount()
+            self._validator.recent.forget_all(accepted[-1].ts)
+        except BaseException as error:
+            self._log.failure = error
+
+    def _validate(self, group: list[Request], accepted: list[Request]) -> None:
+        """Refuse those that conflict with what is committed or with an earlier member of the group; stamp the rest."""
+        ts = self._registry.published
+        for request in group:
+            if request.done:
+                continue  # an interrupted leader left it in the queue
+            if request.guards is not None:
+                request.error = self._unguarded(request, request.guards, accepted)
+            if request.token:
+                clash = self._validator.write_clash(request.writes, request.seen)
+                if clash is None and (accepted or request.reads is not None):
+                    clash = self._validator.group_clash(request, accepted)
+                if (gone := self._registry.settle(request.token)) is not None:
+                    request.error = gone
+                    continue
+                if clash is not None:
+                    request.error = self._conflict(request, clash)
+                    continue
+            elif accepted or request.seen != ts:
+                self._tell_again(request, accepted)
+            if request.error is not None:
+                continue
+            ts += 1
+            request.ts = ts
+            accepted.append(request)
+
+    def _tell_again(self, request: Request, accepted: list[Request]) -> None:
+        """Say anew what was there before a request that is not validated, under the lock and after ``accepted``, if any
+        of its keys was changed since it looked. What the base holds is not asked: a deletion leaves no trace there."""
+        writes, seen, earlier = request.writes, request.seen, Writes()
+        for each in accepted:
+            if not each.writes.keys().isdisjoint(writes.keys()):
+                earlier.update(each.writes)
+        if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
+            return
+        latest = self._latest
+        before = [earlier[key] if key in earlier else latest(key) for key in writes]
+        replaced = request.replaced
+        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before, replaced)
+
+    def _conflict(self, request: Request, clash: Clash, seen: int | None = None) -> ConflictError:
+        self.conflicts += 1
+        keyspace, key = self._catalog.describe(clash[0])
+        return ConflictError(
+            keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes
+        )
+
+    def _unguarded(self, request: Request, guards: Guards, accepted: list[Request]) -> TransientError | None:
+        """Why a request's guards do not hold."""
+        if guards.yielding is not None:
+            give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
+        if (clash := self._validator.guard_clash(guards, accepted)) is not None:
+            return self._conflict(request, clash, guards.seen(clash[0]))
+        registration = guards.registration  # after validation, which leans on it
+        return self._registry.gone(registration.token) if registration is not None else None
+
+    def _publish(self, accepted: list[Request]) -> None:
+        """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
+        versions, registry = self._versions, self._registry
+        grown: list[bytes] = []
+        called_back = False
+        for request in accepted:
+            grown += versions.publish(request.ts, request.writes)
+            if request.names is not None:
+                self._name(request.names)
+            if request.callbacks is not None:
+                called_back = True
+        registry.published = accepted[-1].ts  # point: commit.visible
+        # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
+        if registry.serializable or self._validator.recent.commits:
+            self._remember(accepted)
+        if called_back:
+            for request in accepted:
+                self.callbacks.line_up(request.ts, request.callbacks or ())
+        if grown:
+            self._collect_safely(grown)
+
+    def _remember(self, accepted: list[Request]) -> None:
+        """Keep the keys for the live serializable transactions, and no others."""
+        recent = self._validator.recent
+        if self._registry.serializable:
+            for request in accepted:
+                recent.remember(request.ts, request.writes)
+        recent.trim(self._registry.oldest_serializable())
+
+    def _name(self, names: Names) -> None:
+        """Note new keyspaces, before publication: a commit that is visible has a name in the next checkpoint."""
+        self._versions.active.names.update(names)
+        self._catalog.logged(names)
+
+    def _collect_safely(self, keys: list[bytes]) -> None:
+        """Drop what this commit superseded. A failure here never fails the commit: it is counted and shown."""
+        try:
+            if self._registry.live:
+                horizon = self._horizon()
+                pruned = partial(prune, horizon=horizon)  # point: collect.judge
+                unseen_after = horizon.unseen_after
+                held = self._versions.active.held
+                nothing_held = not held
+                self.collected += self._versions.drop_superseded(keys, horizon.needs, pruned, unseen_after)
+                # A snapshot that ends looks at ``held`` after it has left ``live``; here it is the other way round. So
+                # one for which something was kept though it has ended is noticed by one of the two.
+                if nothing_held and held and not self._registry.has_all(horizon.live):
+                    self._collect_later()
+            else:
+                self.collected += self._versions.keep_newest(keys)
+        except Exception as error:
+            self.collect_failures += 1
+            self._versions.active.held.update(dict.fromkeys(keys))
+            logger.warning("collecting versions failed, the commit stands: %s", error)
+
+    def _horizon(self) -> Exact:
+        bound = self._registry.published
+        return make_horizon(self._collector, self._registry.timestamps(), bound)  # point: collect.sampled
+
+    def collect(self, budget: int, *, newest: bool = False) -> int:
+        """Prune up to ``budget`` chains that have more than one version, those first that have had it for longest, or
+        for the shortest time. The caller holds the commit lock."""
+        horizon = self._horizon()
+        held = self._versions.active.held
+        keys = list(islice(reversed(held) if newest else held, budget))
+        dropped = self._versions.prune(keys, partial(prune, horizon=horizon))  # point: collect.prune
+        self.collected += dropped
+        return dropped

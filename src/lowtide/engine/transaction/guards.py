@@ -1,0 +1,49 @@
+"""What a commit relies on besides what it writes: keys and ranges that nobody may have changed since they were seen.
+
+Documents need it at every isolation level: who writes a document relies on the collection's indexes, and below
+SNAPSHOT, where the last write wins, on the document that the new index entries were made from. Each key and range has
+an instant of its own, since a statement below SNAPSHOT has a snapshot of its own.
+
+Written by its transaction's thread, then read by the leader of the commit group, under the commit lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.versions.visibility import Range
+
+if TYPE_CHECKING:
+    from lowtide.engine.transaction.yielding import Yielding
+
+
+class Guards:
+    """Keys, and ranges of keys, each with the commit as of which it was seen. A key keeps the oldest of these."""
+
+    __slots__ = ("keys", "ranges", "registration", "yielding")
+
+    def __init__(self) -> None:
+        self.keys: dict[bytes, int] = {}
+        self.ranges: list[tuple[Range, int]] = []
+        self.registration: Registration | None = None
+        """Below SNAPSHOT, a writer's registration as of the oldest of them: so a deletion after it leaves a trace until
+        the commit. The transaction gives it back."""
+        self.yielding: Yielding | None = None
+        """The keys at which the commit gives way instead; at SNAPSHOT and above."""
+
+    def add(self, full_key: bytes, seen: int) -> None:
+        self.keys.setdefault(full_key, seen)
+
+    def add_range(self, wanted: Range, seen: int) -> None:
+        self.ranges.append((wanted, seen))
+
+    def seen(self, key: bytes) -> int:
+        """The commit as of which a key among them was seen."""
+        if key in self.keys:
+            return self.keys[key]
+        return min(seen for each, seen in self.ranges if each.covers(key))
+
+    def meet(self, key: bytes) -> bool:
+        """Whether a key is among them."""
+        return key in self.keys or any(each.covers(key) for each, _ in self.ranges)

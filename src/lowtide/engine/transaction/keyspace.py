@@ -1,0 +1,160 @@
+"""A keyspace as a transaction, a snapshot or the store shows it: an ordered map of bytes to bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from lowtide.engine.base.codec import after_prefix, bad_key, check_key, check_value
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.versions.visibility import Range
+from lowtide.errors import UsageError
+
+
+class KeyspaceReads(Protocol):
+    """Where a keyspace reads from; keys are full keys."""
+
+    def read(self, full_key: bytes) -> bytes | None: ...
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
+
+
+class KeyspaceWrites(KeyspaceReads, Protocol):
+    """Where a keyspace writes to, besides."""
+
+    def write(self, full_key: bytes, value: bytes | None) -> None: ...
+
+    def write_many(self, writes: Writes) -> None: ...
+
+
+class ReadKeyspace:
+    """A keyspace that can be read.
+
+    >>> with store.snapshot() as snapshot:
+    ...     snapshot.keyspace("fruit").get(b"apple")
+    b'red'
+    """
+
+    __slots__ = ("_prefix", "_read", "_source", "name")
+
+    def __init__(self, source: KeyspaceReads, name: str, prefix: bytes) -> None:
+        self.name = name
+        self._source = source
+        self._prefix = prefix
+        self._read = source.read
+
+    def get(self, key: bytes) -> bytes | None:
+        """The value of ``key``, or None. O(log n).
+
+        >>> store.keyspace("fruit").get(b"apple")
+        b'red'
+        """
+        try:
+            return self._read(self._prefix + key)
+        except TypeError:
+            if isinstance(key, bytes | bytearray | memoryview):
+                raise
+            raise bad_key(key) from None
+
+    def scan(
+        self,
+        start: bytes | None = None,
+        stop: bytes | None = None,
+        *,
+        prefix: bytes | None = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """The entries with ``start <= key < stop`` in key order, or in reverse. Lazy: what is not consumed is not read.
+
+        ``prefix`` restricts to the keys that start with it. The transaction may write while it scans; the scan shows
+        its writes as they were when the scan began.
+
+        >>> list(store.keyspace("fruit").scan(prefix=b"b"))
+        [(b'banana', b'yellow'), (b'blueberry', b'blue')]
+        >>> list(store.keyspace("fruit").scan(stop=b"b", reverse=True))
+        [(b'apple', b'red')]
+        """
+        return self._source.scan(self._range(start, stop, prefix, reverse))
+
+    def _range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool) -> Range:
+        for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
+            if value is not None and not isinstance(value, bytes):
+                raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
+        base = self._prefix
+        low, high = base + (start or b""), base + stop if stop is not None else after_prefix(base)
+        if prefix is not None:
+            low = max(low, base + prefix)
+            end = after_prefix(base + prefix)
+            high = end if high is None else min(high, end) if end is not None else high
+        return Range(low, high if high is None else max(low, high), reverse)
+
+    def __repr__(self) -> str:
+        return f"<keyspace {self.name!r}>"
+
+
+class Keyspace(ReadKeyspace):
+    """A keyspace that can be read and written.
+
+    >>> with store.transaction() as tx:
+    ...     tx.keyspace("fruit").put(b"cherry", b"dark red")
+    """
+
+    __slots__ = ()
+
+    _source: KeyspaceWrites
+
+    def put(self, key: bytes, value: bytes) -> None:
+        """Set ``key`` to ``value``, whether it exists or not.
+
+        >>> store.keyspace("fruit").put(b"lime", b"green")
+        """
+        try:
+            full_key = self._prefix + key
+        except TypeError:
+            raise bad_key(key) from None
+        if len(full_key) > 256 or type(value) is not bytes or len(value) > 65536:
+            check_key(full_key)
+            value = check_value(value)
+        self._source.write(full_key, value)
+
+    def put_many(self, entries: Mapping[bytes, bytes] | Iterable[tuple[bytes, bytes]]) -> None:
+        """Set many keys at once, from a mapping or from pairs; all of them, or none if one of them is refused. Quicker
+        than as many calls of ``put``.
+
+        >>> store.keyspace("fruit").put_many({b"lime": b"green", b"plum": b"purple"})
+        """
+        pairs = list(entries.items() if isinstance(entries, Mapping) else entries)
+        prefix = self._prefix
+        try:
+            writes: Writes = {prefix + key: value for key, value in pairs}
+        except (TypeError, ValueError):
+            writes = {prefix + key: value for key, value in map(_checked_pair, pairs)}
+        if any(type(value) is not bytes or len(value) > 65536 for value in writes.values()):
+            writes = {full_key: check_value(value) for full_key, value in writes.items()}
+        if max(map(len, writes), default=0) > 256:
+            for full_key in writes:
+                check_key(full_key)
+        if writes:
+            self._source.write_many(writes)
+
+    def delete(self, key: bytes) -> None:
+        """Remove ``key``; nothing happens if it does not exist.
+
+        >>> store.keyspace("fruit").delete(b"lime")
+        """
+        try:
+            full_key = self._prefix + key
+        except TypeError:
+            raise bad_key(key) from None
+        check_key(full_key)
+        self._source.write(full_key, None)
+
+
+def _checked_pair(entry: object) -> tuple[bytes, bytes]:
+    """The entry, or a UsageError that says what is wrong with it."""
+    if not isinstance(entry, tuple | list) or len(entry) != 2:
+        raise UsageError(f"put_many takes a mapping or pairs of key and value, not {entry!r}")
+    key, value = entry
+    if not isinstance(key, bytes):
+        raise bad_key(key)
+    return key, value

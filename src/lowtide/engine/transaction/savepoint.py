@@ -1,0 +1,75 @@
+"""Savepoints: a part of a transaction that is undone on its own."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Final
+
+from lowtide.engine.transaction.callbacks import Callback
+from lowtide.errors import UsageError
+
+if TYPE_CHECKING:
+    from lowtide.engine.transaction.transaction import EngineTransaction
+
+
+class _Unwritten:
+    """Marks a key that the transaction had not written."""
+
+
+MISSING: Final = _Unwritten()
+
+Undo = list[tuple[bytes, bytes | _Unwritten | None]]
+"""What to restore, in the order in which it was overwritten: full key, and what the buffer held."""
+
+
+class Savepoint:
+    """A context manager: an error inside undoes what was written inside, and goes on to the caller.
+
+    Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
+    """
+
+    __slots__ = ("_callbacks", "_mark", "_outer", "_replaced", "_tx", "undo")
+
+    def __init__(self, tx: EngineTransaction) -> None:
+        self._tx = tx
+        self._mark = -1
+        self._callbacks: list[Callback] | None = None
+        self._outer: Savepoint | None = None
+        self._replaced = 0
+        self.undo: Undo = []
+        """What the transaction has overwritten since the outermost savepoint began."""
+
+    def __enter__(self) -> Savepoint:
+        tx = self._tx
+        self.undo = tx._savepoint.undo if tx._savepoint is not None else []
+        self._mark = len(self.undo)
+        self._outer, tx._savepoint = tx._savepoint, self
+        self._callbacks = tx._callbacks
+        self._replaced = len(tx._replaced)
+        return self
+
+    def rollback(self) -> None:
+        """Undo what was written since the savepoint began, and go on inside it."""
+        tx, undo = self._tx, self.undo
+        if self._mark < 0:
+            raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
+        if tx._savepoint is not self:
+            raise UsageError("a savepoint inside this one is still open; leave that one first")
+        if tx._overlay is not None:
+            tx._overlay.undo([key for key, _ in undo[self._mark :]])
+        while len(undo) > self._mark:
+            key, before = undo.pop()
+            if isinstance(before, _Unwritten):
+                tx._writes.pop(key, None)  # an interrupt may have come between the note and the write
+            else:
+                tx._writes[key] = before
+        tx._callbacks = self._callbacks
+        del tx._replaced[self._replaced :]
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None and not self._tx._state:
+            self.rollback()
+        self._mark = -1
+        self._tx._savepoint = self._outer

@@ -1,0 +1,180 @@
+"""A snapshot: the store at one instant, read-only."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.base.cuts import of_keys
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.keyspace import ReadKeyspace
+from lowtide.engine.transaction.registry import Details
+from lowtide.engine.versions.counting import count_visible
+from lowtide.engine.versions.cutting import estimated_cuts
+from lowtide.engine.versions.newest import newest_change
+from lowtide.engine.versions.visibility import Range
+from lowtide.errors import UsageError
+
+
+class Closing(Protocol):
+    """What goes with a snapshot: closed with it, or, in its destructor, which may run anywhere, only told to go."""
+
+    def close(self) -> None: ...
+
+    def drop(self) -> None: ...
+
+
+class EngineSnapshot:
+    """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
+    have it as ``lowtide.Snapshot``."""
+
+    __slots__ = ("_closed", "_closing", "_engine", "_registration", "keep", "keyspaces", "ts")
+
+    def __init__(
+        self,
+        engine: Engine,
+        at: int | None,
+        depth: int = 1,
+        *,
+        pinned: Callable[[], bool] = bool,
+        keyspaces: tuple[str, ...] | None = None,
+        closing: Closing | None = None,
+    ) -> None:
+        if engine.closed:
+            raise UsageError(engine.closed)
+        self._engine = engine
+        self.keyspaces = keyspaces
+        """The keyspaces that can be read; None for all."""
+        self.keep: object = None
+        """The store, which must not be closed under this because it was dropped."""
+        self._closing: Closing | None = None
+        self._closed = False
+        details: Details
+        if engine.origins:
+            frame = sys._getframe(depth)
+            details = (False, engine.now(), frame.f_code, frame.f_lasti)
+        else:
+            details = (False, engine.now(), None, 0)
+        registry = engine.registry
+        if at is None:
+            self._registration = registry.register(details)
+        else:
+            self._registration = registry.register_at(at, details, pinned, partial=keyspaces is not None)
+        self.ts = self._registration.ts
+        self._closing = closing  # last: of a snapshot that could not be made it is the caller's
+
+    def keyspace(self, name: str) -> ReadKeyspace:
+        """The keyspace ``name``, as it was at ``ts``."""
+        if self.keyspaces is not None and name not in self.keyspaces:
+            held = ", ".join(map(repr, self.keyspaces))
+            raise UsageError(f"this snapshot is at a pin of {held} only, not of keyspace {name!r}; pin that one, too")
+        return ReadKeyspace(self, name, self._engine.catalog.prefix_of(name))
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key at ``ts``."""
+        engine = self._engine
+        value = engine.reader.get(full_key, self.ts)
+        # Looked at after the read: what is closed or expired meanwhile may have been collected under it.
+        if engine.expired or self._closed:
+            self._open_ts()
+        return value
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys at ``ts``."""
+        values = self._engine.reader.get_many(full_keys, self.ts)
+        self._open_ts()
+        return values
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range of full keys at ``ts``, with the user's keys."""
+        for chunk in self._engine.reader.scan(wanted, self._open_ts, None):
+            self._open_ts()  # after the chunk was read, see ``read``
+            yield from chunk
+        self._open_ts()
+
+    def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
+        """Keys that cut ``start <= key < stop`` of a keyspace into ``parts`` with about as many keys each, to scan them
+        one beside the other: at most ``parts`` - 1, ascending, each the first key of a part. Fewer if there are too few
+        keys.
+
+        It takes milliseconds, however many keys there are: they are not counted, but estimated from the pages that they
+        lie on.
+
+        >>> with store.snapshot() as snapshot:
+        ...     snapshot.cuts("fruit", 3)
+        [b'banana', b'blueberry']
+        """
+        if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
+            raise UsageError(f"a range is cut into a whole number of parts, 1 or more, not {parts!r}")
+        wanted = self.keyspace(keyspace)._range(start, stop, None, False)
+        cuts = estimated_cuts(*self._engine.reader.sources, wanted, self._open_ts(), parts)
+        self._open_ts()  # after that was read, see ``read``
+        if cuts is None:
+            return of_keys([key for key, _ in self.scan(wanted)], parts)
+        return [key[KEYSPACE_PREFIX:] for key in cuts]
+
+    def count(self, wanted: Range) -> int:
+        """How many keys there are in a range of full keys of one keyspace at ``ts``. By the headers of the base's
+        pages, unless the keyspace was changed after ``ts`` and a checkpoint has passed: then they are read."""
+        count = count_visible(*self._engine.reader.sources, wanted, self._open_ts())
+        self._open_ts()  # after that was read, see ``read``
+        return count if count is not None else sum(1 for _ in self.scan(wanted))
+
+    def unchanged_since(self, keyspace: str) -> int | None:
+        """A commit after which the keyspace did not change, up to ``ts``: what was read there of it at that commit, or
+        at any later one for which this says the same, is still right. None if it is not known, above all if the
+        keyspace was changed after ``ts`` and a checkpoint has passed.
+
+        >>> store.keyspace("fruit").put(b"lime", b"green")
+        >>> changed = store.stats().last_commit
+        >>> store.keyspace("other").put(b"a", b"b")
+        >>> with store.snapshot() as snapshot:
+        ...     snapshot.unchanged_since("fruit") == changed
+        True
+        """
+        prefix = self.keyspace(keyspace)._prefix
+        newest = newest_change(*self._engine.reader.sources, prefix, self._open_ts())
+        self._open_ts()  # after that was read, see ``read``
+        return newest
+
+    def values(self, wanted: Range, size: int) -> Iterator[list[bytes]]:
+        """The values of a range of full keys at ``ts``, forwards, in lists of about ``size``."""
+        for chunk in self._engine.reader.values(wanted, self._open_ts, size):
+            self._open_ts()  # after the chunk was read, see ``read``
+            yield chunk
+        self._open_ts()
+
+    def _open_ts(self) -> int:
+        token = self._registration.token
+        if token and (expired := self._engine.expired.get(token)) is not None:
+            raise expired.error()
+        if self._closed:
+            raise UsageError("this snapshot is closed; take another one")
+        return self.ts
+
+    def close(self) -> None:
+        """Let go of what only this snapshot sees. Harmless when repeated."""
+        self._closed = True  # first: a thread that reads meanwhile looks at it after it has read
+        self._registration.release(self._engine.released)
+        if self._closing is not None:
+            self._closing.close()
+            self._closing = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        closing: Closing | None = getattr(self, "_closing", None)  # an interrupted begin may have set nothing
+        if closing is not None:
+            closing.drop()
+
+    def __repr__(self) -> str:
+        return f"<snapshot at {self.ts}, {'closed' if self._closed else 'open'}>"

@@ -1,0 +1,48 @@
+"""Keys at which a commit gives way: it writes them only if no other commit has changed them since its snapshot.
+
+A key that was changed is left out, and the rest is committed; an ordinary transaction would be refused as a whole. This
+is for work that fills in what is missing, beside writers that never rest: the build of an index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lowtide.engine.log.frame import Writes, encode_payload
+from lowtide.engine.transaction.request import Request
+from lowtide.engine.transaction.validate import Validator
+
+
+class Yielding:
+    """The keys of one commit at which it gives way.
+
+    Filled by its transaction's thread. ``left_out`` is written by the leader of the commit group, under the commit
+    lock, and read by the transaction's thread after the commit.
+    """
+
+    __slots__ = ("before", "keys", "left_out")
+
+    def __init__(self, keys: set[bytes], before: Writes) -> None:
+        self.keys = keys
+        self.before = before
+        """What was there, at the snapshot, of everything that the transaction writes."""
+        self.left_out: list[bytes] = []
+
+
+def give_way(
+    request: Request, yielding: Yielding, validator: Validator, earlier: Sequence[Request], keep_before: bool
+) -> None:
+    """Take the keys out of a request that were changed since its snapshot, or that an ``earlier`` member of the group
+    writes. If nothing would be left, the request stays as it is, and its validation refuses it. The caller holds the
+    commit lock."""
+    keys = yielding.keys
+    changed = {key for each in earlier for key in each.writes if key in keys}
+    if validator.write_clash(keys, request.seen) is not None:
+        changed.update(key for key in keys if validator.write_clash((key,), request.seen) is not None)
+    writes = {key: value for key, value in request.writes.items() if key not in changed}
+    if not changed or not writes:
+        return
+    before = [yielding.before[key] for key in writes]
+    request.payload = encode_payload(request.time, writes, request.names, before, keep_before, request.replaced)
+    request.writes = writes
+    yielding.left_out.extend(changed)

@@ -1,0 +1,33 @@
+"""Counting a range as a snapshot sees it: the base by its pages, and what the layers add and take away.
+
+Exact. The layers are taken before the base is looked at, as in any read, and the base is counted in the transaction in
+which it is asked for the keys of the layers: so what a checkpoint brings there meanwhile is counted once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.engine.versions.chain import visible
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.visibility import BaseRows, Range
+
+MOST: Final = 20_000
+"""Keys of the layers beyond which it is quicker to read all."""
+
+
+def count_visible(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int) -> int | None:
+    """How many keys of a range of one keyspace there are at ``ts``; None if they have to be read to be counted."""
+    layers = versions.layers
+    keys = sorted({key for each in layers for key in each.keys.between(wanted.low, wanted.high, MOST + 1, False)})
+    if len(keys) > MOST:
+        return None
+    counted = rows.counted(wanted.low, wanted.high, ts, keys)
+    if counted is None:
+        return None
+    count, below = counted
+    for key in keys:
+        version = next((found for each in layers if (found := visible(each.chains.get(key), ts)) is not None), None)
+        if version is not None:
+            count += (version[1] is not None) - (key in below)
+    return count

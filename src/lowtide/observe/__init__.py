@@ -1,0 +1,1 @@
+"""What a store says of itself: statistics, metrics, and the monitor of old snapshots."""

@@ -1,0 +1,112 @@
+"""The monitor of a store: a thread that looks at the live snapshots every few seconds.
+
+It ends those that are older than ``max_snapshot_age``, and reports those that are old (see ``ages``). It
+holds nothing that leads to the Store, so one that is dropped is closed; in a forked child the thread does not exist.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from lowtide.engine.garbage.account import HolderId, Holding
+from lowtide.engine.transaction.registry import Entry, Registry
+from lowtide.observe.ages import AgeLimits, AgeWatch
+from lowtide.options import Options
+
+logger = logging.getLogger("lowtide")
+
+Hook = Callable[[float], object]
+"""Called at each tick with the clock's monotonic time."""
+
+
+class Monitor:
+    """Calls each of ``hooks`` every ``interval`` seconds, in a thread of its own, until it is closed.
+
+    The waiting is in real time; what the hooks are told is the store's clock. A hook that raises is reported once,
+    with its traceback, and is called again at the next tick; it is reported again when it fails in another way, or
+    after it has succeeded.
+    """
+
+    def __init__(self, interval: float, now: Callable[[], float], hooks: Iterable[Hook]) -> None:
+        self._interval = interval
+        self._now = now
+        self._hooks = list(hooks)
+        self._failing: dict[Hook, str] = {}
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lowtide-monitor", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._interval):
+            self.tick()
+
+    def tick(self) -> None:
+        """Call every hook once. The thread does; tests do it themselves."""
+        for hook in self._hooks:
+            if self._stop.is_set():
+                return
+            try:
+                hook(self._now())
+            except Exception as error:
+                if self._failing.get(hook) != repr(error) and not self._stop.is_set():
+                    self._failing[hook] = repr(error)
+                    logger.exception("the monitor failed; it goes on, and the same error is not reported again")
+            else:
+                self._failing.pop(hook, None)
+
+    def close(self) -> None:
+        """End the thread; a hook that is running is waited for, unless this is called by it."""
+        self._stop.set()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+
+class SnapshotMonitor:
+    """The two hooks for snapshots. ``superseded`` counts the superseded versions, ``held`` says what each snapshot
+    holds alone, by token; ``released`` is told the timestamp of each snapshot that was ended."""
+
+    def __init__(
+        self,
+        options: Options,
+        registry: Registry,
+        superseded: Callable[[], int],
+        held: Callable[[list[Entry]], Mapping[HolderId, Holding]],
+        released: Callable[[int], None],
+    ) -> None:
+        self._limit = options.max_snapshot_age
+        self._registry = registry
+        self._superseded = superseded
+        self._held = held
+        self._released = released
+        limits = AgeLimits(options.snapshot_warn_age, options.snapshot_critical_age, options.snapshot_warn_interval)
+        self._watch = AgeWatch(limits)
+
+    def expire(self, now: float) -> None:
+        """End the snapshots that have no owner any more, and those that are too old. What they held is collected like
+        that of any that ends."""
+        self._registry.reap()
+        if (limit := self._limit) is None:
+            return
+        for entry in self._registry.entries():
+            age = now - entry.begun
+            if age >= limit and self._registry.expire(entry, age, limit):
+                logger.warning(
+                    "the snapshot of commit %d that was opened at %s was ended at the age of %.0f s: "
+                    "max_snapshot_age is %g s",
+                    entry.ts,
+                    entry.origin,
+                    age,
+                    limit,
+                )
+                self._released(entry.ts)
+
+    def report(self, now: float) -> None:
+        """Log what is worth a report."""
+        entries = self._registry.entries()
+        for report in self._watch.look(now, entries, self._superseded, lambda: self._held(entries)):
+            if report.kind == "critical":
+                logger.error("%s; close it, or set max_snapshot_age", report)
+            else:
+                logger.warning("%s", report)

@@ -1,1 +1,0 @@
-"""Reading a store beside the process that owns it, or when nobody does."""

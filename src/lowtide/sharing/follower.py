@@ -1,0 +1,395 @@
+"""A store that is read beside its owner: ``lowtide.open(path, read_only=True)``.
+
+It sees every commit that was published when a transaction begins, without a word to the owner: the shared page says
+how far that is, and the log has the commits. They are read into memory over the base as it was at a pin, one
+*generation* (see there). When much has come together, or the log was released before it was read, another generation
+begins at a new pin; snapshots of the old one go on until they end.
+
+Who writes: ``_current`` and ``_old`` under ``_lock``, by whoever begins something and by the renewing thread. The
+engine of the current generation is looked at without a lock if it is up to date. Between that and the registration of
+a snapshot there, the generation must not end: so a thread first writes into ``_claims`` which one it took, and then
+looks whether that is still the current one; whoever ends a generation has made another one current before it looks at
+the claims. A thread's claim is replaced by its next one, and is forgotten after one to two renewals.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from lowtide.documents.generations import CollectionGenerations
+from lowtide.engine.base.borrowing import borrow, give_back
+from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.engine.base.leases import Leases
+from lowtide.engine.log.cursor import Released
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.log.segment import segment_paths
+from lowtide.engine.transaction.catalog import NOWHERE, Catalog
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.scans import scan_latest
+from lowtide.engine.versions.visibility import Range
+from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
+from lowtide.feed.consumers import Consumers
+from lowtide.feed.feed import Feed
+from lowtide.observe.stats import PinStats, SnapshotStats, Stats
+from lowtide.options import Options
+from lowtide.sharing.generation import Generation
+from lowtide.sharing.owner import Owner, reach_owner
+from lowtide.sharing.page import Page
+from lowtide.sharing.pins.follower import FollowerPinning
+from lowtide.sharing.pins.snapshot import Renewer
+from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
+from lowtide.sharing.waiting import RemoteWaiters
+from lowtide.upkeep.basis import Running
+
+if TYPE_CHECKING:
+    import lmdb
+
+_BEHIND = 1000
+"""Commits that the base may be ahead of a generation before another one begins there, instead of reading them."""
+
+_ATTEMPTS = 100
+"""How often the log may be released under a beginning generation before that is given up."""
+
+
+class Follower:
+    """What is behind a read-only store; the counterpart of ``Parts``."""
+
+    def __init__(self, path: Path, options: Options) -> None:
+        self._path = path
+        self._options = options
+        self._store_id = check_store(path, options)
+        refresh(path, options, checkpoint=False)
+        self._lock = threading.RLock()
+        self._current: Generation | None = None
+        self._old: list[Generation] = []
+        self._claims: dict[int, tuple[Generation, int]] = {}
+        self._round = 0
+        self._given_back = False
+        self.closed = ""
+        with contextlib.ExitStack() as undo:
+            self._base = borrow(path / "base", options.map_size)
+            undo.callback(give_back, self._base)
+            self._page = Page(path, self._store_id, owner=False)
+            self._catalog = Catalog(self._base.saved_keyspaces(), fixed=True)
+            self._leases = Leases(self._base, options.clock.time)
+            self._waiters = RemoteWaiters(path, self._page)
+            self.feed = Feed(
+                path / "log",
+                self._store_id,
+                self._catalog,
+                self._last_published,
+                self._waiters,
+                self.check_open,
+                self._base.named_upto,
+                CollectionGenerations(lambda: self.engine, lambda: self.feed),
+            )
+            self.consumers = Consumers(self._base, self.feed, options.clock.time)
+            self.pinning = FollowerPinning(
+                path, options, self._base, self._leases, lambda: self.engine, self._engines, self._last_published
+            )
+            self._renewer = Renewer(self._renew)
+            undo.pop_all()
+        _followers.add(self)
+
+    def _last_published(self) -> int:
+        return self._page.published
+
+    # Reading
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of a generation that has every commit that is published now."""
+        generation = self._current
+        if generation is not None and generation.registry.published >= self._page.published and not generation.lost:
+            generation.used = True
+            self._claims[threading.get_ident()] = generation, self._round
+            if self._current is generation:  # point: follower.claimed
+                return generation.engine
+        self.check_open()
+        with self._lock:
+            self.check_open()  # it may have been closed while this waited
+            generation = self._up_to_date()
+            self._claims[threading.get_ident()] = generation, self._round
+            return generation.engine
+
+    def _engines(self) -> list[Engine]:
+        """The engines of the generations that still have snapshots."""
+        with self._lock:
+            return [each.engine for each in self._old]
+
+    def _up_to_date(self) -> Generation:
+        """The current generation, caught up, or a new one. The caller holds the lock."""
+        for _ in range(_ATTEMPTS):
+            generation = self._current
+            try:
+                if generation is None or generation.lost or self._is_outgrown(generation):
+                    generation = self._begin()
+                if generation.catch_up(self._page.published, self._stop_at(generation)):
+                    generation.used = True
+                    return generation
+                self._retire()
+            except Released:
+                self._retire()
+        raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
+
+    def _begin(self) -> Generation:
+        self._retire()
+        self._catalog.learn(self._base.saved_keyspaces())
+        self._current = Generation(
+            self._path / "log", self._store_id, self._base, self._leases, self._catalog, self._options
+        )
+        return self._current
+
+    def _is_outgrown(self, generation: Generation) -> bool:
+        """Whether so much is in memory, or would have to be read there, that a later pin pays; and there is one to be
+        had."""
+        boundary = self._base.read_boundary() or 0
+        large = self._is_large(generation) and boundary > generation.ts
+        return large or boundary > generation.registry.published + _BEHIND
+
+    def _is_large(self, generation: Generation) -> bool:
+        return (
+            generation.bytes >= self._options.checkpoint_bytes
+            or generation.versions.active.versions >= self._options.checkpoint_versions
+        )
+
+    def _stop_at(self, generation: Generation) -> Callable[[], bool]:
+        """Whether a generation that catches up has become large, while the base has more than it has read so far."""
+        boundary = self._base.read_boundary() or 0
+        return lambda: generation.registry.published < boundary and self._is_large(generation)
+
+    def _retire(self) -> None:
+        """Let the current generation end when its last snapshot does."""
+        generation, self._current = self._current, None
+        if generation is not None:
+            self._old.append(generation)
+        self._drop_unused()
+
+    def _drop_unused(self) -> None:
+        here = threading.get_ident()
+        claimed = [each for thread, (each, _) in list(self._claims.items()) if thread != here]
+        for each in [each for each in self._old if not each.registry.live and each not in claimed]:
+            self._old.remove(each)
+            each.end("this reader was superseded by a later one; begin anew")
+
+    def _renew(self) -> None:
+        """Keep the pins of the generations that are in use, and let the others go."""
+        with self._lock:
+            self._round += 1
+            for thread, (_, begun) in list(self._claims.items()):
+                if begun < self._round - 1:
+                    self._claims.pop(thread, None)
+            current = self._current
+            for each in [*self._old, *filter(None, [current])]:
+                each.registry.reap()
+            if current is not None and not current.used and not current.registry.live:
+                self._retire()
+            elif current is not None:
+                current.used = False
+            self._drop_unused()
+            for each in [*self._old, *filter(None, [self._current])]:
+                try:
+                    each.renew()
+                except SnapshotExpired:  # this process was stopped for too long; whoever reads is told
+                    if each is self._current:
+                        self._current = None
+                    else:
+                        self._old.remove(each)
+
+    def newest(self, full_key: bytes) -> bytes | None:
+        """The newest value of a key, from the base and from the log above it, without reading that into memory."""
+
+        def look(txn: lmdb.Transaction[bytes]) -> tuple[int, bytes | None]:
+            return self._base.boundary_in(txn) or 0, txn.get(full_key, db=self._base.rows)
+
+        for _ in range(_ATTEMPTS):
+            boundary, row = self._base.read(look)
+            value = None if row is None or is_tombstone(row) else row_value(row)
+            try:
+                for commit in self.feed.writes_of(full_key, boundary, max(boundary, self._page.published)):
+                    value = commit.writes[full_key]
+                return value
+            except ChangesLost:
+                continue  # the base has come further meanwhile
+        raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
+
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        """A keyspace where each call reads the newest state."""
+        self._catalog.prefix_of(name)  # refuses what is no name
+        return Keyspace(Newest(self, name, keep), name, NOWHERE)
+
+    # What the store offers
+
+    def checkpoint(self) -> None:
+        """Have the owner make a checkpoint, or make it for nobody."""
+        self.check_open()
+        refresh(self._path, self._options, checkpoint=True)
+
+    def collect(self) -> int:
+        with self._owner() as owner:
+            return int(owner.ask("collect"))
+
+    @contextlib.contextmanager
+    def _owner(self) -> Iterator[Owner]:
+        self.check_open()
+        owner = reach_owner(self._path)
+        if owner is None:
+            raise UsageError("no process owns the store, and this one has it open read-only")
+        with owner:
+            yield owner
+
+    @property
+    def running(self) -> Running:
+        raise UsageError("the store was opened read-only; this is for its owner (the command line asks it for you)")
+
+    def stats(self) -> Stats:
+        """The figures as this process sees them: of its own snapshots and memory, and of the store's files."""
+        generation = self._current
+        with self._lock:
+            generations = [*self._old, *filter(None, [generation])]
+        entries = [entry for each in generations for entry in each.registry.entries()]
+        layer = generation.versions.active if generation is not None else None
+        now, time = self._options.clock.monotonic(), self._options.clock.time()
+        pins = self._leases.all()
+        last = self._page.published
+        return Stats(
+            last_commit=last,
+            low_water_mark=min([entry.ts for entry in entries] + [row.ts for _, row in pins], default=last),
+            boundary=self._base.read_boundary() or 0,
+            versions=layer.versions if layer is not None else 0,
+            chains=len(layer.chains) if layer is not None else 0,
+            version_bytes=layer.bytes if layer is not None else 0,
+            history=self._base.count_history(),
+            log_bytes=sum(path.stat().st_size for path in segment_paths(self._path / "log")),
+            snapshots=[SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), 0, 0) for entry in entries],
+            pins=[
+                PinStats(name, row.ts, time - row.taken, row.expires - time, row.owner, row.keyspaces, 0, 0)
+                for name, row in pins
+            ],
+            collected=0,
+            checkpoints=0,
+            checkpoint_failures=0,
+            last_checkpoint_failure=None,
+            collect_failures=0,
+            failure=None,
+            commits=0,
+            conflicts=0,
+            expired=0,
+            last_checkpoint_seconds=None,
+        )
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise UsageError(self.closed)
+
+    def close(self) -> None:
+        """Let go of everything. Open snapshots end; harmless when repeated."""
+        if self._given_back:
+            return
+        self.closed = "the store is closed"
+        with contextlib.ExitStack() as stack:
+            for step in (
+                self._give_back,
+                self._page.close,
+                lambda: tell_of_pins(self._path),
+                self._end_generations,
+                self._renewer.close,
+                self._waiters.close,
+            ):
+                stack.callback(step)
+
+    def _give_back(self) -> None:
+        """The last step of closing, which must not be repeated: others of this process may use the base."""
+        self._given_back = True
+        give_back(self._base)
+        _followers.discard(self)
+
+    def _end_generations(self) -> None:
+        with self._lock:
+            for each in (*self._old, *filter(None, [self._current])):
+                with contextlib.suppress(Error):  # a pin that cannot be removed runs out
+                    each.end(self.closed)
+            self._current, self._old = None, []
+
+    def abandon(self) -> None:
+        """In a forked child: everything here is the parent's."""
+        self._given_back = True
+        self.closed = "this store was opened before a fork; use it in the parent, or open it anew there"
+        for each in (*self._old, *filter(None, [self._current])):
+            each.engine.closed = self.closed
+            each.versions.close(self.closed)
+        self._current = None
+
+
+class Newest:
+    """The newest state of one keyspace of a read-only store, which may not exist yet: its prefix is looked up for each
+    call. The keyspace that reads from here has the prefix NOWHERE."""
+
+    __slots__ = ("_follower", "_keep", "_name")
+
+    def __init__(self, follower: Follower, name: str, keep: object = None) -> None:
+        self._follower = follower
+        self._name = name
+        self._keep = keep
+
+    def read(self, full_key: bytes) -> bytes | None:
+        try:
+            return self._read(full_key[KEYSPACE_PREFIX:])
+        except SnapshotExpired:  # the pin was lost, as the engine knows now: nobody asked for that instant
+            return self._read(full_key[KEYSPACE_PREFIX:])
+
+    def _read(self, key: bytes) -> bytes | None:
+        engine = self._follower.engine
+        return engine.reader.get_latest(engine.catalog.prefix_of(self._name) + key)
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        frame = sys._getframe(2)
+        return self._scan(wanted, frame.f_code, frame.f_lasti)
+
+    def _scan(self, wanted: Range, code: CodeType, instruction: int) -> Iterator[tuple[bytes, bytes]]:
+        """The engine is taken when the scan begins, as the snapshot is. One that finds its pin lost before its first
+        entry begins anew: nobody has seen that instant."""
+        try:
+            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            first = next(entries, None)
+        except SnapshotExpired:
+            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            first = next(entries, None)
+        if first is not None:
+            yield first
+            yield from entries
+
+    def _scan_at(
+        self, engine: Engine, wanted: Range, code: CodeType, instruction: int
+    ) -> Iterator[tuple[bytes, bytes]]:
+        prefix = engine.catalog.prefix_of(self._name)
+        low = prefix + wanted.low[KEYSPACE_PREFIX:]
+        high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
+        here = Range(low, high, wanted.reverse)
+        return scan_latest(engine, here, None, True, code, instruction, self._follower.check_open)
+
+    def write(self, full_key: bytes, value: bytes | None) -> None:
+        raise UsageError("the store was opened read-only")
+
+    def write_many(self, writes: Writes) -> None:
+        raise UsageError("the store was opened read-only")
+
+
+_followers: weakref.WeakSet[Follower] = weakref.WeakSet()
+
+
+def _abandon_after_fork() -> None:
+    for follower in list(_followers):
+        follower.abandon()
+
+
+os.register_at_fork(after_in_child=_abandon_after_fork)

@@ -1,0 +1,177 @@
+"""The new generation of a collection that a bulk load fills beside it, and the difference between the two.
+
+Each method does its part in a transaction of the caller's, and returns the row as it should be after that. Used by one
+thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lowtide.documents.catalog import CatalogRow
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import WriteBatch
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import WriteView
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
+from lowtide.sharing.loading.apply import duplicate, insert_new, twice
+from lowtide.sharing.loading.job import Counts, Job
+from lowtide.sharing.loading.staged_changes import StagedChange, decode_change, take_latest
+from lowtide.values.codec import decode_document
+
+Step = Callable[[EngineTransaction, EngineTransaction, WriteView, list[bytes]], CatalogRow]
+
+
+class Beside:
+    """The keyspaces that are filled: those of ``row``, and ``changes`` for the difference. ``images`` is whether the
+    store keeps the values that are replaced."""
+
+    def __init__(self, job: Job, row: CatalogRow, prefix_of: PrefixOf, images: bool) -> None:
+        self._collection = job.collection
+        self._how = job.how
+        self._prefix_of = prefix_of
+        self._images = images
+        self.row = row
+        """The collection's row, as it will be."""
+        self.changes = f"{row.keyspace}~changes"
+
+    @property
+    def keyspaces(self) -> tuple[str, ...]:
+        return (*self.row.keyspaces[1:], self.changes)
+
+    def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
+        """Staged documents, or the keys of those to delete. Nothing is known yet of what was there."""
+        if self._how == "delete":
+            self._note(writing, dict.fromkeys(keys, Difference(None)))
+            return self.row, Counts()
+        unit = self._unit(writing, checked=True)
+        known = unit.known_ids(keys)
+        seen: set[bytes] = set()
+        for key in keys:
+            if key in known or key in seen:
+                raise twice(self._collection, key)
+            seen.add(key)
+        insert_new(unit, keys, documents)
+        self._note(writing, dict(zip(keys, map(Difference, documents), strict=True)), fresh=True)
+        return self._taken(unit), Counts(inserted=len(keys))
+
+    def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
+        """Documents of the collection, but for those that the job replaces or deletes."""
+        unit, counts, how = self._unit(writing, checked=False), Counts(), self._how
+        kept: list[tuple[bytes, bytes]] = []
+        found: dict[bytes, Difference] = {}
+        for (key, stored), noted in zip(batch, self._noted(writing, [key for key, _ in batch]), strict=True):
+            if noted is None:
+                kept.append((key, stored))
+            elif how == "append":
+                raise duplicate(self._collection, key)
+            else:
+                found[key] = self._compared(noted, stored)
+        if how != "overwrite":
+            replaced = sum(each.value is not None for each in found.values())
+            counts.replaced, counts.inserted, counts.deleted = replaced, -replaced, len(found) - replaced
+        else:
+            counts.deleted = len(found)
+        self._note(writing, found)
+        insert_new(unit, [key for key, _ in kept], [stored for _, stored in kept])
+        return self._taken(unit), counts
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        is_unique = any(each.unique for each in self.row.indexes)
+        return (self._removed, self._caught_up) if is_unique else (self._caught_up,)
+
+    def _removed(
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+    ) -> CatalogRow:
+        """Remove from the new generation the documents that are not the same at a later instant as they were at one;
+        all of them before any is entered again, so that what a unique index held is free."""
+        unit = self._unit(writing, checked=False)
+        copied = [key for key, _, noted in self._changed(before, after, writing, keys) if noted is None]
+        for key, here in zip(copied, unit.stored_of(copied), strict=True):
+            if here is not None:
+                unit.delete((key, here, decode_document(here)))
+        return self._taken(unit)
+
+    def _caught_up(
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+    ) -> CatalogRow:
+        """Bring documents of the new generation from what one instant had to what a later one has."""
+        unit = self._unit(writing, checked=False)
+        found: dict[bytes, Difference] = {}
+        copied: list[tuple[bytes, bytes | None]] = []
+        for key, now, noted in self._changed(before, after, writing, keys):
+            if noted is None:
+                copied.append((key, now))
+            elif now is not None and self._how == "append":
+                raise duplicate(self._collection, key)
+            else:
+                found[key] = self._compared(noted, now)
+        self._note(writing, found)
+        for (key, now), here in zip(copied, unit.stored_of([key for key, _ in copied]), strict=True):
+            if here is None and now is not None:
+                insert_new(unit, [key], [now])
+            elif here is not None and now is None:
+                unit.delete((key, here, decode_document(here)))
+            elif here is not None and now is not None:
+                unit.replace((key, here, decode_document(here)), decode_document(now), now)
+        return self._taken(unit)
+
+    def _changed(
+        self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+    ) -> list[tuple[bytes, bytes | None, Difference | None]]:
+        """The documents that differ between two instants, as the later one has them, and what was noted of them."""
+        prefix = CollectionReader(after, self._prefix_of, self._collection).prefix
+        full_keys = [prefix + key for key in keys]
+        old, new = before.read_many(full_keys), after.read_many(full_keys)
+        changed = [(key, now) for key, was, now in zip(keys, old, new, strict=True) if was != now]
+        noted = self._noted(writing, [key for key, _ in changed])
+        return [(key, now, each) for (key, now), each in zip(changed, noted, strict=True)]
+
+    def _unit(self, writing: WriteView, *, checked: bool) -> WriteBatch:
+        """A unit of the new generation. What the collection has already is not asked whether it fits the schema."""
+        row = self.row if checked else self.row.having(schema=None)
+        return WriteBatch(writing, self._prefix_of, self._collection, row)
+
+    def _taken(self, unit: WriteBatch) -> CatalogRow:
+        return unit.apply_beside().having(schema=self.row.schema)
+
+    def note_changes(self, writing: WriteView, keys: list[bytes], staged: list[bytes]) -> tuple[CatalogRow, Counts]:
+        """Staged changes: of each document the last one is noted, and entered when all are known."""
+        latest: dict[bytes, StagedChange] = {}
+        take_latest(latest, self._collection, zip(keys, map(decode_change, staged), strict=True))
+        for key, noted in zip(list(latest), self._noted(writing, list(latest)), strict=True):
+            if noted is not None:
+                take_latest(latest, self._collection, [(key, StagedChange(noted.version, noted.value))])
+        self._note(writing, {key: Difference(each.document, version=each.version) for key, each in latest.items()})
+        return self.row, Counts()
+
+    def enter_noted(self, writing: WriteView, noted: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
+        """The documents that the last changes have left, of rows of the difference."""
+        unit = self._unit(writing, checked=True)
+        found = [(key, value) for key, row in noted if (value := decode_difference(row).value) is not None]
+        insert_new(unit, [key for key, _ in found], [value for _, value in found])
+        return self._taken(unit), Counts(inserted=len(found))
+
+    # The difference
+
+    def _note(self, writing: WriteView, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
+        """Write down what the load does to documents; ``fresh`` if that was not done for any of them."""
+        prefix = self._prefix_of(self.changes)
+        rows: Writes = {prefix + key: encode_difference(each) for key, each in found.items()}
+        if rows:
+            writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
+
+    def _noted(self, writing: WriteView, keys: list[bytes]) -> list[Difference | None]:
+        """What was written down of documents; None if the job is not about one. To replace all documents is about
+        each of them."""
+        prefix = self._prefix_of(self.changes)
+        rows = writing.read_many([prefix + key for key in keys])
+        without = Difference(None) if self._how == "overwrite" else None
+        return [without if row is None else decode_difference(row) for row in rows]
+
+    def _compared(self, noted: Difference, stored: bytes | None) -> Difference:
+        """The difference of a document that the job is about, to what is stored of it now."""
+        return difference(stored, noted.value, self._images)

@@ -1,0 +1,315 @@
+"""A job as one bulk load: a new generation of the collection is filled beside it, in many small transactions, and takes
+its place in one.
+
+First the collection's row names the new keyspaces (``loading``), so that whatever ends the load, they are known and can
+be emptied. Then the staged documents are entered, and after them, unless all are to be replaced, the documents that the
+collection has. What others write meanwhile is caught up with: keys that were changed after the instant that was copied
+are looked at again, and again, until few enough are left. The last of them go into the transaction that names the new
+keyspaces in the row, dooms the old ones and writes the receipt. That one has its turn (``Engine.in_turn``): nobody
+commits between its look and its commit, so it meets no conflict, however many write. If others write faster than is
+caught up with, the number of keys that are few enough grows with each round, so the load always ends.
+
+Beside the new generation, a keyspace has the difference to the old one (``feed/differences.py``): a row for each
+document that the job is about. It says of a document that others change meanwhile that the job comes after that
+change; and after the load it is what the change feed shows of it.
+
+A transaction that only reads is registered as a writer at the instant that was copied: so a deletion after it leaves a
+trace until it was caught up with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count, islice
+from pathlib import Path
+from typing import Final, Protocol
+
+from lowtide.documents.catalog import CatalogRow, Former, encode_row
+from lowtide.documents.management import put_row
+from lowtide.documents.reader import CollectionReader
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.base.environment import Base
+from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
+from lowtide.engine.statements.statement import WriteView
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import SNAPSHOT
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.versions.changed import all_changed_since
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.visibility import Range
+from lowtide.errors import ChangesLost, OperationFailure
+from lowtide.feed.feed import Feed
+from lowtide.feed.ranges import commits_in
+from lowtide.sharing.loading.apply import types_kept
+from lowtide.sharing.loading.beside import Beside
+from lowtide.sharing.loading.job import Counts, Job, Receipt
+from lowtide.sharing.loading.receipts import receipt_rows
+from lowtide.sharing.loading.staged import check_wanted, claim, give_up_claim, staged_batches
+
+STEP: Final = 5000
+"""Documents of one small transaction."""
+STEP_BYTES: Final = 8 << 20
+"""Bytes of one, about."""
+FEW: Final = 50
+"""Changes of others that go into the last transaction: a few milliseconds, for which they wait."""
+PATIENCE: Final = 8
+"""Rounds after which more go into it, twice as many with each further round."""
+_MOST_COMMITS: Final = 2000
+"""Commits that the last transaction looks through."""
+_ATTEMPTS: Final = 3
+"""How often a load begins anew because the collection itself was changed under it."""
+
+Batch = tuple[list[bytes], list[bytes]]
+_Work = Callable[[WriteView], tuple[CatalogRow, Counts]]
+
+
+class Owned(Protocol):
+    """The parts of an open store that jobs need."""
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def feed(self) -> Feed: ...
+
+    @property
+    def versions(self) -> VersionStore: ...
+
+    @property
+    def base(self) -> Base: ...
+
+
+class _Displaced(Exception):
+    """The collection was dropped or renamed, or its indexes or schema were changed."""
+
+
+class BulkLoad:
+    """One bulk load. Used by one thread."""
+
+    def __init__(self, parts: Owned, name: str, job: Job, directory: Path) -> None:
+        self._parts = parts
+        self._engine = parts.engine
+        self._prefix_of = parts.engine.catalog.prefix_of
+        self._source = AutocommitStatements(parts)
+        self._name = name
+        self._job = job
+        self._directory = directory
+        self._beside = Beside(job, CatalogRow(keyspace=""), self._prefix_of, self._engine.before_images)
+        """The new generation."""
+        self._counts = Counts()
+
+    def run(self) -> Receipt:
+        """Do the job. Whatever it raises, the collection is as it was, and what was built is doomed."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return self._build()
+            except _Displaced:
+                pass
+        raise OperationFailure(
+            f"collection {self._job.collection!r} was dropped, renamed or given other indexes or another schema "
+            f"{_ATTEMPTS} times while a load was going on; nothing was changed, try again"
+        )
+
+    def _build(self) -> Receipt:
+        self._counts = Counts()
+        self._beside = self._source.change(self._announce)
+        try:
+            enter = self._beside.note_changes if self._job.how == "changes" else self._beside.enter
+            for batch in self._staged():
+                self._small(lambda tx, batch=batch: enter(tx, *batch))  # type: ignore[misc]
+            if self._job.how == "changes":
+                self._enter_noted()
+            return self._finish()
+        except BaseException:
+            give_up_claim(self._directory)
+            self._source.change(self._give_up)
+            raise
+
+    # The row
+
+    def _announce(self, writing: WriteView, prefix_of: PrefixOf) -> Beside:
+        """Name the new keyspaces in the row; what an earlier load has left in its own is doomed."""
+        look = CollectionReader(writing, prefix_of, self._job.collection)
+        row = look.row
+        fresh = Beside(self._job, row.beside(look.name), prefix_of, self._engine.before_images)
+        exists = row.exists and writing.read(look.row_key) is not None
+        doomed = (*row.doomed, *row.loading)
+        put_row(
+            look,
+            writing,
+            row.having(generation=fresh.row.generation, loading=fresh.keyspaces, doomed=doomed, exists=exists),
+        )
+        return fresh
+
+    def _give_up(self, writing: WriteView, prefix_of: PrefixOf) -> None:
+        look = CollectionReader(writing, prefix_of, self._job.collection)
+        row = look.row
+        if self._beside.row.keyspace in row.loading:
+            put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
+
+    def _checked(self, look: CollectionReader) -> CatalogRow:
+        """The row of now, if the load still fits it."""
+        row, mine = look.row, self._beside.row
+        same = (
+            mine.keyspace in row.loading
+            and row.schema == mine.schema
+            and len(row.indexes) == len(mine.indexes)
+            and all((other := mine.index(each.name)) is not None and other.same_as(each) for each in row.indexes)
+        )
+        if not same:
+            raise _Displaced
+        return row
+
+    # Small transactions
+
+    def _small(self, work: _Work) -> None:
+        """Do a part of the building in a transaction of its own."""
+        check_wanted(self._directory)
+
+        def change(writing: WriteView, prefix_of: PrefixOf) -> tuple[CatalogRow, Counts]:
+            self._checked(CollectionReader(writing, prefix_of, self._job.collection))
+            return work(writing)
+
+        self._beside.row, counts = self._source.change(change)
+        self._counts.inserted += counts.inserted
+        self._counts.replaced += counts.replaced
+        self._counts.deleted += counts.deleted
+
+    def _staged(self) -> Iterator[Batch]:
+        """The staged documents, in parts for one step each."""
+        for keys, documents in staged_batches(self._directory, self._job.files):
+            start = 0
+            while start < len(keys):
+                size, end = 0, start
+                while end < len(keys) and end - start < STEP and size < STEP_BYTES:
+                    size += len(keys[end]) + len(documents[end] or b"")
+                    end += 1
+                yield keys[start:end], documents[start:end]
+                start = end
+
+    def _enter_noted(self) -> None:
+        """The documents of all changes, after it is known of each document which change is the last."""
+        prefix = self._prefix_of(self._beside.changes)
+        with EngineTransaction(self._engine, SNAPSHOT, False) as noted:
+            rows = noted.scan(Range(prefix, after_prefix(prefix)))
+            while batch := _part(rows):
+                self._small(lambda tx, batch=batch: self._beside.enter_noted(tx, batch))  # type: ignore[misc]
+
+    def _finish(self) -> Receipt:
+        """Copy what the collection has, catch up with what others do, and swap."""
+        anchor = EngineTransaction(self._engine, SNAPSHOT, False)
+        try:
+            look = CollectionReader(anchor, self._prefix_of, self._job.collection)
+            self._checked(look)
+            everything = Range(look.prefix, after_prefix(look.prefix))
+            stored = anchor.scan(everything)
+            while batch := _part(stored):
+                self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
+            for attempt in count():
+                check_wanted(self._directory)
+                later = EngineTransaction(self._engine, SNAPSHOT, False)
+                try:
+                    self._catch_up(anchor, later, everything, quickly=attempt > 0)
+                except BaseException:
+                    _end(later)
+                    raise
+                _end(anchor)
+                anchor = later
+                receipt = self._swap(anchor, everything, FEW << max(0, attempt - PATIENCE))
+                if receipt is not None:
+                    return receipt
+        finally:
+            _end(anchor)
+        raise AssertionError("the last round returns")
+
+    def _catch_up(
+        self, anchor: EngineTransaction, later: EngineTransaction, everything: Range, *, quickly: bool
+    ) -> None:
+        """Bring the new generation from one instant to a later one, in small transactions. What was changed is told by
+        the log, if that is little and it is still there, else by the versions."""
+        keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
+        if keys is None:
+            keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
+            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
+        keys = [full_key[len(everything.low) :] for full_key in keys]
+        for step in self._beside.steps:
+            for start in range(0, len(keys), STEP):
+                part = keys[start : start + STEP]
+                self._small(lambda tx, step=step, part=part: (step(anchor, later, tx, part), Counts()))  # type: ignore[misc]
+
+    def _logged(self, everything: Range, since: int, until: int) -> list[bytes] | None:
+        """The full keys of a range that the commits after ``since`` up to ``until`` have written; None if the log no
+        longer has those."""
+        found: dict[bytes, None] = {}
+        try:
+            for commit in commits_in(self._parts.feed.commits(since, until)):
+                found.update(dict.fromkeys(key for key in commit.writes if everything.covers(key)))
+        except ChangesLost:
+            return None
+        return list(found)
+
+    def _swap(self, anchor: EngineTransaction, everything: Range, few: int) -> Receipt | None:
+        """Let the new generation take the collection's place, with the last changes of others in it; None if there are
+        more than ``few``."""
+        claim(self._directory)
+        with self._engine.in_turn() as engine:  # no commit of others from here on
+            swap = EngineTransaction(engine, SNAPSHOT, False)
+            try:
+                receipt = self._swapped(anchor, swap, everything, few)
+            finally:
+                _end(swap)
+        if receipt is None:
+            give_up_claim(self._directory)
+        return receipt
+
+    def _swapped(
+        self, anchor: EngineTransaction, swap: EngineTransaction, everything: Range, few: int
+    ) -> Receipt | None:
+        look = CollectionReader(swap, self._prefix_of, self._job.collection)
+        row = self._checked(look)
+        if swap.ts - anchor.ts > max(few, _MOST_COMMITS):
+            return None
+        keys = self._logged(everything, anchor.ts, swap.ts)
+        if keys is None or len(keys) > few:
+            return None
+        keys = [full_key[len(everything.low) :] for full_key in keys]
+        for step in self._beside.steps:
+            self._beside.row = step(anchor, swap, swap, keys)
+        swap.apply({look.row_key: encode_row(self._named(row, swap.ts + 1))}, (look.row_key,))
+        swap.apply(receipt_rows(self._prefix_of, self._name, self._job, self._counts), ())
+        return Receipt(swap.commit(), self._counts)
+
+    def _named(self, row: CatalogRow, ts: int) -> CatalogRow:
+        """The collection's row, with the new keyspaces in the place of its own, as commit ``ts`` will have it."""
+        indexes = []
+        for each in row.indexes:
+            mine = self._beside.row.index(each.name)
+            assert mine is not None
+            indexes.append(mine.having(building=each.building, build=each.build))
+        return types_kept(row, self._job).having(
+            keyspace=self._beside.row.keyspace,
+            indexes=tuple(indexes),
+            doomed=(*row.doomed, *row.keyspaces[1:]),
+            loading=(),
+            exists=True,
+            former=(*row.former, Former(ts, row.keyspace, self._beside.changes)),
+            loaded=ts,
+        )
+
+
+def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The next documents, for one step."""
+    found: list[tuple[bytes, bytes]] = []
+    size = 0
+    for key, value in islice(stored, STEP):
+        found.append((key, value))
+        size += len(key) + len(value)
+        if size >= STEP_BYTES:
+            break
+    return found
+
+
+def _end(tx: EngineTransaction) -> None:
+    """Let go of a transaction that is not to be committed, if it has not ended."""
+    if not tx._state:
+        tx.rollback()

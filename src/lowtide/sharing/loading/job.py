@@ -1,0 +1,99 @@
+"""A load job: what is to be done with the documents that were staged, and what came of it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, Literal
+
+import msgspec
+
+from lowtide.errors import UsageError
+from lowtide.values.ids import new_id
+
+How = Literal["append", "upsert", "delete", "overwrite", "changes"]
+BULK_BYTES: Final = 256 << 20
+"""Staged bytes past which a job is no longer one transaction in memory, unless it says otherwise."""
+_VERSION: Final = 1
+_NAME: Final = re.compile(r"[0-9a-f]{32}")
+
+
+class StagedFile(msgspec.Struct, frozen=True):
+    """A file that counts, as the task that wrote it tells."""
+
+    name: str
+    rows: int
+    bytes: int
+    """Of keys and documents."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """All of one job. ``app`` and ``version`` say that it is one of a series, such as the batches of a stream: what is
+    not beyond the last version that came in is there already."""
+
+    collection: str
+    how: How
+    files: tuple[StagedFile, ...] = ()
+    app: str | None = None
+    version: int | None = None
+    bulk_bytes: int = BULK_BYTES
+    types: dict[str, Any] | None = None
+    """Of the fields that are written, the types to be kept with the collection; see ``documents/kept.py``."""
+    format: int = _VERSION
+
+    @property
+    def bytes(self) -> int:
+        return sum(each.bytes for each in self.files)
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.files)
+
+
+class Counts(msgspec.Struct):
+    """What a job did to documents."""
+
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What came of a job: the commit that it is, and what that did. ``repeated`` if it had been done before, or, of a
+    series, was ``skipped`` because a later one had been."""
+
+    ts: int
+    counts: Counts
+    repeated: bool = False
+    skipped: bool = False
+
+
+def new_job_name() -> str:
+    """A name for a job that nobody has; later ones sort behind earlier ones."""
+    return new_id().hex
+
+
+def check_job_name(name: object) -> str:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise UsageError(f"{name!r} is no name of a load job")
+    return name
+
+
+def encode_job(job: Job) -> bytes:
+    return msgspec.json.encode(job)
+
+
+def decode_job(encoded: bytes) -> Job:
+    """The job of its stored form, which another version of Lowtide may have written."""
+    try:
+        job = msgspec.json.decode(encoded, type=Job)
+    except msgspec.MsgspecError as error:
+        raise UsageError(f"the load job cannot be understood: {error}") from error
+    if job.format != _VERSION:
+        raise UsageError(
+            f"the load job has format {job.format}, and this process knows {_VERSION}: both need the same Lowtide"
+        )
+    if (job.app is None) != (job.version is None):
+        raise UsageError("a load job of a series has an app and a version")
+    if job.version is not None and job.version < 0:
+        raise UsageError(f"the version of a load job is 0 at least, not {job.version}")
+    return job

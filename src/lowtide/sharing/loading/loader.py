@@ -1,0 +1,217 @@
+"""The loader: applies jobs for whoever owns the store, each exactly once.
+
+Any thread may call it. ``_locks`` is changed under ``_lock``; the lock of a collection is held for the whole of a job,
+so that jobs of one collection come one after the other, and one that is asked for twice at a time is done once.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic, sleep
+from typing import Any, Final
+
+import msgspec
+
+from lowtide.documents.catalog import CATALOG, check_collection_name
+from lowtide.documents.management import doom_outdated, finish_drops, outdated
+from lowtide.documents.reader import CollectionReader
+from lowtide.documents.write_batch import WriteBatch
+from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
+from lowtide.engine.statements.statement import WriteView
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import SNAPSHOT
+from lowtide.engine.transaction.retry import pauses
+from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.errors import TransientError
+from lowtide.sharing.loading.apply import TooLarge, apply_batches, keep_types
+from lowtide.sharing.loading.bulk import BulkLoad, Owned
+from lowtide.sharing.loading.job import Job, Receipt
+from lowtide.sharing.loading.receipts import prune_receipts, receipt_of, receipt_rows
+from lowtide.sharing.loading.staged import (
+    announced,
+    check_wanted,
+    claim,
+    give_up_claim,
+    staged_batches,
+    staging_of,
+    sweep,
+)
+
+logger = logging.getLogger("lowtide")
+
+ATTEMPTS: Final = 20
+"""How often one transaction is tried beside others who change the same documents, at most."""
+LEAST_ATTEMPTS: Final = 2
+IMPATIENCE: Final = 1.0
+"""Seconds after which no further one is tried, unless it would be one of the first."""
+SMALL_ROWS: Final = 200
+SMALL_BYTES: Final = 256 << 10
+"""A job of at most these is applied under the commit lock, rather than as a bulk load, if all attempts fail: others
+wait for it, for some milliseconds."""
+
+
+class Loader:
+    """Applies the jobs that are staged beside one open store."""
+
+    def __init__(self, path: Path, parts: Owned) -> None:
+        self._path = path
+        self._parts = parts
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._emptying: dict[str, threading.Thread] = {}
+        """By collection, what empties the keyspaces that a load has left; changed under ``_lock``."""
+        self._tidied = 0
+        """The first commit that the log had when differences were last looked for; written by ``tidy`` alone."""
+
+    def load(self, job: str) -> dict[str, Any]:
+        """Apply a job by its name, for another process."""
+        found: dict[str, Any] = msgspec.to_builtins(self.apply(job))
+        return found
+
+    def apply(self, name: str) -> Receipt:
+        """Apply a job that is ready, unless that was done. The receipt says which commit it is."""
+        directory = staging_of(self._path, name)
+        job = announced(directory)
+        check_collection_name(job.collection)
+        sweep(self._path)
+        with self._lock_of(job.collection):
+            receipt = self._receipt(name, job)
+            if receipt is None:
+                give_up_claim(directory)  # of an owner that was killed: who waits may take the job back again
+                try:
+                    receipt = self._apply(name, job, directory)
+                except BaseException:
+                    give_up_claim(directory)
+                    raise
+                finally:
+                    self._empty(job.collection)
+        self._prune()
+        return receipt
+
+    def tidy(self) -> None:
+        """Have the differences emptied of loads whose commits the log no longer has. Called now and then, by one
+        thread; cheap if there is nothing to do."""
+        try:
+            kept = self._parts.feed.first_kept()
+            if kept <= self._tidied or CATALOG not in self._parts.engine.catalog.prefixes:
+                return
+            names = AutocommitStatements(self._parts).look(
+                lambda reading, prefix_of: outdated(reading, prefix_of, kept)
+            )
+            for each in names:
+                self._empty(each)
+            self._tidied = kept
+        except Exception as error:
+            if not self._parts.engine.closed:
+                logger.warning("%s: what loads have left stays for now: %s", self._path, error)
+
+    def _empty(self, collection: str) -> None:
+        """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
+        the change feed can no longer show; nobody waits for it."""
+        source = AutocommitStatements(self._parts)
+        try:
+            kept = self._parts.feed.first_kept()
+            row = source.change(
+                lambda writing, prefix_of: doom_outdated(
+                    CollectionReader(writing, prefix_of, collection), writing, kept
+                )
+            )
+            with self._lock:
+                busy = self._emptying.get(collection)
+                if row.doomed and (busy is None or not busy.is_alive()):
+                    self._emptying[collection] = threading.Thread(
+                        target=self._finish_drops, args=(source, collection), name="lowtide-emptying", daemon=True
+                    )
+                    self._emptying[collection].start()
+        except Exception as error:  # the job is done, or has failed, whatever becomes of this
+            logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+
+    def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
+        try:
+            finish_drops(source, collection)
+        except Exception as error:
+            if not self._parts.engine.closed:
+                logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+
+    def finish(self) -> None:
+        """Wait until what loads have left is emptied."""
+        with self._lock:
+            busy = list(self._emptying.values())
+        for each in busy:
+            each.join()
+
+    def _lock_of(self, collection: str) -> threading.Lock:
+        with self._lock:
+            return self._locks.setdefault(collection, threading.Lock())
+
+    def _receipt(self, name: str, job: Job) -> Receipt | None:
+        source = AutocommitStatements(self._parts)
+        return source.look(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
+
+    def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
+        """One transaction, tried a few times; beside others who are always quicker, in turn if it is small. Else a bulk
+        load, which comes through beside any number of them."""
+        if job.bytes <= job.bulk_bytes:
+            try:
+                return self._in_one(name, job, directory)
+            except TooLarge:
+                pass
+            except TransientError as error:
+                if job.rows <= SMALL_ROWS and job.bytes <= SMALL_BYTES and job.how != "overwrite":
+                    return self._in_turn(name, job, directory)
+                logger.info(
+                    "%s: a write to collection %r goes on as a bulk load: %s", self._path, job.collection, error
+                )
+        return BulkLoad(self._parts, name, job, directory).run()
+
+    def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
+        """All of it in one transaction, repeated if others were quicker, but not for long."""
+        begun = monotonic()
+        for attempt, pause in enumerate(pauses(), 1):
+            try:
+                return self._attempt(self._parts.engine, name, job, directory)
+            except TransientError:
+                give_up_claim(directory)
+                if attempt >= ATTEMPTS or (attempt >= LEAST_ATTEMPTS and monotonic() - begun > IMPATIENCE):
+                    raise
+            sleep(pause)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:
+        """All of it while nobody else commits."""
+        with self._parts.engine.in_turn() as engine:
+            return self._attempt(engine, name, job, directory)
+
+    def _attempt(self, engine: Engine, name: str, job: Job, directory: Path) -> Receipt:
+        prefix_of = engine.catalog.prefix_of
+        with EngineTransaction(engine, SNAPSHOT, False) as tx:
+            unit = WriteBatch(tx, prefix_of, job.collection)
+            counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
+            unit.apply()
+            keep_types(tx, prefix_of, job)
+            rows = receipt_rows(prefix_of, name, job, counts)
+            # What was there is known of all keys, so that the commit need not look again.
+            tx.apply(rows, (), {full_key: tx.read(full_key) for full_key in rows})
+            claim(directory)
+            return Receipt(tx.commit(), counts)
+
+    def _prune(self) -> None:
+        """Keep the receipts few. What fails is left to the next job."""
+
+        def work(writing: WriteView, prefix_of: PrefixOf) -> int:
+            return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
+
+        try:
+            AutocommitStatements(self._parts).change(work, attempts=3)
+        except Exception as error:
+            logger.warning("%s: old receipts of loads stay for now: %s", self._path, error)
+
+
+def _watched(job: Job, directory: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The staged batches, as long as the job is wanted."""
+    for batch in staged_batches(directory, job.files):
+        check_wanted(directory)
+        yield batch

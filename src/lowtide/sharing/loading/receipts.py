@@ -1,0 +1,115 @@
+"""Receipts: which jobs are done. Written in the transaction of the job itself, so that it is done exactly once, however
+often it is asked for, and whoever is killed in between.
+
+Keyspace ``RECEIPTS`` has a row for each of the last jobs, under its name; ``SERIES`` one for each series of jobs of a
+collection, such as the batches of a stream, with the last version that came in: one batch may go to several
+collections. The commit that a row belongs to is the one that wrote
+it, so the row does not say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import blake2b
+from itertools import islice
+from typing import Final, Protocol
+
+import msgspec
+
+from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.base.environment import Base
+from lowtide.engine.log.frame import Writes
+from lowtide.engine.statements.runners import PrefixOf
+from lowtide.engine.statements.statement import ReadView, WriteView
+from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.visibility import Range
+from lowtide.sharing.loading.job import Counts, Job, Receipt
+
+RECEIPTS: Final = "lowtide/loads"
+SERIES: Final = "lowtide/streams"
+KEPT: Final = 1000
+"""Receipts that are kept at least; there are twice as many at most, before the oldest go."""
+_LONGEST: Final = 200
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """A job that is done."""
+
+    collection: str
+    how: str
+    counts: Counts
+
+
+class _Last(msgspec.Struct, frozen=True):
+    """The last version of a series."""
+
+    collection: str
+    app: str
+    version: int
+
+
+class Versioned(Protocol):
+    """Where the commit that wrote a row is found."""
+
+    @property
+    def versions(self) -> VersionStore: ...
+
+    @property
+    def base(self) -> Base: ...
+
+
+def receipt_key(prefix_of: PrefixOf, name: str) -> bytes:
+    return prefix_of(RECEIPTS) + name.encode()
+
+
+def series_key(prefix_of: PrefixOf, collection: str, app: str) -> bytes:
+    key = f"{collection}/{app}".encode()  # no name of a collection has a slash
+    if len(key) > _LONGEST:
+        key = key[: _LONGEST - 32] + blake2b(key, digest_size=32).digest()
+    return prefix_of(SERIES) + key
+
+
+def receipt_of(reading: ReadView, prefix_of: PrefixOf, owner: Versioned, name: str, job: Job) -> Receipt | None:
+    """The receipt of a job that is done, or that is behind the last one of its series; None if it is to be done."""
+    at = receipt_key(prefix_of, name)
+    stored = reading.read(at)
+    if stored is not None:
+        counts = msgspec.msgpack.decode(stored, type=_Row).counts
+        return Receipt(_written_by(owner, at), counts, repeated=True)
+    if job.app is None or job.version is None:
+        return None
+    at = series_key(prefix_of, job.collection, job.app)
+    stored = reading.read(at)
+    if stored is None or msgspec.msgpack.decode(stored, type=_Last).version < job.version:
+        return None
+    return Receipt(_written_by(owner, at), Counts(), repeated=True, skipped=True)
+
+
+def _written_by(owner: Versioned, full_key: bytes) -> int:
+    changed = owner.versions.changed_at(full_key)
+    return changed if changed is not None else owner.base.changed_at(full_key)
+
+
+def receipt_rows(prefix_of: PrefixOf, name: str, job: Job, counts: Counts) -> Writes:
+    """What the transaction of a job writes to say that it is done."""
+    row = _Row(job.collection, job.how, counts)
+    rows: Writes = {receipt_key(prefix_of, name): msgspec.msgpack.encode(row)}
+    if job.app is not None and job.version is not None:
+        last = _Last(job.collection, job.app, job.version)
+        rows[series_key(prefix_of, job.collection, job.app)] = msgspec.msgpack.encode(last)
+    return rows
+
+
+def prune_receipts(writing: WriteView, prefix_of: PrefixOf, is_over: Callable[[str], bool]) -> int:
+    """Remove the oldest receipts, if there are many; how many went. Names of jobs sort by the time at which they were
+    begun: the receipt of one that took long may be the oldest when it is written, so only those go that nobody can ask
+    for any more."""
+    prefix = prefix_of(RECEIPTS)
+    keys = [key for key, _ in islice(writing.scan(Range(prefix, after_prefix(prefix))), 2 * KEPT + 1)]
+    if len(keys) <= 2 * KEPT:
+        return 0
+    doomed: Writes = {prefix + key: None for key in keys[:-KEPT] if is_over(key.decode())}
+    count = len(doomed)
+    if doomed:
+        writing.apply(doomed, ())
+    return count

@@ -1,0 +1,187 @@
+"""The owner's ear: a socket by which other processes ask it for things.
+
+It is a Unix socket of Linux' abstract kind: nothing listens on the network, nothing of it lies in the store's directory
+or stays behind when the owner is killed, and its name is the identity of that directory. The system tells both ends who
+the other one is: only the same user, or root, is answered, and believed. A message is an operation and its arguments,
+and the answer a value or an error in words, both MessagePack.
+
+Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
+handler runs in its connection's thread, so one that waits keeps nobody else from being answered.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from lowtide.errors import Error
+from lowtide.system.messages import UNDECODABLE, receive, send
+
+logger = logging.getLogger("lowtide")
+
+_LONGEST_ASK = 1 << 20
+"""Bytes of the longest message that is listened to: none that is meant is nearly as long."""
+
+_PATIENCE, _PAUSE = 1.0, 0.005
+"""Seconds for which an address is waited for that is still taken: the owner before this one is just closing it."""
+
+Handler = Callable[..., Any]
+"""Called with the arguments of a message; returns plain values."""
+
+
+class Ask(msgspec.Struct, frozen=True, array_like=True):
+    """What another process wants."""
+
+    operation: str
+    arguments: dict[str, Any] = {}
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What it gets: ``error`` is the kind of an error and its words."""
+
+    value: Any = None
+    error: tuple[str, str] | None = None
+
+
+class Service:
+    """Answers for the owner from ``start`` until it is closed. Either may be interrupted anywhere, and closed then."""
+
+    def __init__(self, directory: Path, handlers: Mapping[str, Handler]) -> None:
+        self._directory = directory
+        self._handlers = handlers
+        self._lock = threading.Lock()
+        self._connections: set[socket.socket] = set()
+        self._closed = False
+        self._listener: socket.socket | None = None
+        self._accepting: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to answer. A socket that cannot be made is not needed for the store itself."""
+        try:
+            self._listener = _listen(self._directory)
+        except OSError as error:
+            logger.warning(
+                "%s: other processes cannot reach this one, since no socket can be made: %s", self._directory, error
+            )
+            return
+        self._accepting = threading.Thread(
+            target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True
+        )
+        self._accepting.start()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError as error:
+                if self._closed:
+                    return
+                logger.warning("a connection of another process failed, others are waited for: %s", error)
+                time.sleep(_PAUSE)  # descriptors may have run out
+                continue
+            if not is_trusted(connection):
+                connection.close()
+                continue
+            with self._lock:
+                if self._closed:
+                    connection.close()
+                    return
+                self._connections.add(connection)
+            try:
+                threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
+            except RuntimeError as error:
+                logger.warning("another process cannot be answered, since no thread can be started: %s", error)
+                with self._lock:
+                    self._connections.discard(connection)
+                connection.close()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            with connection.makefile("rwb") as stream:
+                while (data := receive(stream, _LONGEST_ASK)) is not None:
+                    send(stream, msgspec.msgpack.encode(self._answer(data), enc_hook=str))
+        except (OSError, ValueError):
+            pass  # the other end, or this one, was closed
+        finally:
+            with self._lock:
+                self._connections.discard(connection)
+            connection.close()
+
+    def _answer(self, data: bytes) -> Answer:
+        try:
+            ask = msgspec.msgpack.decode(data, type=Ask)
+            handler = self._handlers.get(ask.operation)
+            if handler is None:
+                return Answer(error=("UsageError", f"the owner of the store does not know {ask.operation!r}"))
+            return Answer(handler(**ask.arguments))
+        except (Error, *UNDECODABLE, TypeError, OSError) as error:
+            return Answer(error=(type(error).__name__, str(error)))
+        except Exception as error:
+            logger.exception("a request of another process failed")
+            return Answer(error=("Error", f"the owner of the store failed at it: {error!r}"))
+
+    def close(self) -> None:
+        """Stop answering, and end the connections. May be repeated, for one that was interrupted."""
+        with self._lock:
+            self._closed = True
+            connections = list(self._connections)
+        for each in (self._listener, *connections):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    each.shutdown(socket.SHUT_RDWR)
+        if self._accepting is not None and self._accepting.is_alive():
+            # Before the descriptor is given up: another listener may get its number, and this thread accept for it.
+            self._accepting.join()
+        if self._listener is not None:
+            self._listener.close()
+
+    def abandon(self) -> None:
+        """In a forked child: close its copies, or the parent's end would go unnoticed."""
+        for each in (self._listener, *self._connections):
+            if each is not None:
+                with contextlib.suppress(OSError):
+                    os.close(each.detach())
+        self._listener = None
+
+
+def socket_address(directory: Path) -> str:
+    """The address of the socket of the store in ``directory``."""
+    status = directory.stat()
+    return f"\0lowtide-{status.st_dev}-{status.st_ino}"
+
+
+def is_trusted(connection: socket.socket, *users: int) -> bool:
+    """Whether the other end is a process of the same user, of root, or of one of ``users``."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, user, _ = struct.unpack("3i", credentials)
+    return user in (0, os.geteuid(), *users)
+
+
+def _listen(directory: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                listener.bind(socket_address(directory))
+                break
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                    raise
+            time.sleep(_PAUSE)
+        listener.listen(64)
+        return listener
+    except BaseException:
+        listener.close()
+        raise

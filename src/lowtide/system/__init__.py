@@ -1,0 +1,1 @@
+"""What Lowtide takes from the machine: the clock, the disk, the identity of a process, optional packages."""

@@ -1,0 +1,299 @@
+"""Documents as they are stored: MessagePack, with extensions for what it has no word for.
+
+=========  ====================================================================
+extension  what it holds
+=========  ====================================================================
+-1         a datetime in UTC, MessagePack's own timestamp
+1          an integer beyond 64 bits: big endian, signed
+2          a Decimal, as text
+3          a UUID: its sixteen bytes
+4          a datetime without a time zone: microseconds since 1970, eight bytes
+5          a datetime with another offset than UTC's: microseconds since 1970 in
+           local time, and the offset in microseconds, eight bytes each
+=========  ====================================================================
+
+What comes back is equal to what was stored and of the same type; a time zone comes back as its offset. Tuples come back
+as lists, and subclasses of the types above as the types themselves.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, TypedDict
+from uuid import UUID
+
+import msgspec
+
+from lowtide.errors import InvalidDocument, shown
+from lowtide.values.values import Document
+
+MAX_DOCUMENT: Final = 16 << 20
+"""Bytes of one encoded document."""
+MAX_DEPTH: Final = 100
+"""How deep objects and arrays may nest."""
+
+_BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
+UUID_CODE: Final = _UUID
+"""The extension of a UUID."""
+_SIMPLE: Final = frozenset((str, bool, type(None), bytes))
+_MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
+"""Where a string may begin with $; the bytes before it say how long it is."""
+_EPOCH: Final = datetime(1970, 1, 1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_eight: Final = struct.Struct(">q")
+_sixteen: Final = struct.Struct(">qq")
+_Ext = msgspec.msgpack.Ext
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def encode_document(document: Mapping[str, Any]) -> bytes:
+    """The stored form of a document. Raises InvalidDocument, which names the path, for what cannot be stored.
+
+    >>> decode_document(encode_document({"_id": 1, "price": Decimal("9.90")}))
+    {'_id': 1, 'price': Decimal('9.90')}
+    """
+    if type(document) is dict:
+        plain = document
+    elif isinstance(document, Mapping):
+        plain = dict(document)
+    else:
+        raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
+    cleaned = _clean_object(plain, "", 1)
+    try:
+        encoded = _encode(cleaned)
+    except (UnicodeEncodeError, OverflowError) as error:  # a lone surrogate, in a name or in a string
+        _find_surrogate(cleaned, "")
+        raise InvalidDocument("", str(error)) from error
+    if b"$" in encoded and _MARKED.search(encoded):
+        _check_names(cleaned, "")
+    if len(encoded) > MAX_DOCUMENT:
+        largest = max(plain, key=lambda name: len(_encode(cleaned[name])), default="")
+        raise InvalidDocument(
+            str(largest),
+            f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed; this field is the largest",
+        )
+    return encoded
+
+
+def encodable(value: Any) -> Any:
+    """What MessagePack can hold in place of ``value``, for an encoder of one's own. Raises InvalidDocument as
+    ``encode_document`` does, but for names that would read as operators: see ``check_encoded``."""
+    cleaned = _clean(value, "", 2)
+    if type(value) is str or type(value) in (dict, list):
+        _find_surrogate(cleaned, "")
+    return cleaned
+
+
+def check_encoded(encoded: bytes) -> None:
+    """Refuse a stored form that ``encode_document`` would not have made: too large, or with names of operators."""
+    if b"$" in encoded and _MARKED.search(encoded):
+        _check_names(_decode_any(encoded), "")
+    if len(encoded) > MAX_DOCUMENT:
+        raise InvalidDocument("", f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed")
+
+
+def clean(value: Any, path: str = "") -> Any:
+    """``value`` as it will come back from the store: tuples as lists, subclasses as the types themselves, its own copy
+    of every object and array. Raises InvalidDocument as ``encode_document`` does."""
+    cleaned = _clean(value, path, 1)
+    try:
+        return _decode_any(_encode(cleaned))
+    except UnicodeEncodeError:
+        _find_surrogate(cleaned, path)
+        raise
+
+
+def _clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    """What MessagePack can hold in place of ``document``, which stays as it is."""
+    if depth > MAX_DEPTH:
+        raise InvalidDocument(path, f"it nests deeper than {MAX_DEPTH} levels; does it contain itself?")
+    cleaned = document
+    for name, value in document.items():
+        if type(name) is not str:
+            return _clean_names(document, path, depth)
+        kind = type(value)
+        if (
+            kind in _SIMPLE
+            or (kind is int and -0x8000000000000000 <= value < 0x10000000000000000)
+            or (kind is float and value == value)
+        ):
+            continue
+        new = _clean(value, f"{path}.{name}" if path else name, depth)
+        if new is not value:
+            if cleaned is document:
+                cleaned = dict(document)
+            cleaned[name] = new
+    return cleaned
+
+
+def _clean_names(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
+    """For a document with names of a subclass of ``str``; others are refused."""
+    named = {}
+    for name, value in document.items():
+        if not isinstance(name, str):
+            raise InvalidDocument(path, f"names of fields are strings, not {_described(name)}")
+        named[str.__str__(name)] = value
+    return _clean_object(named, path, depth)
+
+
+def _clean(value: Any, path: str, depth: int) -> Any:
+    """What MessagePack can hold in place of ``value``: itself, or an extension."""
+    kind = type(value)
+    if kind in _SIMPLE:
+        return value
+    if kind is dict:
+        return _clean_object(value, path, depth + 1)
+    if kind is list or kind is tuple:
+        return _clean_array(value, path, depth + 1)
+    if kind is int:
+        if -0x8000000000000000 <= value < 0x10000000000000000:
+            return value
+        return _Ext(_BIG, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    if kind is float:
+        if value == value:
+            return value
+        raise InvalidDocument(path, "NaN cannot be stored, since it equals nothing; store None, or leave it out")
+    if kind is Decimal:
+        if value.is_nan():
+            raise InvalidDocument(path, "NaN cannot be stored, since it equals nothing; store None, or leave it out")
+        return _Ext(_DECIMAL, str(value).encode())
+    if kind is UUID:
+        return _Ext(_UUID, value.bytes)
+    if kind is datetime:
+        return _clean_datetime(value)
+    return _clean_subclass(value, path, depth)
+
+
+def _clean_array(value: list[Any] | tuple[Any, ...], path: str, depth: int) -> list[Any] | tuple[Any, ...]:
+    if depth > MAX_DEPTH:
+        raise InvalidDocument(path, f"it nests deeper than {MAX_DEPTH} levels; does it contain itself?")
+    if _SIMPLE.issuperset(map(type, value)):
+        return value
+    cleaned = [_clean(each, f"{path}.{index}", depth) for index, each in enumerate(value)]
+    return cleaned if any(map(_differs, cleaned, value)) else value
+
+
+def _differs(first: object, second: object) -> bool:
+    return first is not second
+
+
+def _clean_datetime(value: datetime) -> Any:
+    offset = value.utcoffset()
+    if offset is None:
+        return _Ext(_NAIVE, _eight.pack((value - _EPOCH) // _MICROSECOND))
+    if not offset:
+        return value
+    local = (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    return _Ext(_OFFSET, _sixteen.pack(local, offset // _MICROSECOND))
+
+
+def _clean_subclass(value: Any, path: str, depth: int) -> Any:
+    """For values of subclasses: the value as the type itself. Others cannot be stored."""
+    if isinstance(value, Mapping):
+        return _clean(dict(value), path, depth)
+    if isinstance(value, list | tuple):
+        return _clean(list(value), path, depth)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return _clean(int(value), path, depth)
+    if isinstance(value, float):
+        return _clean(float(value), path, depth)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if isinstance(value, Decimal):
+        return _clean(Decimal(value), path, depth)
+    if isinstance(value, UUID):
+        return _clean(UUID(int=value.int), path, depth)
+    if isinstance(value, datetime):
+        moment = datetime.combine(value.date(), value.timetz())
+        return _clean(moment, path, depth)
+    raise InvalidDocument(
+        path,
+        f"{_described(value)} cannot be stored; "
+        "take dict, list, str, int, float, bool, None, bytes, datetime, Decimal or UUID",
+    )
+
+
+def _described(value: object) -> str:
+    return f"{type(value).__name__} {shown(value)}"
+
+
+def _find_surrogate(value: Any, path: str) -> None:
+    """Raise for the string that has no UTF-8."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidDocument(
+                path.encode(errors="backslashreplace").decode(), f"no Unicode text: {error}"
+            ) from error
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            _find_surrogate(name, path)
+            _find_surrogate(each, f"{path}.{name}" if path else name)
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            _find_surrogate(each, f"{path}.{index}")
+
+
+def _check_names(value: Any, path: str) -> None:
+    """Refuse names that would read as operators."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            inner = f"{path}.{name}" if path else name
+            if name.startswith("$"):
+                raise InvalidDocument(inner, "the name of a field may not begin with $, which marks operators")
+            _check_names(each, inner)
+    elif isinstance(value, list | tuple):
+        for index, each in enumerate(value):
+            _check_names(each, f"{path}.{index}")
+
+
+def _decode_extension(code: int, data: memoryview) -> Any:
+    match code:
+        case 1:
+            return int.from_bytes(data, "big", signed=True)
+        case 2:
+            return Decimal(bytes(data).decode())
+        case 3:
+            return UUID(bytes=bytes(data))
+        case 4:
+            return _EPOCH + timedelta(microseconds=_eight.unpack(data)[0])
+        case 5:
+            local, offset = _sixteen.unpack(data)
+            zone = timezone(timedelta(microseconds=offset))
+            return (_EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone)
+    raise ValueError(f"extension {code} is unknown: a later version wrote it, or it is damaged")
+
+
+EXTENSIONS: Final = _decode_extension
+"""What makes values of extensions, for a decoder of one's own."""
+_decode_any: Final = msgspec.msgpack.Decoder(ext_hook=EXTENSIONS).decode
+
+
+def encode_value(value: Any) -> bytes:
+    """The stored form of what is no document, such as a filter: names may begin with ``$``."""
+    return _encode(_clean(value, "", 1))
+
+
+def decode_value(encoded: bytes) -> Any:
+    """What ``encode_value`` was given; a new one each time."""
+    return _decode_any(encoded)
+
+
+@lru_cache(maxsize=256)
+def decoder_of(fields: tuple[str, ...]) -> Callable[[bytes], Document]:
+    """What decodes documents with these top-level fields only, which takes a fraction of the time."""
+    shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
+    decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
+    return decoder.decode
+
+
+decode_document: Final[Callable[[bytes], Document]] = _decode_any
+"""The document of a stored form; a new one each time."""

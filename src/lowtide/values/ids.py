@@ -1,0 +1,92 @@
+"""The ``_id`` of a document: which values may be one, its key, and new ones."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+from uuid import UUID
+
+from lowtide.errors import InvalidDocument, shown
+from lowtide.values.ordering import encode, inverted
+
+MAX_ID: Final = 200
+"""Bytes of an encoded ``_id``."""
+
+_double: Final = struct.Struct(">d").unpack
+
+ID_TYPES: Final = frozenset((str, int, bytes, UUID))
+
+
+def id_key(value: Any) -> bytes:
+    """The key of the document with this ``_id``.
+
+    >>> id_key(7) == id_key(7) < id_key(8) < id_key("7")
+    True
+    """
+    if type(value) not in ID_TYPES:
+        raise InvalidDocument("_id", f"an _id is a str, int, bytes or UUID, not {type(value).__name__} {shown(value)}")
+    try:
+        key = encode(value)
+    except UnicodeEncodeError as error:
+        raise InvalidDocument("_id", f"no Unicode text: {error}") from error
+    if len(key) > MAX_ID:
+        raise InvalidDocument(
+            "_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {shown(value)[:30]}..."
+        )
+    return key
+
+
+def id_of(key: bytes) -> Any:
+    """The ``_id`` that a key is of.
+
+    >>> [id_of(id_key(each)) for each in (7, -(10**30), "seven", b"7")]
+    [7, -1000000000000000000000000000000, 'seven', b'7']
+    """
+    body = key[1:]
+    match key[0]:
+        case 0x20:
+            return _integer(body) if body[0] & 0x80 else -_integer(inverted(body))
+        case 0x30:
+            return body[:-2].replace(b"\x00\xff", b"\x00").decode()
+        case 0x60:
+            return UUID(bytes=body[5:]) if body[4] else body[5:]
+    raise ValueError(f"no key of an _id: {key.hex()}")
+
+
+def _integer(body: bytes) -> int:
+    """A number from zero on, as ``ordering`` encodes it."""
+    if body[8] == 1:
+        return int(-_double(body[:8])[0])
+    power = int.from_bytes(body[9:17], "big") - (1 << 63)
+    return int(body[17:-1].ljust(power, b"0"))
+
+
+class IdSource:
+    """Makes UUIDs of version 7: 48 bits of milliseconds, then chance. Those of one source ascend, and are unique across
+    processes. Written under a lock of its own."""
+
+    def __init__(self, now: Callable[[], int], chance: Callable[[int], bytes]) -> None:
+        self._now = now
+        self._chance = chance
+        self._last = 0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> UUID:
+        milliseconds = self._now() // 1_000_000
+        bits = int.from_bytes(self._chance(10), "big")
+        with self._lock:
+            # 48 bits of time over 74 bits of chance; within a millisecond, or if the clock goes back, a small step on.
+            number = (milliseconds & 0xFFFFFFFFFFFF) << 74 | bits >> 6
+            if number <= self._last:
+                number = self._last + 1 + (bits & 0xFFFFFFFF)
+            self._last = number
+        high = number >> 62
+        top = (high >> 12) << 16 | 0x7000 | high & 0xFFF
+        return UUID(int=top << 64 | 1 << 63 | number & 0x3FFFFFFFFFFFFFFF)
+
+
+new_id: Final = IdSource(time.time_ns, os.urandom)

@@ -1,0 +1,140 @@
+"""Keys that sort as values do: an encoding of values to bytes whose order is the comparison order.
+
+Values that compare equal have the same encoding, whatever their type. No encoding is the beginning of another one, so
+encodings may follow each other, and each may be inverted by itself for a descending part.
+
+=========  =============================================================================================
+null       10
+number     20, then the largest double that is not above it, and if it is no double, its exact decimal
+           digits; all inverted below zero
+string     30, UTF-8 with 00 as 00 FF, 00 01
+object     40, for each field its value's kind, its name as in a string, its value; 01
+array      50, the values, 01
+binary     60, length in four bytes, 00 or, of a UUID, 04, the bytes
+boolean    80 or 81
+datetime   90, microseconds since 1970 in eight bytes, moved by 2**63
+=========  =============================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from lowtide.values.values import RANKS, microseconds
+
+BEFORE_ALL: Final = b"\x02"
+AFTER_ALL: Final = b"\xfe"
+"""Every value's encoding, inverted or not, lies between these: what follows an encoding in a key is below AFTER_ALL."""
+
+_INVERSE: Final = bytes(range(255, -1, -1))
+_EXACT: Final = 2**53
+_double: Final = struct.Struct(">d").pack
+_word: Final = struct.Struct(">Q").pack
+_length: Final = struct.Struct(">I").pack
+_TOP: Final = 1 << 63
+
+
+def encode(value: object) -> bytes:
+    """The key of ``value``.
+
+    >>> encode(2) < encode(2.5) < encode(10) < encode("10")
+    True
+    >>> encode(1) == encode(1.0)
+    True
+    """
+    return _ENCODERS[type(value)](value)
+
+
+def inverted(encoded: bytes) -> bytes:
+    """The encoding for a descending part; inverting it again gives it back."""
+    return encoded.translate(_INVERSE)
+
+
+def kind_bounds(kind: int) -> tuple[bytes, bytes]:
+    """Between which keys all values of a kind lie: at or above the first, below the second."""
+    return bytes((kind << 4,)), bytes(((kind << 4) + 0x10,))
+
+
+def _text(text: str) -> bytes:
+    encoded = text.encode()
+    if b"\x00" in encoded:
+        encoded = encoded.replace(b"\x00", b"\x00\xff")
+    return encoded + b"\x00\x01"
+
+
+def _string(value: str) -> bytes:
+    return b"\x30" + _text(value)
+
+
+def _integer(value: int) -> bytes:
+    if 0 < value <= _EXACT:
+        return b"\x20" + _double(-value) + b"\x01"
+    return _float(float(value)) if -_EXACT <= value <= 0 else _decimal(Decimal(value))
+
+
+def _float(value: float) -> bytes:
+    if value >= 0:  # minus zero, too, which is zero. The sign only sets the highest bit.
+        return b"\x20" + _double(-(value + 0.0)) + b"\x01"
+    return b"\x20" + _double(value).translate(_INVERSE) + b"\xfe"
+
+
+def _decimal(value: Decimal) -> bytes:
+    size = value.copy_abs()  # abs() would round it
+    below = float(size)
+    if below > size:
+        below = math.nextafter(below, 0.0)
+    encoded = _float(below)
+    if below != size:
+        _, digits, exponent = size.as_tuple()
+        assert isinstance(exponent, int)
+        encoded = encoded[:-1] + b"\x02" + _word(_TOP + exponent + len(digits))
+        encoded += "".join(map(str, digits)).rstrip("0").encode() + b"\x00"
+    return b"\x20" + inverted(encoded[1:]) if value < 0 else encoded
+
+
+def _object(value: dict[str, Any]) -> bytes:
+    parts = [b"\x40"]
+    for name, each in value.items():
+        parts += (bytes((RANKS[type(each)] << 4,)), _text(name), encode(each))
+    return b"".join(parts) + b"\x01"
+
+
+def _array(value: list[Any]) -> bytes:
+    return b"\x50" + b"".join(map(encode, value)) + b"\x01"
+
+
+def _bytes(value: bytes) -> bytes:
+    return b"\x60" + _length(len(value)) + b"\x00" + value
+
+
+def _uuid(value: UUID) -> bytes:
+    return b"\x60\x00\x00\x00\x10\x04" + value.bytes
+
+
+def _boolean(value: bool) -> bytes:
+    return b"\x81" if value else b"\x80"
+
+
+def _datetime(value: datetime) -> bytes:
+    return b"\x90" + _word(microseconds(value) + _TOP)
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+    type(None): lambda _: b"\x10",
+    int: _integer,
+    float: _float,
+    Decimal: _decimal,
+    str: _string,
+    dict: _object,
+    list: _array,
+    bytes: _bytes,
+    UUID: _uuid,
+    bool: _boolean,
+    datetime: _datetime,
+}

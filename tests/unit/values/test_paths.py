@@ -1,0 +1,88 @@
+"""Where a path leads: through objects and arrays, by name and by index."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from lowtide.values.paths import MISSING, places_of, steps_of, value_at, values_at, values_of
+from lowtide.values.values import Document
+from tests.unit.values.strategies import documents, paths
+
+CASES: list[tuple[Document, str, list[Any]]] = [
+    ({"a": 1}, "a", [1]),
+    ({}, "a", [MISSING]),
+    ({"a": None}, "a", [None]),
+    ({"a": [1, 2]}, "a", [1, 2, [1, 2]]),
+    ({"a": []}, "a", [[]]),
+    ({"a": [[1, 2], 3]}, "a", [[1, 2], 3, [[1, 2], 3]]),
+    ({"a": {"b": 1}}, "a.b", [1]),
+    ({"a": {}}, "a.b", [MISSING]),
+    ({}, "a.b", [MISSING]),
+    ({"a": 4}, "a.b", [MISSING]),
+    ({"a": None}, "a.b", [MISSING]),
+    ({"a": [{"b": 1}, {"b": [2, 3]}]}, "a.b", [1, 2, 3, [2, 3]]),
+    ({"a": [{"b": 1}, {}, 5]}, "a.b", [1, MISSING]),
+    ({"a": []}, "a.b", []),
+    ({"a": [1, 2]}, "a.b", []),
+    ({"a": [[{"b": 1}]]}, "a.b", []),
+    ({"a": [5, 6]}, "a.1", [6]),
+    ({"a": [5, 6]}, "a.2", []),
+    ({"a": [5, 6]}, "a.01", []),
+    ({"a": {"1": 7}}, "a.1", [7]),
+    ({"a": [5, [2, 4]]}, "a.1", [[2, 4]]),
+    ({"a": [5, {"1": 4}]}, "a.1", [4, {"1": 4}]),
+    ({"a": [{"b": [1]}, {"b": 2}]}, "a.0.b", [MISSING, 1, [1], MISSING]),
+    ({"a": [[1, 2], [3]]}, "a.0.1", [2]),
+    ({"a": [[{"b": 1}]]}, "a.0.b", [1]),
+    ({"": 1}, "", [1]),
+    ({"a": {"": 1}}, "a.", [1]),
+]
+
+
+@pytest.mark.parametrize(("document", "path", "wanted"), CASES, ids=str)
+def test_a_path_leads_to_these_values(document: Document, path: str, wanted: list[Any]) -> None:
+    assert values_at(document, path) == wanted
+    assert values_of(document, steps_of(path)) == wanted
+
+
+def test_an_array_at_the_end_can_stand_for_itself_alone() -> None:
+    assert values_of({"a": [1, 2]}, steps_of("a"), expand=False) == [[1, 2]]
+    assert values_of({"a": [{"b": [1]}, {"b": 2}]}, steps_of("a.b"), expand=False) == [[1], 2]
+
+
+@pytest.mark.parametrize(
+    ("document", "path", "wanted"),
+    [
+        ({"a": 1}, "a", [(1, None)]),
+        ({"a": [5, 6]}, "a", [(5, 0), (6, 1), ([5, 6], None)]),
+        ({"a": [{"b": [1, 2]}, {"b": 3}]}, "a.b", [(1, 0), (2, 0), ([1, 2], 0), (3, 1)]),
+        ({"a": [[7], [8, 9]]}, "a.1.1", [(9, 1)]),
+    ],
+)
+def test_the_outermost_array_tells_the_position(document: Document, path: str, wanted: list[Any]) -> None:
+    assert places_of(document, steps_of(path)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("a", [{"b": [1, 2]}]),
+        ("a.0.b", [1, 2]),
+        ("a.0.b.1", 2),
+        ("a.1", MISSING),
+        ("a.b", MISSING),
+        ("a.0.b.c", MISSING),
+    ],
+)
+def test_one_value_is_reached_by_index_only(path: str, wanted: Any) -> None:
+    assert value_at({"a": [{"b": [1, 2]}]}, path) == wanted
+
+
+@given(documents, paths)
+def test_what_one_value_reaches_is_among_all_values(document: Document, path: str) -> None:
+    value = value_at(document, path)
+    if value is not MISSING:
+        assert any(each is value for each in values_at(document, path))
