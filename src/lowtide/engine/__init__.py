@@ -14,9 +14,9 @@ from __future__ import annotations
 from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.cuts import tidy
-from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import describe_owner
 from lowtide.engine.base.names import check_keyspaces, check_name
+from lowtide.engine.base.positions import ConsumerPositions
 from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
 from lowtide.engine.log.frame import REPLACED, Commit, Writes
@@ -50,8 +50,8 @@ __all__ = [
     "NOWHERE",
     "REPLACED",
     "AutocommitStatements",
-    "Base",
     "Commit",
+    "ConsumerPositions",
     "ConsumerRow",
     "Engine",
     "EngineSnapshot",

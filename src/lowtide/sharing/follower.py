@@ -28,6 +28,7 @@ from lowtide.documents.generations import CollectionGenerations
 from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
 from lowtide.engine.base.leases import Leases
+from lowtide.engine.base.positions import ConsumerPositions
 from lowtide.engine.log.cursor import Released
 from lowtide.engine.log.frame import Writes
 from lowtide.engine.log.segment import segment_paths
@@ -92,7 +93,7 @@ class Follower:
                 self._base.named_upto,
                 CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
-            self.consumers = Consumers(self._base, self.feed, options.clock.time)
+            self.consumers = Consumers(ConsumerPositions(self._base), self.feed, options.clock.time)
             self.pinning = FollowerPinning(
                 path, options, self._base, self._leases, lambda: self.engine, self._engines, self._last_published
             )

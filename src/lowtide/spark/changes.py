@@ -47,21 +47,21 @@ class ChangePart(InputPartition):
     """A share of the changes of a keyspace, by its prefix, None for one that does not exist yet, in the commits after
     ``since`` up to ``until``."""
 
-    place: StoreLocation
+    location: StoreLocation
     prefix: bytes | None
     since: int
     until: int
     share: Share = ALL
 
     def commits(self, path: Path) -> CommitRange:
-        return CommitRange(path / "log", self.place.store_id, self.since, self.until)
+        return CommitRange(path / "log", self.location.store_id, self.since, self.until)
 
 
 @dataclass(frozen=True)
 class DifferencePart(InputPartition):
     """What a bulk load did to the documents with keys from ``low`` on, before ``high``, None for the end."""
 
-    place: StoreLocation
+    location: StoreLocation
     swap: Swap
     low: bytes = b""
     high: bytes | None = None
@@ -77,7 +77,7 @@ class ChangeSource:
         options.check_target()
         options.refuse(FOREIGN, "for changes")
         self.options = options
-        self.place = StoreLocation.here(options.path)
+        self.location = StoreLocation.here(options.path)
         self.store: Store = open_store(options.path, read_only=True)
         assert isinstance(self.store._parts, Follower)
         self.follower: Follower = self.store._parts
@@ -183,19 +183,19 @@ class ChangeSource:
         keyspace, since, until = stretch
         prefix = self.feed.prefix_of(keyspace, until)
         if prefix is None:
-            return [ChangePart(self.place, None, since, until)]
-        log = self.options.path / "log", self.place.store_id, since, until
+            return [ChangePart(self.location, None, since, until)]
+        log = self.options.path / "log", self.location.store_id, since, until
         if by_key:  # the same shares whenever the batch is run
             count = max(1, min(self._most(), begun_between(*log) // SMALL))
-            return [ChangePart(self.place, prefix, since, until, Share(index, count)) for index in range(count)]
+            return [ChangePart(self.location, prefix, since, until, Share(index, count)) for index in range(count)]
         cuts = cut_between(*log, max(1, min(self._most(), bytes_between(*log) // SMALL)))
-        return [ChangePart(self.place, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
+        return [ChangePart(self.location, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
 
     def _swapped(self, swap: Swap) -> list[Part]:
         with EngineSnapshot(self.follower.engine, None) as snapshot:
             count = parts_of(self.options.number("partitions"), snapshot, swap.changes, EVERYTHING)
             cuts = snapshot.cuts(swap.changes, count)
-        return [DifferencePart(self.place, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
+        return [DifferencePart(self.location, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
 
 
 @contextmanager
@@ -216,7 +216,7 @@ def explained(options: SparkOptions) -> Iterator[None]:
 
 def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; none is empty."""
-    path = part.place.check()
+    path = part.location.check()
     size, preimages = options.number("batchSize", BATCH) or BATCH, preimages_of(options)
     found: Iterator[ChangeRows]
     if isinstance(part, DifferencePart):
@@ -275,7 +275,7 @@ class ChangeReader(DataSourceReader):
         if since is None:
             raise UsageError("the change feed needs a start: option startingVersion or startingTimestamp")
         if since >= until:
-            return [ChangePart(source.place, None, since, since)]
+            return [ChangePart(source.location, None, since, since)]
         line = source.lineage(source.keyspace_at(since), since, until)
         if line.replaced is not None:
             assert self._options.collection is not None

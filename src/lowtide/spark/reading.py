@@ -16,7 +16,7 @@ from lowtide.errors import UsageError
 from lowtide.sharing.generation import LEASE
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import Renewer, renew_pin
-from lowtide.spark.instant import BLOCK, StorePath, new_load, new_name, pinning_of
+from lowtide.spark.load_pin import BLOCK, StorePath, new_load, new_name, pinning_of
 from lowtide.spark.options import LOAD, ORIGIN, SparkOptions
 from lowtide.spark.origin import application_of, line_above
 from lowtide.spark.session import explained, register

@@ -132,7 +132,7 @@ def test_tasks_renew_the_pin_also_while_nothing_matches(
         renew_pin(path, name)
 
     monkeypatch.setattr("lowtide.spark.snapshot.renew_pin", renew)
-    monkeypatch.setattr(load.reader, "_instant", replace(load.reader._instant, ttl=0.0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(load.reader, "_pin", replace(load.reader._pin, ttl=0.0))  # type: ignore[attr-defined]
     assert list(load.reader.read(load.partitions[0])) == []
     assert len(renewed) > 5
 

@@ -40,26 +40,27 @@ _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
 
 
 @dataclass(frozen=True)
-class Instant:
-    """A pinned commit, as tasks are told of it. ``load`` is the token of the load, which has a part in the pin."""
+class LoadPin:
+    """The pin of a load, as sent to its tasks. ``name`` is the pin's name when the load was planned, ``load`` the token
+    by which the pin knows the load."""
 
-    pin: str
+    name: str
     ts: int
     ttl: float
     load: str
 
     def open(self, path: Path) -> EngineSnapshot:
-        """A snapshot at the pin. It may have another name by now, if a block has left it to its loads."""
+        """A snapshot at the pin. The pin was renamed if a ``pinned`` block ended and left it to its loads."""
         try:
-            return open_pinned(path, pin=self.pin)
+            return open_pinned(path, pin=self.name)
         except SnapshotExpired:
-            name = self.name(path)
+            name = self.current_name(path)
             if name is None:
                 raise
             return open_pinned(path, pin=name)
 
-    def name(self, path: Path) -> str | None:
-        """What the pin is called now; None if there is none any more."""
+    def current_name(self, path: Path) -> str | None:
+        """The pin's current name; None if the pin is gone."""
         return name_of_pin(path, self.load)
 
 
@@ -68,7 +69,7 @@ def new_load() -> str:
     return f"load-{secrets.token_hex(8)}"
 
 
-def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> Instant:
+def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> LoadPin:
     """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
     another process, goes on meanwhile. A ``load`` that is planned again has the instant that it had."""
     driver = ancestor("java") if process is None else identify(process)
@@ -78,7 +79,7 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
         pinning = pinning_of(store)
         known = pinning.pin_of(token)
         if known is not None:
-            return Instant(known.name, known.ts, ttl, token)
+            return LoadPin(known.name, known.ts, ttl, token)
         try:
             at = _at(options, store)
             user = token, owner_of(driver, options.text(ORIGIN))
@@ -95,7 +96,7 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
             raise SnapshotExpired(
                 f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
             ) from error
-        return Instant(pin.name, pin.ts, ttl, token)
+        return LoadPin(pin.name, pin.ts, ttl, token)
 
 
 def pinning_of(store: Store) -> FollowerPinning:
@@ -120,10 +121,10 @@ def _pinned(
     return pin
 
 
-def release(path: StorePath, instant: Instant) -> None:
+def release(path: StorePath, pin: LoadPin) -> None:
     """Give the instant up before its time."""
     with contextlib.suppress(Error):
-        leave(path, [instant.load])
+        leave(path, [pin.load])
 
 
 def leave(path: StorePath, loads: Iterable[str]) -> int:
@@ -133,13 +134,13 @@ def leave(path: StorePath, loads: Iterable[str]) -> int:
 
 
 @contextlib.contextmanager
-def taken(options: SparkOptions) -> Iterator[Instant]:
+def taken(options: SparkOptions) -> Iterator[LoadPin]:
     """An instant that is pinned for the time of a ``with`` block, in this process."""
-    instant = take(options, os.getpid())
+    pin = take(options, os.getpid())
     try:
-        yield instant
+        yield pin
     finally:
-        release(options.path, instant)
+        release(options.path, pin)
 
 
 def new_name() -> str:
