@@ -9,7 +9,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 
 def needs_spark(nodeid: str) -> bool:
-    return nodeid.startswith("tests/spark/") or "[docs/spark.md]" in nodeid
+    return nodeid.startswith("tests/spark/") or nodeid.endswith(("[docs/spark.md]", "[README.md]"))
 
 
 class OneSession(LoadScopeScheduling):  # type: ignore[misc]
