@@ -27,8 +27,8 @@ class Block:
 
 
 def documents() -> list[Path]:
-    """README, changelog, the list of examples and docs, in order."""
-    others = (ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md")
+    """README, the guide for contributors, changelog, the list of examples and docs, in order."""
+    others = (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md")
     return [README, *others, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
