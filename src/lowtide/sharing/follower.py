@@ -44,7 +44,7 @@ from lowtide.options import Options
 from lowtide.sharing.generation import Generation
 from lowtide.sharing.owner import Owner, reach_owner
 from lowtide.sharing.page import Page
-from lowtide.sharing.pins.follower import FollowerPinning
+from lowtide.sharing.pins.follower import FollowerPins
 from lowtide.sharing.pins.snapshot import Renewer
 from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
 from lowtide.sharing.waiting import RemoteWaiters
@@ -93,8 +93,14 @@ class Follower:
                 CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
-            self.pinning = FollowerPinning(
-                path, options, self._base, self._leases, lambda: self.engine, self._engines, self._last_published
+            self.pinning = FollowerPins(
+                path=path,
+                options=options,
+                base=self._base,
+                leases=self._leases,
+                engine=lambda: self.engine,
+                older=self._engines,
+                published=self._last_published,
             )
             self._renewer = Renewer(self._renew)
             undo.pop_all()
