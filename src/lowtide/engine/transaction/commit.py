@@ -27,7 +27,7 @@ from threading import get_ident
 
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
-from lowtide.engine.log.frame import Names, Writes, encode_payload
+from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
@@ -36,6 +36,7 @@ from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request, open_gate
 from lowtide.engine.transaction.validate import Clash, Validator
 from lowtide.engine.transaction.yielding import give_way
+from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.errors import ConflictError, Error, TransientError, UsageError
 
