@@ -48,7 +48,6 @@ _BOUNDARY = b"boundary"
 _STORE = b"store"
 _GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
 """What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
-
 _Result = TypeVar("_Result")
 
 
