@@ -218,7 +218,8 @@ class Reader:
             nearest = min(touched, default=None)
             if nearest == low:
                 entries, last = self._chunk(rest, at, size, 0)
-                yield list(map(_second, entries))
+                for start in range(0, len(entries) or 1, size):  # past a gap a chunk is larger
+                    yield list(map(_second, entries[start : start + size]))
                 rest = rest.beyond(last) if last is not None else None
                 continue
             values, last = self._base.values(low, nearest if nearest is not None else high, at, size)
