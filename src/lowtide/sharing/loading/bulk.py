@@ -111,7 +111,7 @@ class BulkLoad:
 
     def _build(self) -> Receipt:
         self._counts = Counts()
-        self._beside = self._source.change(self._announce)
+        self._beside = self._source.write(self._announce)
         try:
             enter = self._beside.note_changes if self._job.how == "changes" else self._beside.enter
             for batch in self._staged():
@@ -121,7 +121,7 @@ class BulkLoad:
             return self._finish()
         except BaseException:
             give_up_claim(self._directory)
-            self._source.change(self._give_up)
+            self._source.write(self._give_up)
             raise
 
     # The row
@@ -169,7 +169,7 @@ class BulkLoad:
             self._checked(CollectionReader(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        self._beside.row, counts = self._source.change(change)
+        self._beside.row, counts = self._source.write(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
         self._counts.deleted += counts.deleted
