@@ -26,16 +26,15 @@ from typing import TYPE_CHECKING
 
 from lowtide.documents.generations import CollectionGenerations
 from lowtide.engine.base.borrowing import borrow, give_back
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.engine.base.codec import is_tombstone, row_value
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.log.cursor import Released
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.log.segment import segment_paths
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.scans import scan_latest
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
