@@ -24,15 +24,12 @@ from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, re
 from lowtide.engine import EngineSnapshot, begun_between, bytes_between, cut_between
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
-from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import ALL, ChangeRows, CommitRange, Preimages, Share, add_difference, read_rows
-from lowtide.sharing.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import EVERYTHING, parts_of
-from lowtide.store.opening import open_store
-from lowtide.store.store import Store
+from lowtide.store.opening import follower_of, open_store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -78,10 +75,9 @@ class ChangeSource:
         options.refuse(FOREIGN, "for changes")
         self.options = options
         self.location = StoreLocation.here(options.path)
-        self.store: Store = open_store(options.path, read_only=True)
-        assert isinstance(self.store._parts, Follower)
-        self.follower: Follower = self.store._parts
-        self.feed: Feed = self.follower.feed
+        self.store = open_store(options.path, read_only=True)
+        self.follower = follower_of(self.store)
+        self.feed = self.follower.feed
 
     def close(self) -> None:
         self.store.close()
@@ -234,7 +230,7 @@ def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> I
 def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[ChangeRows]:
     """The rows of a bulk load, a batch at a time: it may be of any size."""
     with open_store(path, read_only=True) as store:
-        generations = store._parts.feed.generations
+        generations = follower_of(store).feed.generations
         assert generations is not None
         rows = ChangeRows()
         for key, each in generations.differences(part.swap, part.low, part.high):

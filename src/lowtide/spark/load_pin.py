@@ -19,14 +19,12 @@ from pathlib import Path
 
 from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.sharing.follower import Follower
-from lowtide.sharing.pins.follower import FollowerPinning
-from lowtide.sharing.pins.owner import At
 from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.pins import At
 from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
 from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
-from lowtide.store.opening import open_store
+from lowtide.store.opening import follower_of, open_store
 from lowtide.store.store import Store
 from lowtide.system.identity import ancestor, identify
 
@@ -76,7 +74,7 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
     token = load or new_load()
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
-        pinning = pinning_of(store)
+        pinning = follower_of(store).pinning
         known = pinning.pin_of(token)
         if known is not None:
             return LoadPin(known.name, known.ts, ttl, token)
@@ -87,7 +85,10 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
                 pin = pinning.join(at, user, ttl)
             else:
                 pin = _pinned(
-                    options, store, at, lambda names, on: pinning.share(user, new_name(), ttl, names, on, driver)
+                    options,
+                    store,
+                    at,
+                    lambda names, on: pinning.share(user, new_name(), ttl, keyspaces=names, at=on, process=driver),
                 )
         except BaseException as error:
             pinning.leave(token)
@@ -97,12 +98,6 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
                 f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
             ) from error
         return LoadPin(pin.name, pin.ts, ttl, token)
-
-
-def pinning_of(store: Store) -> FollowerPinning:
-    """The pins of a store that was opened read-only."""
-    assert isinstance(store._parts, Follower)
-    return store._parts.pinning
 
 
 def _pinned(
@@ -130,7 +125,7 @@ def release(path: StorePath, pin: LoadPin) -> None:
 def leave(path: StorePath, loads: Iterable[str]) -> int:
     """Give up the parts that loads have in pins of the store; returns how many pins went."""
     with open_store(path, read_only=True) as store:
-        return sum(pinning_of(store).leave(load) for load in loads)
+        return sum(follower_of(store).pinning.leave(load) for load in loads)
 
 
 @contextlib.contextmanager
