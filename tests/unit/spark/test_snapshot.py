@@ -149,7 +149,8 @@ def test_a_damaged_document_is_named(
 ) -> None:
     collection.insert_many([{"_id": n, "v": 1, "w": n} for n in range(5)])
     collection.create_index("w")
-    store.keyspace("documents/c").put(id_key(3), damage)
+    with store.transaction() as tx:
+        tx._tx.keyspace("documents/c").put(id_key(3), damage)
     load = Load(store.path, struct(_id=LongType(), v=LongType()), collection="c", **options)
     with pytest.raises(Error, match=r"collection 'c' of the store .*: the document with _id 3 cannot be decoded: "):
         load.rows()
