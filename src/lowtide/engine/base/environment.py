@@ -233,8 +233,28 @@ class Base:
 
     def check_pages(self) -> None:
         """Raise CorruptionError if any page is damaged, however large the file is. 50 microseconds a page."""
-        with self.steady:
-            self.soundness.check(self.env)
+        self.examine(self.soundness.check)
+
+    def examine_once(self) -> None:
+        """Note damage, unless this process has examined the base in the background before."""
+        self.examine(self.soundness.examine_once)
+
+    def examine(self, examine: Callable[[lmdb.Environment], None]) -> None:
+        """Run ``examine`` while neither map nor file change under it. It may run again if another process has grown
+        the map."""
+        while True:
+            try:
+                with self.steady:
+                    return examine(self.env)
+            except lmdb.MapResizedError:
+                self.sync_map_size()  # without ``steady``, which is taken after ``writing``
+            except lmdb.ReadersFullError as error:
+                if not self.clear_dead_readers():
+                    raise too_many_readers() from error
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not read {self.directory}: {error}") from error
 
     # Writing
 
