@@ -14,7 +14,7 @@ import sys
 import threading
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
@@ -88,8 +88,18 @@ def calling_at(point: str, action: Callable[[], object]) -> Iterator[None]:
         yield
 
 
-@functools.cache
+_known: dict[int, tuple[CodeType, frozenset[int]]] = {}
+"""By the identity of the code, which is kept so that it stays the same: the hash of a code goes through all of it."""
+
+
 def _interruptible(code: CodeType) -> frozenset[int]:
+    known = _known.get(id(code))
+    if known is None:
+        known = _known[id(code)] = (code, _places(code))
+    return known[1]
+
+
+def _places(code: CodeType) -> frozenset[int]:
     """The offsets of the instructions before which an interrupt may be raised as the interpreter would raise it.
 
     It does so at the end of a call, under the handlers of the call. Here it can only be raised at the beginning of the
@@ -148,7 +158,7 @@ def interrupted(
             raise error
 
     try:
-        with _watching(visit):
+        with _watching(visit, reached):
             yield reached
     finally:
         # The error, the frames it came through and the watcher refer to each other: let go of what they hold.
@@ -179,12 +189,13 @@ if sys.version_info >= (3, 12):
     _TOOL = 4
 
     @contextlib.contextmanager
-    def _watching(visit: Callable[[FrameType], None]) -> Iterator[None]:
-        """Have ``visit`` called before each instruction that this thread executes inside the package."""
+    def _watching(visit: Callable[[FrameType], None], over: Sequence[str] = ()) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package, until it is
+        ``over``."""
         watched = threading.get_ident()
 
         def look(code: CodeType, offset: int) -> None:
-            if threading.get_ident() == watched:
+            if not over and threading.get_ident() == watched:
                 visit(sys._getframe(1))
 
         monitoring = sys.monitoring
@@ -224,14 +235,16 @@ if sys.version_info >= (3, 12):
 else:
 
     @contextlib.contextmanager
-    def _watching(visit: Callable[[FrameType], None]) -> Iterator[None]:
-        """Have ``visit`` called before each instruction that this thread executes inside the package."""
+    def _watching(visit: Callable[[FrameType], None], over: Sequence[str] = ()) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package, until it is
+        ``over``."""
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
-            if not frame.f_code.co_filename.startswith(_PACKAGE):
+            if over or not frame.f_code.co_filename.startswith(_PACKAGE):
                 return None
             if event == "call":
                 frame.f_trace_opcodes = True
+                frame.f_trace_lines = False
             elif event == "opcode":
                 visit(frame)
             return trace

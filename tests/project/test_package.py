@@ -55,7 +55,7 @@ def packages_required(*paths: Path) -> set[tuple[str, str]]:
 def test_the_dependencies_are_what_the_source_imports() -> None:
     source = ROOT / "src" / "lowtide"
     commands = set((source / "cli").rglob("*.py"))
-    columns = set((source / "documents" / "arrow").rglob("*.py"))
+    columns = set((source / "columnar").rglob("*.py"))
     for_spark = {*(source / "spark").rglob("*.py"), *(ROOT / "src" / "pyspark_lowtide").rglob("*.py")}
     needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands - columns - for_spark)) - {"lowtide"}
     assert needed == declared(PROJECT["dependencies"])

@@ -16,13 +16,13 @@ from typing import Protocol, TypeVar
 
 import lmdb
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, LATEST, horizon
+from lowtide.engine.base.codec import LATEST, horizon
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.first import first_row
+from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
 from lowtide.engine.versions.own import OwnWrites
-from lowtide.engine.versions.range import Range as Range
 
 _Result = TypeVar("_Result")
 
@@ -218,7 +218,8 @@ class Reader:
             nearest = min(touched, default=None)
             if nearest == low:
                 entries, last = self._chunk(rest, at, size, 0)
-                yield list(map(_second, entries))
+                for start in range(0, len(entries) or 1, size):  # past a gap a chunk is larger
+                    yield list(map(_second, entries[start : start + size]))
                 rest = rest.beyond(last) if last is not None else None
                 continue
             values, last = self._base.values(low, nearest if nearest is not None else high, at, size)
