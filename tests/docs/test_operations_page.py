@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from lowtide.engine.base.codec import MAX_COMMIT, MAX_VALUE
 from lowtide.engine.garbage.account import Holding
+from lowtide.engine.types import MAX_COMMIT, MAX_VALUE
 from lowtide.observe.ages import AgeReport
 from tests.docs.documents import OPERATIONS, ROOT, section, table
 

@@ -37,8 +37,8 @@ class Steps:
         self.entries: list[int] = []
         original = building._enter
 
-        def enter(look: Any, writing: Any, index: Any, batch: Any, most: int) -> Any:
-            result = original(look, writing, index, batch, most)
+        def enter(reader: Any, writing: Any, index: Any, batch: Any, most: int) -> Any:
+            result = original(reader, writing, index, batch, most)
             self.documents.append(len(batch))
             self.entries.append(len(result[0]))
             assert len(self.documents) <= ENOUGH, "the build does not end"

@@ -11,7 +11,7 @@ import lowtide
 from lowtide.documents import building, management
 from lowtide.documents.collection import Collection
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 from tests.support.collections import check_store
 
 DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]

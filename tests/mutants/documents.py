@@ -12,7 +12,7 @@ MUTANTS = [
         "a writer relies on no indexes",
         "A transaction that wrote before an index was announced commits documents without entries.",
         "documents/write_batch.py",
-        (("(self.look.row_key, *self._left_alone)", "tuple(self._left_alone)"),),
+        (("(self.reader.row_key, *self._left_alone)", "tuple(self._left_alone)"),),
         (
             _BUILDS + "test_a_transaction_that_wrote_before_an_index_or_a_collection_came_or_went_cannot_commit_after",
             "tests/docs/test_documents_promises.py::test_who_writes_relies_on_indexes_and_schema_at_every_level",
@@ -22,7 +22,7 @@ MUTANTS = [
         "a writer does not rely on the entry that it left alone",
         "A unique index keeps an entry of a value that its document has given up.",
         "documents/write_batch.py",
-        (("(self.look.row_key, *self._left_alone)", "(self.look.row_key,)"),),
+        (("(self.reader.row_key, *self._left_alone)", "(self.reader.row_key,)"),),
         (_BUILDS + "test_a_writer_that_left_another_ones_entry_alone_relies_on_it",),
     ),
     Mutant(
@@ -85,7 +85,7 @@ MUTANTS = [
                 (
                     '                after = keys[-1] + b"\\x00"\n'
                     "                held.close()\n"
-                    "                held = source.hold()\n"
+                    "                held = statements.hold()\n"
                     "                scan = held.reading.scan(Range(prefix + after, after_prefix(prefix)))\n"
                     "            return\n"
                 ),

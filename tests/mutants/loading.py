@@ -63,7 +63,12 @@ MUTANTS = [
         "a difference goes before its commit",
         "What a load did is emptied while the log still has its commit.",
         "documents/management.py",
-        (("    gone = [each for each in look.row.former if each.ts < kept]\n", "    gone = list(look.row.former)\n"),),
+        (
+            (
+                "    gone = [each for each in reader.row.former if each.ts < kept]\n",
+                "    gone = list(reader.row.former)\n",
+            ),
+        ),
         (
             "tests/unit/sharing/loading/test_feed_across_loads.py::test_who_watches_while_a_load_comes_sees_it_and_what_comes_after",
         ),

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.support.patience import PATIENCE
+from tests.support.quick import FOLDERS, SLOW, TESTS
 from tests.support.workers import OneSession
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -103,3 +104,8 @@ def test_tests_are_shared_out_once_each_and_those_of_spark_first_and_together(wo
     assert ran[0][:4] == [0, 1, 2, 3]
     assert scheduler.tests_finished
     assert all(process.shutting_down for process in processes)
+
+
+def test_what_a_quick_run_takes_and_leaves_out_is_there() -> None:
+    """Else a file that was moved would be in the quick run again, and nobody would notice."""
+    assert [each for each in (*FOLDERS, *SLOW) if not (TESTS / each).exists()] == []

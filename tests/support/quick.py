@@ -14,7 +14,7 @@ import pytest
 EXAMPLES = 10
 FOLDERS = ("unit", "isolation", "documents", "property", "garbage", "project")
 SLOW = (
-    "engine/garbage/test_one_old_reader.py",
+    "garbage/test_one_old_reader.py",
     "isolation/test_audited.py",
     "isolation/test_bank.py",
     "isolation/test_batches.py",
@@ -23,7 +23,7 @@ SLOW = (
     "project/test_package.py",
     "project/test_run.py",
     "project/test_style.py",
-    "unit/checkpoint/test_helper.py",
+    "unit/engine/checkpoint/test_helper.py",
     "unit/cli/test_commands.py",
     "unit/cli/test_documents.py",
     "unit/cli/test_extra.py",
@@ -31,9 +31,9 @@ SLOW = (
     "unit/cli/test_shell.py",
     "unit/cli/test_transfer.py",
     "unit/spark",
-    "unit/test_handover.py",
-    "unit/test_sql.py",
-    "unit/transaction/test_cuts.py",
+    "unit/store/test_handover.py",
+    "unit/documents/test_sql.py",
+    "unit/engine/transaction/test_cuts.py",
 )
 """In those folders, but not quick; the checkers of test_style run beside the tests."""
 TESTS = Path(__file__).resolve().parents[1]

@@ -98,22 +98,22 @@ def index_asked_for(
     )
 
 
-def create_index(source: Statements, collection: str, asked: Index, progress: Progress | None) -> str:
+def create_index(statements: Statements, collection: str, asked: Index, progress: Progress | None) -> str:
     """Make the index, unless it is there; its name."""
     if asked.keys == (("_id", 1),):
         return PRIMARY  # the order of the documents themselves
-    if not isinstance(source, AutocommitStatements):
-        source.change(atomic(lambda writing, prefix_of: _at_once(writing, prefix_of, collection, asked)))
+    if not isinstance(statements, AutocommitStatements):
+        statements.write(atomic(lambda writing, prefix_of: _at_once(writing, prefix_of, collection, asked)))
         return asked.name
-    found = source.change(
+    found = statements.write(
         lambda writing, prefix_of: _announce(CollectionReader(writing, prefix_of, collection), writing, asked)
     )
     try:
         while found is not None:
-            found = _build(source, collection, found, progress)
+            found = _build(statements, collection, found, progress)
     except UsageError:
         build = found.build if found is not None else 0
-        discard_index(source, collection, lambda row: _unfinished(row, asked.name, build))
+        discard_index(statements, collection, lambda row: _unfinished(row, asked.name, build))
         raise
     return asked.name
 
@@ -128,53 +128,53 @@ def _at_once(writing: WriteView, prefix_of: PrefixOf, collection: str, asked: In
     """Build an index within a transaction."""
     if _announce(CollectionReader(writing, prefix_of, collection), writing, asked) is None:
         return
-    look = CollectionReader(writing, prefix_of, collection)
-    documents = Range(look.prefix, after_prefix(look.prefix))
-    _enter(look, writing, _of_row(look, asked.name), list(writing.scan(documents)))
-    look = CollectionReader(writing, prefix_of, collection)
-    put_row(look, writing, look.row.with_index(_of_row(look, asked.name).having(building=False)))
+    reader = CollectionReader(writing, prefix_of, collection)
+    documents = Range(reader.prefix, after_prefix(reader.prefix))
+    _enter(reader, writing, _of_row(reader, asked.name), list(writing.scan(documents)))
+    reader = CollectionReader(writing, prefix_of, collection)
+    put_row(reader, writing, reader.row.with_index(_of_row(reader, asked.name).having(building=False)))
     writing.rely_on(documents)
 
 
-def _announce(look: CollectionReader, writing: WriteView, asked: Index) -> Index | None:
+def _announce(reader: CollectionReader, writing: WriteView, asked: Index) -> Index | None:
     """Let the collection's row say that the index is being built. None if it is there."""
-    for each in look.row.indexes:
+    for each in reader.row.indexes:
         if each.name == asked.name or each.keys == asked.keys:
             if not each.same_as(asked) or each.name != asked.name:
                 raise OperationFailure(
-                    f"collection {look.name!r} has the index {each.name!r} already, {each.information()}; drop that"
+                    f"collection {reader.name!r} has the index {each.name!r} already, {each.information()}; drop that"
                 )
             return each if each.building else None
-    index = asked.having(keyspace=look.row.index_keyspace(asked.name), build=int.from_bytes(os.urandom(8)) >> 1)
-    put_row(look, writing, look.row.with_index(index).having(exists=True))
+    index = asked.having(keyspace=reader.row.index_keyspace(asked.name), build=int.from_bytes(os.urandom(8)) >> 1)
+    put_row(reader, writing, reader.row.with_index(index).having(exists=True))
     return index
 
 
-def _build(source: AutocommitStatements, collection: str, index: Index, progress: Progress | None) -> Index | None:
+def _build(statements: AutocommitStatements, collection: str, index: Index, progress: Progress | None) -> Index | None:
     """Enter all documents and say that the index is ready; or the index as another build has announced it."""
     done = 0
     again: list[bytes] = []
-    with closing(_keys_in_steps(source, collection)) as batches:
+    with closing(_keys_in_steps(statements, collection)) as batches:
         while (keys := next(batches, [])) or again:
             done += len(keys)
-            current, again = _step(source, collection, index, again + keys)
+            current, again = _step(statements, collection, index, again + keys)
             if not current.building:
                 return None
             if current.build != index.build:
                 return current
             if progress is not None:
                 progress(done - len(again))
-    return source.change(
+    return statements.write(
         lambda writing, prefix_of: _finish(CollectionReader(writing, prefix_of, collection), writing, index)
     )
 
 
-def _keys_in_steps(source: AutocommitStatements, collection: str) -> Generator[list[bytes], None, None]:
+def _keys_in_steps(statements: AutocommitStatements, collection: str) -> Generator[list[bytes], None, None]:
     """The keys of the documents that are there now, so many as a step takes at once. Of one instant: else a build could
     run after those that others insert, for ever. One whose snapshot is expired goes on with another."""
     after = b""
     while True:
-        held = source.hold()
+        held = statements.hold()
         try:
             prefix = CollectionReader(held.reading, held.prefix_of, collection).prefix
             scan = held.reading.scan(Range(prefix + after, after_prefix(prefix)))
@@ -188,38 +188,40 @@ def _keys_in_steps(source: AutocommitStatements, collection: str) -> Generator[l
             held.close()
 
 
-def _step(source: AutocommitStatements, collection: str, index: Index, keys: list[bytes]) -> tuple[Index, list[bytes]]:
+def _step(
+    statements: AutocommitStatements, collection: str, index: Index, keys: list[bytes]
+) -> tuple[Index, list[bytes]]:
     """Enter the documents with these keys, in one transaction. The index as it is now, and the keys that are left."""
 
     def work(tx: EngineTransaction, prefix_of: PrefixOf) -> tuple[Index, list[bytes], dict[bytes, bytes], list[bytes]]:
-        look = CollectionReader(tx, prefix_of, collection)
-        current = _of_row(look, index.name)
+        reader = CollectionReader(tx, prefix_of, collection)
+        current = _of_row(reader, index.name)
         if current.build != index.build or not current.building:
             return current, [], {}, []
-        found = zip(keys, tx.read_many([look.prefix + key for key in keys]), strict=True)
+        found = zip(keys, tx.read_many([reader.prefix + key for key in keys]), strict=True)
         batch = [(key, stored) for key, stored in found if stored is not None]
-        owners, taken = _enter(look, tx, current, batch, MOST_ENTRIES)
-        before: Writes = {**dict.fromkeys(owners), look.row_key: tx.read(look.row_key)}
+        owners, taken = _enter(reader, tx, current, batch, MOST_ENTRIES)
+        before: Writes = {**dict.fromkeys(owners), reader.row_key: tx.read(reader.row_key)}
         left_out = tx.give_way(set(owners), before) if owners else []
         return current, [key for key, _ in batch[taken:]], owners, left_out
 
-    current, rest, owners, left_out = source.transact(work)
+    current, rest, owners, left_out = statements.transact(work)
     return current, [*rest, *dict.fromkeys(owners[entry] for entry in left_out)]
 
 
-def _of_row(look: CollectionReader, name: str) -> Index:
-    index = look.row.index(name)
+def _of_row(reader: CollectionReader, name: str) -> Index:
+    index = reader.row.index(name)
     if index is None:
-        raise OperationFailure(f"index {name!r} of collection {look.name!r} was dropped while it was built")
+        raise OperationFailure(f"index {name!r} of collection {reader.name!r} was dropped while it was built")
     return index
 
 
 def _enter(
-    look: CollectionReader, writing: WriteView, index: Index, batch: Batch, most: int = maxsize
+    reader: CollectionReader, writing: WriteView, index: Index, batch: Batch, most: int = maxsize
 ) -> tuple[dict[bytes, bytes], int]:
     """Write those entries of documents that are not there yet, until there are ``most``: for the full key of each the
     key of its document; and of how many documents they are."""
-    entries, prefix, special = IndexEntries(index), look.prefix_of(index.keyspace), 0
+    entries, prefix, special = IndexEntries(index), reader.prefix_of(index.keyspace), 0
     wanted: list[tuple[bytes, bytes, bytes]] = []
     taken = 0
     for key, stored in batch:
@@ -233,31 +235,31 @@ def _enter(
     there = writing.read_many([full_key for full_key, _, _ in wanted])
     for (full_key, key, stored), holder in zip(wanted, there, strict=True):
         if index.unique and (other := owners.get(full_key, holder)) is not None and other != key:
-            raise _duplicate(look, index, decode_document(stored), other)
+            raise _duplicate(reader, index, decode_document(stored), other)
         if holder is None:
             owners[full_key] = key
     writes: Writes = {full_key: entry_value(index, key) for full_key, key in owners.items()}
     before: Writes | None = dict.fromkeys(writes)
     noted = index.noting(multikey=bool(special & MULTIKEY), long=bool(special & LONG))
     if noted is not index:
-        writes[look.row_key], before = encode_row(look.row.with_index(noted)), None
+        writes[reader.row_key], before = encode_row(reader.row.with_index(noted)), None
     if writes:
-        writing.apply(writes, (look.row_key,), before)
+        writing.apply(writes, (reader.row_key,), before)
     return owners, taken
 
 
-def _duplicate(look: CollectionReader, index: Index, document: Document, holder: bytes) -> DuplicateKeyError:
-    other = look.reading.read(look.prefix + holder)
+def _duplicate(reader: CollectionReader, index: Index, document: Document, holder: bytes) -> DuplicateKeyError:
+    other = reader.reading.read(reader.prefix + holder)
     holder_id = decode_document(other)["_id"] if other is not None else None
-    return DuplicateKeyError(look.name, index.name, key_value(index, document), holder_id)
+    return DuplicateKeyError(reader.name, index.name, key_value(index, document), holder_id)
 
 
-def _finish(look: CollectionReader, writing: WriteView, index: Index) -> Index | None:
+def _finish(reader: CollectionReader, writing: WriteView, index: Index) -> Index | None:
     """Say that the index is ready, if it is still the one that was built."""
-    current = _of_row(look, index.name)
+    current = _of_row(reader, index.name)
     if not current.building:
         return None
     if current.build != index.build:
         return current
-    put_row(look, writing, look.row.with_index(current.having(building=False)))
+    put_row(reader, writing, reader.row.with_index(current.having(building=False)))
     return None

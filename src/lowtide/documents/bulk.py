@@ -124,16 +124,16 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
             return collection.delete_many(filter, hint=hint)
 
 
-def insert_all(unit: WriteBatch, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
+def insert_all(batch: WriteBatch, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
     """Insert what is not refused; the error tells of the rest."""
     result, errors = BulkWriteResult(), []
-    known = unit.known_ids([each.key for each in documents if not each.is_new])
+    known = batch.known_ids([each.key for each in documents if not each.is_new])
     fresh = {each.key for each in documents}
     for place, each in enumerate(documents):
         is_new = each.is_new or (each.key in fresh and each.key not in known)
         fresh.discard(each.key)  # another one with the same _id is looked up
         try:
-            unit.insert(each.key, each.encoded, is_new=is_new)
+            batch.insert(each.key, each.encoded, is_new=is_new)
             result.inserted_count += 1
         except WriteError as error:
             errors.append(described(place, error, each.id))

@@ -46,16 +46,16 @@ class Collection(ReadCollection):
 
     __slots__ = ()
 
-    def _change(self, work: Callable[[WriteBatch], _Result]) -> _Result:
+    def _write(self, work: Callable[[WriteBatch], _Result]) -> _Result:
         name = self.name
 
         def run(writing: Any, prefix_of: Callable[[str], bytes]) -> _Result:
-            unit = WriteBatch(writing, prefix_of, name)
-            result = work(unit)
-            unit.apply()
+            batch = WriteBatch(writing, prefix_of, name)
+            result = work(batch)
+            batch.apply()
             return result
 
-        return self._source.change(run)
+        return self._statements.write(run)
 
     def insert_one(self, document: Any) -> InsertOneResult:
         """Add a document. One without an ``_id`` is given one, a UUID that sorts by time. DuplicateKeyError if another
@@ -65,7 +65,7 @@ class Collection(ReadCollection):
         4
         """
         prepared = prepare(document)
-        self._change(lambda unit: insert(unit, prepared))
+        self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
     def insert_many(self, documents: Iterable[Any], ordered: bool = True) -> InsertManyResult:
@@ -81,7 +81,7 @@ class Collection(ReadCollection):
         prepared = [prepare(each) for each in documents]
         if not prepared:
             raise OperationFailure("insert_many takes at least one document")
-        refusal = self._change(lambda unit: insert_all(unit, prepared, ordered))
+        refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
         if refusal is not None:
             raise refusal
         return InsertManyResult([each.id for each in prepared])
@@ -149,7 +149,7 @@ class Collection(ReadCollection):
     ) -> tuple[UpdateResult, Document | None, Document | None]:
         selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
         seed = filter if upsert else None
-        return self._change(lambda unit: update(unit, selection, change, seed, replacing=replacing))
+        return self._write(lambda batch: update(batch, selection, change, seed, replacing=replacing))
 
     def delete_one(
         self, filter: Mapping[str, Any], *, hint: Hint | None = None, sort: SortSpec | None = None
@@ -160,7 +160,7 @@ class Collection(ReadCollection):
         1
         """
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
-        return self._change(lambda unit: delete(unit, selection)[0])
+        return self._write(lambda batch: delete(batch, selection)[0])
 
     def delete_many(self, filter: Mapping[str, Any], *, hint: Hint | None = None) -> DeleteResult:
         """Remove every document that matches.
@@ -169,7 +169,7 @@ class Collection(ReadCollection):
         2
         """
         selection = select(filter, many=True, hint=parse_hint(hint))
-        return self._change(lambda unit: delete(unit, selection)[0])
+        return self._write(lambda batch: delete(batch, selection)[0])
 
     def find_one_and_update(
         self,
@@ -246,7 +246,7 @@ class Collection(ReadCollection):
         """
         shape = _shape(projection, filter)
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
-        found = self._change(lambda unit: delete(unit, selection)[1])
+        found = self._write(lambda batch: delete(batch, selection)[1])
         return shape(found) if shape is not None and found is not None else found
 
     def bulk_write(self, requests: Sequence[Operation], ordered: bool = True) -> BulkWriteResult:
@@ -259,8 +259,8 @@ class Collection(ReadCollection):
         1
         """
         operations = check_operations(requests)
-        result, refusal = self._source.run(
-            lambda source: run_operations(Collection(source, self.name), operations, ordered)
+        result, refusal = self._statements.run(
+            lambda statements: run_operations(Collection(statements, self.name), operations, ordered)
         )
         if refusal is not None:
             raise refusal
@@ -288,7 +288,7 @@ class Collection(ReadCollection):
         2
         """
         asked = index_asked_for(keys, name, unique, sparse, partialFilterExpression)
-        return create_index(self._source, self.name, asked, progress)
+        return create_index(self._statements, self.name, asked, progress)
 
     def drop_index(self, index_or_name: str | Keys) -> None:
         """Remove an index, by name or by its keys.
@@ -296,7 +296,7 @@ class Collection(ReadCollection):
         >>> users = store.collection("users")
         >>> users.drop_index(users.create_index("city"))
         """
-        drop_index(self._source, self.name, index_or_name)
+        drop_index(self._statements, self.name, index_or_name)
 
     def drop_indexes(self) -> None:
         """Remove all indexes.
@@ -313,14 +313,14 @@ class Collection(ReadCollection):
         >>> store.collection("users").set_schema({"properties": {"age": {"maximum": 30}}})
         [(1, Violation(path='age', reason='33 is greater than the maximum of 30'))]
         """
-        return set_schema(self._source, self.name, schema)
+        return set_schema(self._statements, self.name, schema)
 
     def drop(self) -> None:
         """Remove the collection with its documents, indexes and schema. O(documents).
 
         >>> store.collection("users").drop()
         """
-        drop(self._source, self.name)
+        drop(self._statements, self.name)
 
     def rename(self, new_name: str, *, dropTarget: bool = False) -> None:
         """Give the collection another name, in an instant; ``dropTarget`` removes one that has it already.
@@ -329,7 +329,7 @@ class Collection(ReadCollection):
         >>> store.list_collection_names()
         ['people']
         """
-        rename(self._source, self.name, new_name, dropTarget)
+        rename(self._statements, self.name, new_name, dropTarget)
 
 
 def _shape(projection: ProjectionSpec, filter: Mapping[str, Any]) -> Projection | None:

@@ -33,11 +33,11 @@ class Cursor:
     """
 
     def __init__(
-        self, source: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
+        self, statements: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
     ) -> None:
         """``spec`` is the filter as it was given, for ``repr``."""
         self._spec = spec
-        self._source = source
+        self._statements = statements
         self._name = name
         self._filter = filter
         self._projection = projection
@@ -99,16 +99,16 @@ class Cursor:
                 "the cursor has begun; set sort, skip, limit and hint before the first result, or clone it"
             )
 
-    def _run(self, look: CollectionReader, touched: ReadCounts | None = None) -> Iterator[Document]:
+    def _run(self, reader: CollectionReader, touched: ReadCounts | None = None) -> Iterator[Document]:
         if self._empty:
             return iter(())
         filter, sort = self._filter, self._sort
         limit = self._limit + self._skip if self._limit else 0
-        by = look.plan(filter, sort, self._hint, limited=bool(limit))
+        by = reader.plan(filter, sort, self._hint, limited=bool(limit))
         if touched is None:
-            found = look.documents(filter, by, sort, limit)
+            found = reader.documents(filter, by, sort, limit)
         else:
-            found = (each[2] for each in look.matching(filter, by, sort, limit, touched))
+            found = (each[2] for each in reader.matching(filter, by, sort, limit, touched))
         if self._skip:
             found = islice(found, self._skip, None)
         return found if self._projection is None else map(self._projection, found)
@@ -126,7 +126,7 @@ class Cursor:
         if not self.alive:
             return iter(())
         if self._results is None:
-            self._held = held = self._source.hold()
+            self._held = held = self._statements.hold()
             self._results = self._run(CollectionReader(held.reading, held.prefix_of, self._name))
         return self._results
 
@@ -183,12 +183,12 @@ class Cursor:
         """
 
         def work(reading: Any, prefix_of: Callable[[str], bytes]) -> dict[str, Any]:
-            look, touched = CollectionReader(reading, prefix_of, self._name), ReadCounts()
-            by = look.plan(self._filter, self._sort, self._hint, limited=bool(self._limit))
-            returned = sum(1 for _ in self._run(look, touched))
+            reader, touched = CollectionReader(reading, prefix_of, self._name), ReadCounts()
+            by = reader.plan(self._filter, self._sort, self._hint, limited=bool(self._limit))
+            returned = sum(1 for _ in self._run(reader, touched))
             return explained(self._name, by, self._sort, returned, touched)
 
-        return self._source.look(work)
+        return self._statements.read(work)
 
     def clone(self) -> Cursor:
         """The same query, not begun.
@@ -197,7 +197,7 @@ class Cursor:
         >>> next(cursor) == next(cursor.clone())
         True
         """
-        other = Cursor(self._source, self._name, self._filter, self._projection, self._spec)
+        other = Cursor(self._statements, self._name, self._filter, self._projection, self._spec)
         other._sort, other._skip, other._limit, other._hint = self._sort, self._skip, self._limit, self._hint
         other._empty = self._empty
         return other

@@ -30,17 +30,17 @@ ATTEMPTS: Final = 3
 """How often a drop begins again before it goes on in steps."""
 
 
-def put_row(look: CollectionReader, writing: WriteView, row: CatalogRow) -> None:
+def put_row(reader: CollectionReader, writing: WriteView, row: CatalogRow) -> None:
     """Change what is known of a collection."""
-    writing.apply({look.row_key: encode_row(row)}, (look.row_key,))
+    writing.apply({reader.row_key: encode_row(row)}, (reader.row_key,))
 
 
-def _documents(look: CollectionReader) -> Iterator[tuple[bytes, bytes]]:
+def _documents(reader: CollectionReader) -> Iterator[tuple[bytes, bytes]]:
     """The stored documents."""
-    return look.reading.scan(_all_of(look.prefix))
+    return reader.reading.scan(_all_of(reader.prefix))
 
 
-def drop_index(source: Statements, collection: str, index_or_name: str | Keys) -> None:
+def drop_index(statements: Statements, collection: str, index_or_name: str | Keys) -> None:
     """Remove an index and its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
 
@@ -54,27 +54,27 @@ def drop_index(source: Statements, collection: str, index_or_name: str | Keys) -
         known = ", ".join(repr(each.name) for each in row.indexes) or "none"
         raise OperationFailure(f"collection {collection!r} has no index {index_or_name!r}; there are {known}")
 
-    discard_index(source, collection, chosen)
+    discard_index(statements, collection, chosen)
 
 
-def discard_index(source: Statements, collection: str, chosen: Callable[[CatalogRow], Index | None]) -> None:
+def discard_index(statements: Statements, collection: str, chosen: Callable[[CatalogRow], Index | None]) -> None:
     """Remove an index, if one is chosen. Of the store itself, it goes from the row at once, so that nobody reads or
     writes it any more, and its entries in steps: in one, every commit meanwhile would make it begin again."""
-    steps = isinstance(source, AutocommitStatements)
+    steps = isinstance(statements, AutocommitStatements)
 
     def work(writing: WriteView, prefix_of: PrefixOf) -> None:
-        look = CollectionReader(writing, prefix_of, collection)
-        index = chosen(look.row)
+        reader = CollectionReader(writing, prefix_of, collection)
+        index = chosen(reader.row)
         if index is None:
             return
-        row = look.row.without_index(index.name)
+        row = reader.row.without_index(index.name)
         if not steps:
             _empty(writing, prefix_of(index.keyspace))
-        put_row(look, writing, row.having(doomed=(*row.doomed, index.keyspace)) if steps else row)
+        put_row(reader, writing, row.having(doomed=(*row.doomed, index.keyspace)) if steps else row)
 
-    source.change(atomic(work))
+    statements.write(atomic(work))
     if steps:
-        finish_drops(source, collection)
+        finish_drops(statements, collection)
 
 
 def outdated(reading: ReadView, prefix_of: PrefixOf, kept: int) -> list[str]:
@@ -84,18 +84,18 @@ def outdated(reading: ReadView, prefix_of: PrefixOf, kept: int) -> list[str]:
     return [name for name, encoded in names if any(each.ts < kept for each in row_of(name, encoded).former)]
 
 
-def doom_outdated(look: CollectionReader, writing: WriteView, kept: int) -> CatalogRow:
+def doom_outdated(reader: CollectionReader, writing: WriteView, kept: int) -> CatalogRow:
     """Have the differences emptied of bulk loads before commit ``kept``; the row as it is then."""
-    gone = [each for each in look.row.former if each.ts < kept]
+    gone = [each for each in reader.row.former if each.ts < kept]
     if not gone:
-        return look.row
-    doomed = (*look.row.doomed, *(each.changes for each in gone))
-    row = look.row.having(former=look.row.former[len(gone) :], doomed=doomed)
-    put_row(look, writing, row)
+        return reader.row
+    doomed = (*reader.row.doomed, *(each.changes for each in gone))
+    row = reader.row.having(former=reader.row.former[len(gone) :], doomed=doomed)
+    put_row(reader, writing, row)
     return row
 
 
-def finish_drops(source: Statements, collection: str) -> None:
+def finish_drops(statements: Statements, collection: str) -> None:
     """Empty the keyspaces of what was dropped, also of what an interrupted drop has left. Each step goes on behind the
     last key that the step before it removed: a scan passes the keys that were removed since the last checkpoint, too,
     so steps that all began with the first key would take quadratic time."""
@@ -107,22 +107,22 @@ def finish_drops(source: Statements, collection: str) -> None:
         ) -> tuple[str, bytes] | None:
             return _empty_more(CollectionReader(writing, prefix_of, collection), writing, reached)
 
-        reached = source.change(step)
+        reached = statements.write(step)
 
 
-def _empty_more(look: CollectionReader, writing: WriteView, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
+def _empty_more(reader: CollectionReader, writing: WriteView, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
     """One step. ``reached`` is a keyspace, and a key before which it is empty: no writer adds to it any more. Returns
     how far it is empty now; None if nothing is doomed."""
-    if not look.row.doomed:
+    if not reader.row.doomed:
         return None
-    keyspace = look.row.doomed[0]
-    prefix = look.prefix_of(keyspace)
+    keyspace = reader.row.doomed[0]
+    prefix = reader.prefix_of(keyspace)
     start = reached[1] if reached[0] == keyspace else b""
     found = [key for key, _ in islice(writing.scan(Range(prefix + start, after_prefix(prefix))), STEP)]
     if found:
         writing.apply({prefix + key: None for key in found}, ())
     if len(found) < STEP:
-        put_row(look, writing, look.row.having(doomed=look.row.doomed[1:]))
+        put_row(reader, writing, reader.row.having(doomed=reader.row.doomed[1:]))
         return "", b""
     return keyspace, found[-1] + b"\x00"
 
@@ -139,15 +139,17 @@ def _all_of(prefix: bytes) -> Range:
     return Range(prefix, after_prefix(prefix))
 
 
-def set_schema(source: Statements, collection: str, schema: Mapping[str, Any] | None) -> list[tuple[Any, Violation]]:
+def set_schema(
+    statements: Statements, collection: str, schema: Mapping[str, Any] | None
+) -> list[tuple[Any, Violation]]:
     """Set or remove the schema; what the documents that are there have against it."""
     validator = compile_schema(schema) if schema is not None else None
     encoded = encode_value(clean(dict(schema))) if schema is not None else None
 
     def work(writing: WriteView, prefix_of: PrefixOf) -> bytes | None:
-        look = CollectionReader(writing, prefix_of, collection)
-        put_row(look, writing, look.row.having(schema=encoded, exists=True))
-        return look.row.schema
+        reader = CollectionReader(writing, prefix_of, collection)
+        put_row(reader, writing, reader.row.having(schema=encoded, exists=True))
+        return reader.row.schema
 
     def violations(reading: ReadView, prefix_of: PrefixOf) -> list[tuple[Any, Violation]]:
         found = []
@@ -156,65 +158,68 @@ def set_schema(source: Statements, collection: str, schema: Mapping[str, Any] | 
             found += [(document["_id"], each) for each in validator.violations(document)] if validator else []
         return found
 
-    former = source.change(work)
+    former = statements.write(work)
 
     def undo(writing: WriteView, prefix_of: PrefixOf) -> None:
-        look = CollectionReader(writing, prefix_of, collection)
-        if look.row.schema == encoded:  # else somebody has set another one since
-            put_row(look, writing, look.row.having(schema=former))
+        reader = CollectionReader(writing, prefix_of, collection)
+        if reader.row.schema == encoded:  # else somebody has set another one since
+            put_row(reader, writing, reader.row.having(schema=former))
 
     try:
-        return source.look(violations) if validator is not None else []  # after it holds, so that none is missed
+        return statements.read(violations) if validator is not None else []  # after it holds, so that none is missed
     except OperationFailure:  # it cannot be asked of a document that is there, nor could it be of others
-        source.change(undo)
+        statements.write(undo)
         raise
 
 
-def drop(source: Statements, collection: str) -> None:
+def drop(statements: Statements, collection: str) -> None:
     """Remove a collection with everything that belongs to it: at once, or, of the store itself and beside writers that
     let it never come through, first its name, and then what it had, in steps."""
     try:
-        source.change(
+        statements.write(
             atomic(lambda writing, prefix_of: _drop(CollectionReader(writing, prefix_of, collection), writing)),
             attempts=ATTEMPTS,
         )
     except TransientError:
-        if not isinstance(source, AutocommitStatements):
+        if not isinstance(statements, AutocommitStatements):
             raise
-        source.change(lambda writing, prefix_of: _forsake(CollectionReader(writing, prefix_of, collection), writing))
-    if isinstance(source, AutocommitStatements):
-        finish_drops(source, collection)
+        statements.write(lambda writing, prefix_of: _forsake(CollectionReader(writing, prefix_of, collection), writing))
+    if isinstance(statements, AutocommitStatements):
+        finish_drops(statements, collection)
 
 
-def _forsake(look: CollectionReader, writing: WriteView) -> None:
+def _forsake(reader: CollectionReader, writing: WriteView) -> None:
     """Let the name begin anew, with another keyspace."""
-    doomed = (*look.row.doomed, *look.row.loading, *look.row.keyspaces[1:])
-    put_row(look, writing, look.row.freed(look.name).having(doomed=doomed))
+    doomed = (*reader.row.doomed, *reader.row.loading, *reader.row.keyspaces[1:])
+    put_row(reader, writing, reader.row.freed(reader.name).having(doomed=doomed))
 
 
-def _drop(look: CollectionReader, writing: WriteView) -> None:
+def _drop(reader: CollectionReader, writing: WriteView) -> None:
     """A name that has had one keyspace only needs no row any more."""
-    for each in (*look.row.keyspaces[2:], *look.row.doomed, *look.row.loading):
-        _empty(writing, look.prefix_of(each))
-    _empty(writing, look.prefix, (look.row_key,))
-    if not look.row.generation and look.row.keyspace == DOCUMENTS + look.name:
-        if writing.read(look.row_key) is not None:
-            writing.apply({look.row_key: None}, (look.row_key,))
+    for each in (*reader.row.keyspaces[2:], *reader.row.doomed, *reader.row.loading):
+        _empty(writing, reader.prefix_of(each))
+    _empty(writing, reader.prefix, (reader.row_key,))
+    if not reader.row.generation and reader.row.keyspace == DOCUMENTS + reader.name:
+        if writing.read(reader.row_key) is not None:
+            writing.apply({reader.row_key: None}, (reader.row_key,))
     else:
-        row = look.row
+        row = reader.row
         fresh = CatalogRow(keyspace=row.keyspace, exists=False, generation=row.generation)
-        put_row(look, writing, fresh.having(former=row.former, loaded=row.loaded))
+        put_row(reader, writing, fresh.having(former=row.former, loaded=row.loaded))
 
 
-def rename(source: Statements, collection: str, new_name: str, drop_target: bool) -> None:
+def rename(statements: Statements, collection: str, new_name: str, drop_target: bool) -> None:
     """Give a collection another name."""
     check_collection_name(new_name)
     if new_name == collection:
         raise OperationFailure(f"the collection is named {collection!r} already")
 
     def work(writing: WriteView, prefix_of: PrefixOf) -> None:
-        look, target = CollectionReader(writing, prefix_of, collection), CollectionReader(writing, prefix_of, new_name)
-        if not _exists(look):
+        reader, target = (
+            CollectionReader(writing, prefix_of, collection),
+            CollectionReader(writing, prefix_of, new_name),
+        )
+        if not _exists(reader):
             raise OperationFailure(f"there is no collection {collection!r}")
         if _exists(target):
             if not drop_target:
@@ -223,24 +228,26 @@ def rename(source: Statements, collection: str, new_name: str, drop_target: bool
             target.row = target.row.having(doomed=(), loading=())
         else:
             writing.rely_on(_all_of(target.prefix))
-        doomed = (*look.row.doomed, *look.row.loading, *target.row.doomed, *target.row.loading)
-        moved = look.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
+        doomed = (*reader.row.doomed, *reader.row.loading, *target.row.doomed, *target.row.loading)
+        moved = reader.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
         moved = moved.having(former=target.row.former, loaded=-1)  # the past of a name stays with the name
-        rows = {look.row_key: encode_row(look.row.freed(collection)), target.row_key: encode_row(moved)}
+        rows = {reader.row_key: encode_row(reader.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 
-    source.change(atomic(work))
+    statements.write(atomic(work))
 
 
-def _exists(look: CollectionReader) -> bool:
+def _exists(reader: CollectionReader) -> bool:
     """Whether a collection has a row that says so, or a document."""
-    has_row = look.reading.read(look.row_key) is not None and look.row.exists
-    return has_row or next(_documents(look), None) is not None
+    has_row = reader.reading.read(reader.row_key) is not None and reader.row.exists
+    return has_row or next(_documents(reader), None) is not None
 
 
-def collection_names(source: Statements) -> list[str]:
+def collection_names(statements: Statements) -> list[str]:
     """The collections that exist: those with a row, and those without one that have a document."""
-    return source.look(lambda reading, prefix_of: _names_in(reading, prefix_of, source.keyspaces(), source.holds))
+    return statements.read(
+        lambda reading, prefix_of: _names_in(reading, prefix_of, statements.keyspaces(), statements.holds)
+    )
 
 
 def _names_in(reading: ReadView, prefix_of: PrefixOf, keyspaces: list[str], holds: Callable[[str], bool]) -> list[str]:

@@ -45,11 +45,11 @@ class ReadCollection:
     'Cid'
     """
 
-    __slots__ = ("_feed", "_newest", "_source", "name")
+    __slots__ = ("_feed", "_newest", "_statements", "name")
 
-    def __init__(self, source: Statements, name: str, feed: Feed | None = None) -> None:
+    def __init__(self, statements: Statements, name: str, feed: Feed | None = None) -> None:
         self.name = check_collection_name(name)
-        self._source = source
+        self._statements = statements
         self._feed = feed
         self._newest = NewestDocuments(name)
 
@@ -68,8 +68,8 @@ class ReadCollection:
         {'_id': 2, 'name': 'Bob'}
         """
         point = point_of(filter) if sort is None and hint is None and not skip else None
-        if point is not None and isinstance(self._source, AutocommitStatements):
-            found, sure = self._newest.at(self._source.engine, point)
+        if point is not None and isinstance(self._statements, AutocommitStatements):
+            found, sure = self._newest.at(self._statements.engine, point)
             if sure and (found is None or projection is None):
                 return found
         else:
@@ -78,12 +78,12 @@ class ReadCollection:
         shape = compile_projection(projection, compiled)
         if not sure:
             order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
-            found = self._look(lambda look: _first(look, compiled, point, order, count, hinted))
+            found = self._read(lambda reader: _first(reader, compiled, point, order, count, hinted))
         return shape(found) if shape is not None and found is not None else found
 
-    def _look(self, work: Callable[[CollectionReader], _Result]) -> _Result:
+    def _read(self, work: Callable[[CollectionReader], _Result]) -> _Result:
         name = self.name
-        return self._source.look(lambda reading, prefix_of: work(CollectionReader(reading, prefix_of, name)))
+        return self._statements.read(lambda reading, prefix_of: work(CollectionReader(reading, prefix_of, name)))
 
     def find(
         self,
@@ -101,7 +101,7 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = compile_filter(filter)
-        cursor = Cursor(self._source, self.name, compiled, compile_projection(projection, compiled), filter)
+        cursor = Cursor(self._statements, self.name, compiled, compile_projection(projection, compiled), filter)
         if sort is not None:
             cursor.sort(sort)
         return cursor.skip(skip).limit(limit).hint(hint)
@@ -119,18 +119,18 @@ class ReadCollection:
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
 
-        def work(look: CollectionReader) -> int:
-            by = look.plan(compiled, None, hinted)
+        def work(reader: CollectionReader) -> int:
+            by = reader.plan(compiled, None, hinted)
             if most is None and not skipped and by.reads_everything and compiled.complete and not compiled.conjuncts:
-                return look.count()
+                return reader.count()
             found: Iterator[Any]
             if by.exact or (by.reads_everything and compiled.complete and not compiled.conjuncts):
-                found = look.entries(by) if by.index is not None else look.stored(by)
+                found = reader.entries(by) if by.index is not None else reader.stored(by)
             else:
-                found = look.documents(compiled, by, decode=decoder_for(fields_of(compiled)))
+                found = reader.documents(compiled, by, decode=decoder_for(fields_of(compiled)))
             return max(0, sum(1 for _ in islice(found, most)) - skipped)
 
-        return self._look(work)
+        return self._read(work)
 
     def estimated_document_count(self) -> int:
         """How many documents there are, exactly: as ``count_documents`` without a filter.
@@ -150,16 +150,16 @@ class ReadCollection:
             raise OperationFailure(f"distinct takes the path of a field, a string, not {shown(key)}")
         compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
 
-        def work(look: CollectionReader) -> list[Any]:
+        def work(reader: CollectionReader) -> list[Any]:
             found: dict[Any, Any] = {}
-            for each in look.documents(compiled, look.plan(compiled, None, hinted)):
+            for each in reader.documents(compiled, reader.plan(compiled, None, hinted)):
                 for value in values_of(each, steps, expand=False):
                     for one in value if type(value) is list else [value]:
                         if one is not MISSING:
                             found.setdefault(place(one), one)
             return list(found.values())
 
-        return self._look(work)
+        return self._read(work)
 
     def aggregate(self, pipeline: Sequence[Mapping[str, Any]]) -> Results:
         """The results of a pipeline of stages, one after the other.
@@ -171,7 +171,7 @@ class ReadCollection:
         from lowtide.documents.aggregation import compile_pipeline  # most programs need none of its many modules
 
         compiled = compile_pipeline(pipeline)
-        held = self._source.hold()
+        held = self._statements.hold()
         try:
             results = self._run(compiled, held.reading, held.prefix_of)
             return Results(results, held, self.name, lambda: self._explain(compiled))
@@ -182,26 +182,26 @@ class ReadCollection:
     def _run(self, pipeline: Pipeline, reading: ReadView, prefix_of: PrefixOf) -> Iterator[Document]:
         from lowtide.documents.aggregation import needed_fields
 
-        leading, look = pipeline.leading, CollectionReader(reading, prefix_of, self.name)
+        leading, reader = pipeline.leading, CollectionReader(reading, prefix_of, self.name)
         compiled, order, limit = _led(leading)
-        by = look.plan(compiled, order, limited=bool(limit))
+        by = reader.plan(compiled, order, limited=bool(limit))
         decode = decoder_for(needed_fields(pipeline))
-        documents = islice(look.documents(compiled, by, order, limit, decode), leading.skip, None)
+        documents = islice(reader.documents(compiled, by, order, limit, decode), leading.skip, None)
         return pipeline.rest.run(documents, _foreign(reading, prefix_of))
 
     def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
         """Run a pipeline at an instant of its own, and count."""
 
         def work(reading: ReadView, prefix_of: PrefixOf) -> dict[str, Any]:
-            leading, look, touched = pipeline.leading, CollectionReader(reading, prefix_of, self.name), ReadCounts()
+            leading, reader, touched = pipeline.leading, CollectionReader(reading, prefix_of, self.name), ReadCounts()
             compiled, order, limit = _led(leading)
-            by = look.plan(compiled, order, limited=bool(limit))
-            found = islice(look.matching(compiled, by, order, limit, touched), leading.skip, None)
+            by = reader.plan(compiled, order, limited=bool(limit))
+            found = islice(reader.matching(compiled, by, order, limit, touched), leading.skip, None)
             came, others = pipeline.rest.counted((each[2] for each in found), _foreign(reading, prefix_of))
             first = {"$cursor": explained(self.name, by, order, came, touched), "nReturned": came}
             return {"stages": [first, *({stage.name: stage.operand, "nReturned": n} for stage, n in others)]}
 
-        return self._source.look(work)
+        return self._statements.read(work)
 
     def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
         """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
@@ -217,20 +217,20 @@ class ReadCollection:
 
         compiled = compile_filter(filter)
 
-        def work(look: CollectionReader) -> Any:
-            by = look.plan(compiled, None)
-            return to_table(lambda: look.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
+        def work(reader: CollectionReader) -> Any:
+            by = reader.plan(compiled, None)
+            return to_table(lambda: reader.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
-        return self._look(work)
+        return self._read(work)
 
     def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
         """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
         match, without looking at documents that no index leads to."""
         compiled = compile_filter(filter)
-        held = self._source.hold()
+        held = self._statements.hold()
         try:
-            look = CollectionReader(held.reading, held.prefix_of, self.name)
-            yield from look.batches_narrowed(look.plan(compiled, None), _BATCH, _MOST_FETCHED)
+            reader = CollectionReader(held.reading, held.prefix_of, self.name)
+            yield from reader.batches_narrowed(reader.plan(compiled, None), _BATCH, _MOST_FETCHED)
         finally:
             held.close()
 
@@ -276,7 +276,7 @@ class ReadCollection:
         start = feed.published() if since is None else feed.check_since(since)
         assert feed.generations is not None
         keyspaces = [feed.generations.named(self.name, start)]
-        watch = Watch(feed, start, keyspaces, before, timeout, self._source, exactly=True)
+        watch = Watch(feed, start, keyspaces, before, timeout, self._statements, exactly=True)
         return CollectionWatch(watch, self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
@@ -306,14 +306,14 @@ class ReadCollection:
         return self._row().keyspaces
 
     def _row(self) -> CatalogRow:
-        return self._look(lambda look: look.row)
+        return self._read(lambda reader: reader.row)
 
     def __repr__(self) -> str:
         return f"<collection {self.name!r}>"
 
 
 def _first(
-    look: CollectionReader,
+    reader: CollectionReader,
     filter: Filter,
     point: Point | None,
     sort: Sort | None,
@@ -321,11 +321,11 @@ def _first(
     hint: str | SortKeys | None,
 ) -> Document | None:
     """The first document that matches, after ``skip`` others."""
-    if point is not None and look.knows(point):
-        stored = look.at_point(point)
+    if point is not None and reader.knows(point):
+        stored = reader.at_point(point)
         return decode_document(stored[1]) if stored is not None else None
-    by = look.plan(filter, sort, hint, limited=True)
-    return next(islice(look.documents(filter, by, sort, skip + 1), skip, None), None)
+    by = reader.plan(filter, sort, hint, limited=True)
+    return next(islice(reader.documents(filter, by, sort, skip + 1), skip, None), None)
 
 
 def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:

@@ -22,15 +22,15 @@ from lowtide.values.values import Document
 class WriteBatch:
     """The writes of one statement to one collection."""
 
-    __slots__ = ("_before", "_indexes", "_left_alone", "_replaced", "_writing", "look", "row", "writes")
+    __slots__ = ("_before", "_indexes", "_left_alone", "_replaced", "_writing", "reader", "row", "writes")
 
     def __init__(self, writing: WriteView, prefix_of: PrefixOf, name: str, beside: CatalogRow | None = None) -> None:
         """``beside`` is in place of the collection's row: the documents are others, which nobody reads yet."""
         self._writing = writing
-        self.look = CollectionReader(writing, prefix_of, name)
+        self.reader = CollectionReader(writing, prefix_of, name)
         if beside is not None:
-            self.look.row, self.look.prefix = beside, prefix_of(beside.keyspace)
-        self.row: CatalogRow = self.look.row
+            self.reader.row, self.reader.prefix = beside, prefix_of(beside.keyspace)
+        self.row: CatalogRow = self.reader.row
         """As it will be: a document may be the first with an array in an index."""
         self.writes: Writes = {}
         self._before: Writes | None = {}
@@ -44,10 +44,10 @@ class WriteBatch:
 
     def insert(self, key: bytes, encoded: bytes, *, is_new: bool) -> None:
         """Add a document. ``is_new`` says that nobody can have its ``_id``."""
-        full_key = self.look.prefix + key
+        full_key = self.reader.prefix + key
         if not is_new and self._read(full_key) is not None:
             _id = decode_document(encoded)["_id"]
-            raise DuplicateKeyError(self.look.name, "_id_", {"_id": _id}, _id)
+            raise DuplicateKeyError(self.reader.name, "_id_", {"_id": _id}, _id)
         row = self.row
         if row.schema is not None or not row.flat:
             self._put(key, None, None, decode_document(encoded), encoded)
@@ -71,7 +71,7 @@ class WriteBatch:
 
     def stored_of(self, keys: list[bytes]) -> list[bytes | None]:
         """The stored forms of the documents with these keys, as they were before the unit."""
-        prefix = self.look.prefix
+        prefix = self.reader.prefix
         return self._writing.read_many([prefix + key for key in keys])
 
     @property
@@ -81,7 +81,7 @@ class WriteBatch:
 
     def insert_plain(self, keys: list[bytes], documents: list[bytes]) -> None:
         """Add many documents, none of which is there, to a collection that is plain."""
-        prefix = self.look.prefix
+        prefix = self.reader.prefix
         full_keys = [prefix + key for key in keys]
         self.writes.update(zip(full_keys, documents, strict=True))
         if self._before is not None:
@@ -89,7 +89,7 @@ class WriteBatch:
 
     def replace_plain(self, key: bytes, stored: bytes, encoded: bytes) -> None:
         """Put another document in the place of one that is stored, in a collection that is plain."""
-        full_key = self.look.prefix + key
+        full_key = self.reader.prefix + key
         self._replaced.add(full_key)
         self._add({full_key: encoded}, {full_key: stored})
 
@@ -98,13 +98,13 @@ class WriteBatch:
         one altogether."""
         key, stored, old = found
         if fields is None:
-            self._replaced.add(self.look.prefix + key)
+            self._replaced.add(self.reader.prefix + key)
         self._put(key, stored, old, new, encoded, fields)
 
     def delete(self, found: Found) -> None:
         """Remove a document that was found."""
         key, stored, old = found
-        full_key = self.look.prefix + key
+        full_key = self.reader.prefix + key
         changes: Writes = {full_key: None}
         before: Writes = {full_key: stored}
         for entries, prefix in self._indexes:
@@ -122,8 +122,8 @@ class WriteBatch:
         fields: frozenset[str] | None = None,
     ) -> None:
         if (validator := self.row.validator) is not None:
-            validator.check(self.look.name, new)
-        full_key = self.look.prefix + key
+            validator.check(self.reader.name, new)
+        full_key = self.reader.prefix + key
         changes: Writes = {full_key: encoded}
         before: Writes = {full_key: stored}
         for entries, prefix in self._indexes:
@@ -178,24 +178,24 @@ class WriteBatch:
             self.row = self.row.with_index(noted)
 
     def _duplicate(self, entries: IndexEntries, new: Document, holder: bytes) -> DuplicateKeyError:
-        stored = self._read(self.look.prefix + holder)
+        stored = self._read(self.reader.prefix + holder)
         found = decode_document(stored)["_id"] if stored is not None else None
-        return DuplicateKeyError(self.look.name, entries.index.name, key_value(entries.index, new), found)
+        return DuplicateKeyError(self.reader.name, entries.index.name, key_value(entries.index, new), found)
 
     def apply_beside(self) -> CatalogRow:
         """Give the writes to the transaction, but for the row, which is returned as it should be."""
         if self.writes:
-            self._writing.apply(self.writes, (self.look.row_key,), self._before)
+            self._writing.apply(self.writes, (self.reader.row_key,), self._before)
         return self.row
 
     def apply(self) -> None:
         """Give the writes to the transaction."""
-        if self.row is not self.look.row:
-            self.writes[self.look.row_key] = encode_row(self.row)
+        if self.row is not self.reader.row:
+            self.writes[self.reader.row_key] = encode_row(self.row)
         if self.writes:
             if self._replaced:
                 self._writing.note_replaced(self._replaced)
-            self._writing.apply(self.writes, (self.look.row_key, *self._left_alone), self._before)
+            self._writing.apply(self.writes, (self.reader.row_key, *self._left_alone), self._before)
 
 
 def _old_entries(entries: IndexEntries, old: Document) -> Sequence[bytes]:

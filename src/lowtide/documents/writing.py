@@ -38,14 +38,14 @@ class Selection:
     def filter(self) -> Filter:
         return compile_filter(self.spec)
 
-    def of(self, unit: WriteBatch) -> list[Found]:
+    def of(self, batch: WriteBatch) -> list[Found]:
         """The documents, all found before the first one is changed: a statement never meets its own writes."""
         point = self.point
-        if point is not None and unit.look.knows(point):
-            stored = unit.look.at_point(point)
+        if point is not None and batch.reader.knows(point):
+            stored = batch.reader.at_point(point)
             return [(*stored, decode_document(stored[1]))] if stored is not None else []
-        by = unit.look.plan(self.filter, self.sort, self.hint, limited=not self.many)
-        return list(unit.look.matching(self.filter, by, self.sort, 0 if self.many else 1))
+        by = batch.reader.plan(self.filter, self.sort, self.hint, limited=not self.many)
+        return list(batch.reader.matching(self.filter, by, self.sort, 0 if self.many else 1))
 
 
 class Prepared(NamedTuple):
@@ -78,18 +78,23 @@ def _key_of(value: Any) -> bytes:
     return id_key(value if type(value) in ID_TYPES else clean(value, "_id"))
 
 
-def insert(unit: WriteBatch, prepared: Prepared) -> None:
-    unit.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
+def insert(batch: WriteBatch, prepared: Prepared) -> None:
+    batch.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
 
 
 def update(
-    unit: WriteBatch, selection: Selection, change: Update, upsert: Mapping[str, Any] | None, *, replacing: bool = False
+    batch: WriteBatch,
+    selection: Selection,
+    change: Update,
+    upsert: Mapping[str, Any] | None,
+    *,
+    replacing: bool = False,
 ) -> tuple[UpdateResult, Document | None, Document | None]:
     """Change what is selected; if that is nothing and ``upsert`` is the filter, insert what it and the update say. Also
     the document before and after, of the last one."""
-    found = selection.of(unit)
+    found = selection.of(batch)
     if not found and upsert is not None:
-        after = _seeded(unit, change, upsert, replacing)
+        after = _seeded(batch, change, upsert, replacing)
         return UpdateResult(0, 0, after["_id"], did_upsert=True), None, after
     modified = 0
     before: Document | None = None
@@ -103,25 +108,25 @@ def update(
         if new is not document:
             encoded = encode_document(new)
             if encoded != stored:
-                unit.replace(each, new, encoded, change.fields)
+                batch.replace(each, new, encoded, change.fields)
                 modified += 1
     return UpdateResult(len(found), modified), before, after_last
 
 
-def _seeded(unit: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
+def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
     """Insert the document of an upsert."""
     seed = seed_of(filter, only_id=replacing)
     new = change.apply(seed, now=datetime.now(UTC), inserting=True)
     prepared = prepare(dict(new))
-    unit.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
+    batch.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
     return {"_id": prepared.id, **new}
 
 
-def delete(unit: WriteBatch, selection: Selection) -> tuple[DeleteResult, Document | None]:
+def delete(batch: WriteBatch, selection: Selection) -> tuple[DeleteResult, Document | None]:
     """Remove what is selected; also the last of it."""
-    found = selection.of(unit)
+    found = selection.of(batch)
     for each in found:
-        unit.delete(each)
+        batch.delete(each)
     return DeleteResult(len(found)), found[-1][2] if found else None
 
 

@@ -87,7 +87,7 @@ def _missing(place: StoreLocation, collection: str, instant: Instant) -> UsageEr
 
 def look_at(snapshot: EngineSnapshot, collection: str) -> CollectionReader:
     """The collection at the snapshot's instant."""
-    return SnapshotStatements(snapshot).look(
+    return SnapshotStatements(snapshot).read(
         lambda reading, prefix_of: CollectionReader(reading, prefix_of, collection)
     )
 

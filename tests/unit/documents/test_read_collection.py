@@ -239,9 +239,9 @@ def test_counts_by_an_index_read_no_document(store: lowtide.Store) -> None:
     users = store["users"]
     users.insert_many([{"_id": each, "n": each % 3} for each in range(30)])
     users.create_index("n")
-    base = store.keyspace("documents/users")
-    for key, _ in list(base.scan()):
-        base.put(key, b"\xc1")  # no MessagePack: whoever decodes it fails
+    with store.begin() as tx:
+        documents = tx._tx.keyspace("documents/users")
+        documents.put_many([(key, b"\xc1") for key, _ in documents.scan()])  # not MessagePack: decoding fails
     assert users.count_documents({"n": 1}) == 10
     assert users.count_documents({"_id": {"$lt": 5}}) == 5
     assert users.estimated_document_count() == 30

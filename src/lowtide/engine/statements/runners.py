@@ -23,10 +23,10 @@ PrefixOf = Callable[[str], bytes]
 class Statements(Protocol):
     """Who runs statements. A ``HeldRead`` reading is for a cursor, and is closed when that has ended."""
 
-    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+    def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         """Do ``work``, which reads one instant."""
 
-    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do,
         so often at most, unless that is 0; so it has no effects of its own."""
 
@@ -78,10 +78,10 @@ class TransactionStatements:
     def __init__(self, tx: EngineTransaction) -> None:
         self._tx = tx
 
-    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+    def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         return self._run(work)
 
-    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         tx = self._tx
         if tx.read_only:
             raise UsageError("this transaction is read-only")
@@ -125,14 +125,14 @@ class SnapshotStatements:
     def __init__(self, snapshot: EngineSnapshot) -> None:
         self._snapshot = snapshot
 
-    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+    def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         return work(self._snapshot, self._prefix_of)
 
     def _prefix_of(self, name: str) -> bytes:
         """Refuses what the snapshot does not hold."""
         return self._snapshot.keyspace(name)._prefix
 
-    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
     def keyspaces(self) -> list[str]:
@@ -178,16 +178,16 @@ class AutocommitStatements:
     def holds(self, keyspace: str) -> bool:
         return True
 
-    def look(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
+    def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         engine = self._store.engine
         with EngineSnapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
-    def change(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
+    def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         return self.transact(work, attempts)
 
     def transact(self, work: Callable[[EngineTransaction, PrefixOf], _Result], attempts: int = 0) -> _Result:
-        """As ``change``, for work that needs the transaction itself."""
+        """As ``write``, for work that needs the transaction itself."""
         engine = self._store.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")

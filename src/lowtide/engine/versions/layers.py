@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NoReturn, TypeAlias
 
-from lowtide.engine.log.frame import Names, Writes
+from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.chain import Chain, versions_of
 from lowtide.engine.versions.gap_map import GapMap
 from lowtide.engine.versions.ordered import OrderedKeys

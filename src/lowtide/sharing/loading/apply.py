@@ -14,10 +14,9 @@ from lowtide.documents.kept import merge_types
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import WriteView
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range, after_prefix
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
 from lowtide.sharing.loading.job import Counts, How, Job
 from lowtide.sharing.loading.staged_changes import StagedChange, decode_change, take_latest
@@ -67,7 +66,7 @@ def types_kept(row: CatalogRow, job: Job) -> CatalogRow:
 
 def append(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     """Insert documents, none of which may be there."""
-    prefix, is_empty = unit.look.prefix, _is_empty(unit)
+    prefix, is_empty = unit.reader.prefix, _is_empty(unit)
     for keys, documents in batches:
         if not is_empty and (known := unit.known_ids(keys)):
             raise _duplicate(unit, next(key for key in keys if key in known))
@@ -164,7 +163,7 @@ def changes(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
     go before any comes, so that documents may exchange values."""
     latest: dict[bytes, StagedChange] = {}
     for keys, staged in batches:
-        take_latest(latest, unit.look.name, zip(keys, map(decode_change, staged), strict=True))
+        take_latest(latest, unit.reader.name, zip(keys, map(decode_change, staged), strict=True))
     keys = list(latest)
     is_unique = any(each.unique for each in unit.row.indexes)
     fresh: list[tuple[bytes, bytes]] = []
@@ -191,8 +190,8 @@ def changes(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
 
 
 def _documents(unit: WriteBatch) -> Iterator[tuple[bytes, bytes]]:
-    prefix = unit.look.prefix
-    return unit.look.reading.scan(Range(prefix, after_prefix(prefix)))
+    prefix = unit.reader.prefix
+    return unit.reader.reading.scan(Range(prefix, after_prefix(prefix)))
 
 
 def _is_empty(unit: WriteBatch) -> bool:
@@ -203,7 +202,7 @@ def _note(unit: WriteBatch, seen: set[bytes], keys: list[bytes]) -> None:
     """Refuse an ``_id`` that comes twice: rows have no order, so none of them is the last."""
     before = len(seen)
     if not seen.isdisjoint(keys):
-        raise twice(unit.look.name, next(key for key in keys if key in seen))
+        raise twice(unit.reader.name, next(key for key in keys if key in seen))
     seen.update(keys)
     if len(seen) != before + len(keys):
         raise _twice(unit, keys)
@@ -213,8 +212,8 @@ def _twice(unit: WriteBatch, keys: list[bytes]) -> OperationFailure:
     """The error for keys of which one comes again, or was written before."""
     met: set[bytes] = set()
     for key in keys:
-        if key in met or unit.look.prefix + key in unit.writes:
-            return twice(unit.look.name, key)
+        if key in met or unit.reader.prefix + key in unit.writes:
+            return twice(unit.reader.name, key)
         met.add(key)
     raise AssertionError("each key is met once")
 
@@ -228,7 +227,7 @@ def twice(collection: str, key: bytes) -> OperationFailure:
 
 
 def _duplicate(unit: WriteBatch, key: bytes) -> DuplicateKeyError:
-    return duplicate(unit.look.name, key)
+    return duplicate(unit.reader.name, key)
 
 
 def duplicate(collection: str, key: bytes) -> DuplicateKeyError:

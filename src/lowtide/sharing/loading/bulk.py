@@ -27,16 +27,15 @@ from typing import Final, Protocol
 from lowtide.documents.catalog import CatalogRow, Former, encode_row
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
 from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ChangesLost, OperationFailure
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import commits_in
@@ -112,7 +111,7 @@ class BulkLoad:
 
     def _build(self) -> Receipt:
         self._counts = Counts()
-        self._beside = self._source.change(self._announce)
+        self._beside = self._source.write(self._announce)
         try:
             enter = self._beside.note_changes if self._job.how == "changes" else self._beside.enter
             for batch in self._staged():
@@ -122,7 +121,7 @@ class BulkLoad:
             return self._finish()
         except BaseException:
             give_up_claim(self._directory)
-            self._source.change(self._give_up)
+            self._source.write(self._give_up)
             raise
 
     # The row
@@ -170,7 +169,7 @@ class BulkLoad:
             self._checked(CollectionReader(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        self._beside.row, counts = self._source.change(change)
+        self._beside.row, counts = self._source.write(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
         self._counts.deleted += counts.deleted

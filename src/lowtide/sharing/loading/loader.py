@@ -98,7 +98,7 @@ class Loader:
             kept = self._parts.feed.first_kept()
             if kept <= self._tidied or CATALOG not in self._parts.engine.catalog.prefixes:
                 return
-            names = AutocommitStatements(self._parts).look(
+            names = AutocommitStatements(self._parts).read(
                 lambda reading, prefix_of: outdated(reading, prefix_of, kept)
             )
             for each in names:
@@ -114,7 +114,7 @@ class Loader:
         source = AutocommitStatements(self._parts)
         try:
             kept = self._parts.feed.first_kept()
-            row = source.change(
+            row = source.write(
                 lambda writing, prefix_of: doom_outdated(
                     CollectionReader(writing, prefix_of, collection), writing, kept
                 )
@@ -149,7 +149,7 @@ class Loader:
 
     def _receipt(self, name: str, job: Job) -> Receipt | None:
         source = AutocommitStatements(self._parts)
-        return source.look(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
+        return source.read(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
     def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
         """One transaction, tried a few times; beside others who are always quicker, in turn if it is small. Else a bulk
@@ -205,7 +205,7 @@ class Loader:
             return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
 
         try:
-            AutocommitStatements(self._parts).change(work, attempts=3)
+            AutocommitStatements(self._parts).write(work, attempts=3)
         except Exception as error:
             logger.warning("%s: old receipts of loads stay for now: %s", self._path, error)
 
