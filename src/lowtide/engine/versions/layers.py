@@ -239,7 +239,7 @@ class VersionStore:
         if not self._closed:
             self.view = (self.active, None, cache)  # point: drop.view
         self.frozen = None  # point: drop.frozen
-        # Last: it is a call, where an interrupt may come, and gaps that stay do no harm. Most of what they skip is gone.
+        # Last: an interrupt may come in a call, and gaps that stay do no harm. Most of what they skip is gone.
         self.gaps.forget()
 
     def close(self, reason: str) -> None:
