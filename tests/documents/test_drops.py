@@ -12,7 +12,7 @@ from lowtide.documents import management
 from lowtide.documents.collection import Collection
 from lowtide.documents.indexes import build
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 from tests.support.collections import check_store
 
 DOCUMENTS = [{"_id": n, "v": n, "w": -n} for n in range(7)]

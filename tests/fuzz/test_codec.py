@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lowtide.engine import types
 from lowtide.engine.base import codec
 from lowtide.engine.base.codec import MAX_TS
 from lowtide.engine.base.history import Interval, decode_interval
@@ -56,7 +57,7 @@ def test_full_keys_order_by_keyspace_and_then_by_key(one: int, two: int, first: 
 @pure
 @given(st.binary(max_size=6), st.binary(max_size=6))
 def test_a_prefix_ends_where_no_key_begins_with_it_any_more(prefix: bytes, key: bytes) -> None:
-    beyond = codec.after_prefix(prefix)
+    beyond = types.after_prefix(prefix)
     if beyond is None:
         assert set(prefix) <= {0xFF}
     else:
@@ -102,5 +103,5 @@ def _is_name(name: object) -> bool:
 @pure
 @given(_anything)
 def test_a_value_of_anything_is_bytes_or_refused(value: object) -> None:
-    found = ours(100, lambda: codec.check_value(value))
+    found = ours(100, lambda: types.check_value(value))
     assert isinstance(found, UsageError) == (not isinstance(value, bytes))

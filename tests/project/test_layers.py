@@ -88,7 +88,7 @@ def test_a_module_imports_downward_only(module: str) -> None:
     assert upward(part_of(module), imported_by(module)) == []
 
 
-ROOMS = ("log", "base", "versions", "garbage", "checkpoint", "recovery", "transaction", "statements")
+ROOMS = ("types", "log", "base", "versions", "garbage", "checkpoint", "recovery", "transaction", "statements")
 """The rooms of the engine, from low to high; each may import those before it."""
 
 

@@ -14,15 +14,16 @@ from functools import partial
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lowtide.engine.base.codec import after_prefix, is_tombstone, row_ts
+from lowtide.engine.base.codec import is_tombstone, row_ts
 from lowtide.engine.checkpoint.apply import Changes, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.garbage.sweep import EVERYTHING, Stretch, stretches, sweep_history, sweep_tombstones
-from lowtide.engine.log.frame import Commit, Writes
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions.chain import versions_of
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range, Reader
+from lowtide.engine.versions.visibility import Reader
 from tests.property.profile import with_files
 from tests.unit.engine.base.bases import PREFIX, kept_by, new_base, rows_of, tombstones_of
 

@@ -25,7 +25,8 @@ from lowtide.engine.versions.gaps import Gap, noted, without
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.ordered import OrderedKeys
 from lowtide.engine.versions.visibility import Reader
-from lowtide.sharing.pins.owner import Pinning
+from lowtide.sharing.pins.owner import OwnerPins
+from lowtide.sharing.pins.pins import PinRequest
 from tests.support.points import POINTS, PointsOfCode, find_points
 
 WITH_BROKEN = PointsOfCode(POINTS | find_points([Path(__file__)]))
@@ -136,14 +137,13 @@ def nobody_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
 def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pin whose instant is given up before its row is in the base."""
 
-    def pin(self: Any, name: str, ttl: float, keyspaces: Any, at: Any, depth: int, process: None = None) -> Any:
-        wanted, where = self._checked(name, ttl, keyspaces, depth)
+    def take(self: Any, request: PinRequest, at: Any, depth: int) -> Any:
         with self.snapshot(at, depth + 1) as held:
             self._checkpoint(held.ts)
-        row = self.leases.take(name, ttl, at=held.ts, keyspaces=wanted, where=where)  # point: pin.take
-        return self._handle(name, row)
+        more = {"keyspaces": request.keyspaces, "where": request.where}
+        return self.leases.take(request.name, request.ttl, at=held.ts, **more)  # point: pin.take
 
-    monkeypatch.setattr(Pinning, "pin", pin)
+    monkeypatch.setattr(OwnerPins, "_take", take)
 
 
 def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from lowtide import Isolation
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.types import KEYSPACE_PREFIX
 from tests.schedules.program import Get, Scan
 from tests.schedules.running import Content, Deed, Outcome, Run, Seen, Value
 from tests.support.choices import Diverged

@@ -11,7 +11,6 @@ of it; store, sharing, observe and upkeep are made of its parts, and import thos
 
 from __future__ import annotations
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.cuts import tidy
 from lowtide.engine.base.environment import Base
@@ -19,7 +18,7 @@ from lowtide.engine.base.leases import describe_owner
 from lowtide.engine.base.names import check_keyspaces, check_name
 from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
-from lowtide.engine.log.frame import REPLACED, Commit, Writes
+from lowtide.engine.log.frame import REPLACED, Commit
 from lowtide.engine.recovery.opening import BACKUP, CACHE, LOCK, MANIFEST, read_manifest
 from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.engine.statements.buffer import atomic
@@ -39,7 +38,7 @@ from lowtide.engine.transaction.registry import Origin
 from lowtide.engine.transaction.savepoint import Savepoint
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.range import Range
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 
 __all__ = [
     "BACKUP",

@@ -26,16 +26,15 @@ from typing import TYPE_CHECKING
 
 from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import borrow, give_back
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, is_tombstone, row_value
+from lowtide.engine.base.codec import is_tombstone, row_value
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.log.cursor import Released
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.log.segment import segment_paths
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.scans import scan_latest
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
@@ -44,7 +43,7 @@ from lowtide.options import Options
 from lowtide.sharing.generation import Generation
 from lowtide.sharing.owner import Owner, reach_owner
 from lowtide.sharing.page import Page
-from lowtide.sharing.pins.follower import FollowerPinning
+from lowtide.sharing.pins.follower import FollowerPins
 from lowtide.sharing.pins.snapshot import Renewer
 from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
 from lowtide.sharing.waiting import RemoteWaiters
@@ -93,8 +92,14 @@ class Follower:
                 CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
-            self.pinning = FollowerPinning(
-                path, options, self._base, self._leases, lambda: self.engine, self._engines, self._last_published
+            self.pinning = FollowerPins(
+                path=path,
+                options=options,
+                base=self._base,
+                leases=self._leases,
+                engine=lambda: self.engine,
+                older=self._engines,
+                published=self._last_published,
             )
             self._renewer = Renewer(self._renew)
             undo.pop_all()

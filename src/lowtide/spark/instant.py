@@ -20,9 +20,9 @@ from pathlib import Path
 from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.follower import Follower
-from lowtide.sharing.pins.follower import FollowerPinning
-from lowtide.sharing.pins.owner import At
+from lowtide.sharing.pins.follower import FollowerPins
 from lowtide.sharing.pins.pin import Pin
+from lowtide.sharing.pins.pins import At
 from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
 from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
@@ -86,7 +86,10 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
                 pin = pinning.join(at, user, ttl)
             else:
                 pin = _pinned(
-                    options, store, at, lambda names, on: pinning.share(user, new_name(), ttl, names, on, driver)
+                    options,
+                    store,
+                    at,
+                    lambda names, on: pinning.share(user, new_name(), ttl, keyspaces=names, at=on, process=driver),
                 )
         except BaseException as error:
             pinning.leave(token)
@@ -98,7 +101,7 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
         return Instant(pin.name, pin.ts, ttl, token)
 
 
-def pinning_of(store: Store) -> FollowerPinning:
+def pinning_of(store: Store) -> FollowerPins:
     """The pins of a store that was opened read-only."""
     assert isinstance(store._parts, Follower)
     return store._parts.pinning

@@ -109,7 +109,7 @@ def pinned(path: StorePath) -> Iterator[str]:
     name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
         pinning = pinning_of(store)
-        pin = pinning.pin(name, LEASE, None, None, _USER, os.getpid())
+        pin = pinning.pin(name, LEASE, depth=_USER, process=os.getpid())
         renewer = Renewer(lambda: renew_pin(path, name))
         try:
             yield name

@@ -42,7 +42,7 @@ from lowtide.sharing.loading.loader import Loader
 from lowtide.sharing.loading.staged import sweep
 from lowtide.sharing.operations import handlers
 from lowtide.sharing.page import Page
-from lowtide.sharing.pins.owner import Pinning
+from lowtide.sharing.pins.owner import OwnerPins
 from lowtide.sharing.service import Service
 from lowtide.store.kinds import explained, open_keyspace
 from lowtide.upkeep.basis import Running
@@ -141,7 +141,7 @@ class OwnedStore:
             Line(options.clock),
             explained,
         )
-        self.pinning = Pinning(
+        self.pinning = OwnerPins(
             self.engine,
             Leases(self.base, options.clock.time, owner=True),
             lambda ts: self.checkpointer.run(upto=ts),

@@ -145,7 +145,7 @@ class Store(Kinds):
         True
         """
         self._parts.check_open()
-        return self._parts.pinning.pin(name, ttl, keyspaces, at, 2, process)
+        return self._parts.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, depth=2, process=process)
 
     def renew(self, name: str, ttl: float | None = None) -> Pin:
         """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.

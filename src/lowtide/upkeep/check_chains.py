@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 from itertools import pairwise
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
+from lowtide.engine.types import KEYSPACE_PREFIX
 from lowtide.engine.versions.chain import versions_of
 from lowtide.engine.versions.layers import Chains, Layer, VersionStore
 from lowtide.upkeep.check_base import named

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, MAX_KEY
 from lowtide.engine.log.frame import Commit, decode, frame_at
 from lowtide.engine.log.segment import FORMAT, Header, Scan, decode_header, scan_segment, sequence_of
+from lowtide.engine.types import KEYSPACE_PREFIX, MAX_KEY
 from lowtide.errors import CorruptionError
 from lowtide.upkeep.report import Examination
 

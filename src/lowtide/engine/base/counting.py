@@ -9,9 +9,10 @@ from __future__ import annotations
 from struct import error as StructError
 from typing import TYPE_CHECKING, Final
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, is_tombstone
+from lowtide.engine.base.codec import is_tombstone
 from lowtide.engine.base.marks import newest_in
 from lowtide.engine.base.pages import PageFile, Unreadable, decode_table
+from lowtide.engine.types import KEYSPACE_PREFIX
 
 if TYPE_CHECKING:
     import lmdb

@@ -31,7 +31,7 @@ from typing import Any, NoReturn, TypeVar
 import lmdb
 
 from lowtide.engine.base.chunks import stretch
-from lowtide.engine.base.codec import check_key, decode_ts, encode_ts, row_ts
+from lowtide.engine.base.codec import decode_ts, encode_ts, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.forks import note_opened
@@ -41,13 +41,13 @@ from lowtide.engine.base.names import decode_keyspaces
 from lowtide.engine.base.pins import PinTable
 from lowtide.engine.base.soundness import DAMAGED, Soundness, check_environment
 from lowtide.engine.base.visible import VisibleRows
+from lowtide.engine.types import check_key
 from lowtide.errors import CorruptionError, DiskFull, Error, UsageError
 
 _BOUNDARY = b"boundary"
 _STORE = b"store"
 _GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
 """What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
-
 _Result = TypeVar("_Result")
 
 

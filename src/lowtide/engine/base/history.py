@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, decode_ts, encode_ts
+from lowtide.engine.base.codec import decode_ts, encode_ts
+from lowtide.engine.types import KEYSPACE_PREFIX
 
 if TYPE_CHECKING:
     import lmdb

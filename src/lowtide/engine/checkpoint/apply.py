@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import lmdb
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix, encode_ts
+from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.base.marks import put_marks
@@ -20,7 +20,8 @@ from lowtide.engine.checkpoint.plan import plan_key
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Cell
 from lowtide.engine.garbage.living import Living, with_pins
-from lowtide.engine.log.frame import Commit, Names
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.types import KEYSPACE_PREFIX, Names, after_prefix
 from lowtide.engine.versions.chain import Chain
 from lowtide.engine.versions.layers import Chains
 from lowtide.errors import Error

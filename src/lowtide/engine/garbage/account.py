@@ -13,8 +13,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, encode_ts
+from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
+from lowtide.engine.types import KEYSPACE_PREFIX
 from lowtide.engine.versions.chain import Chain
 from lowtide.engine.versions.layers import VersionStore
 

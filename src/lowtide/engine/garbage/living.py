@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.garbage.horizon import Exact
+from lowtide.engine.types import KEYSPACE_PREFIX
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from typing import TypeAlias
 
 import lmdb
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, decode_ts, encode_tombstone, encode_ts
+from lowtide.engine.base.codec import decode_ts, encode_tombstone, encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Cell, Ledger
 from lowtide.engine.garbage.living import Living, with_pins
+from lowtide.engine.types import KEYSPACE_PREFIX
 
 _FOREVER = 1 << 62
 

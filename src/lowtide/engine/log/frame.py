@@ -18,6 +18,7 @@ from zlib import crc32
 
 import msgspec
 
+from lowtide.engine.types import Names, Writes
 from lowtide.errors import CorruptionError
 from lowtide.system.messages import UNDECODABLE
 
@@ -30,13 +31,6 @@ _PREVIOUS = _HEAD.size + 4
 _STRETCH = 1 << 20
 
 Buffer: TypeAlias = "bytes | mmap"
-
-Writes = dict[bytes, bytes | None]
-"""What a commit changes: full key to value, or None for a deletion."""
-
-
-Names = dict[str, bytes]
-"""Keyspaces that a commit is the first to write to: name to prefix."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):

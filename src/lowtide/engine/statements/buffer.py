@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import WriteView
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range, Writes
 
 _Result = TypeVar("_Result")
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.transaction.scans import tracked
 from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.own import OwnWrites
-from lowtide.engine.versions.visibility import Range
 
 
 class ReadView(Protocol):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 
-from lowtide.engine.base.codec import MAX_COMMIT, commit_too_large
-from lowtide.engine.log.frame import Writes, encode_payload
+from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.scans import scan_latest
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
 from lowtide.errors import UsageError
 
 

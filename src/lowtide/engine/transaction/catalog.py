@@ -13,8 +13,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, decode_keyspace, encode_keyspace
-from lowtide.engine.log.frame import Names, Writes
+from lowtide.engine.base.codec import decode_keyspace, encode_keyspace
+from lowtide.engine.types import KEYSPACE_PREFIX, Names, Writes
 from lowtide.errors import UsageError
 
 _MAX_NAME = 200

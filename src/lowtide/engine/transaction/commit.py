@@ -1,17 +1,16 @@
 """The commit: validate, stamp, log, publish, for a group at a time.
 
-A committing thread puts its request into the queue and tries to take the commit lock. Whoever gets it leads: it takes
-all requests that are waiting, validates them one by one in queue order, writes the accepted ones to the log with one
-system call, and publishes them. The others wait on a private lock each, and one of those that came too late is woken
-to lead next. A thread that is alone finds the lock free and waits for nobody. A committing thread only ever *tries*
-the lock, see ``_try``.
+A committing thread puts its request into the queue and tries to take the commit lock. The thread that gets it is the
+leader: it takes all requests that are waiting, validates them in queue order, writes the accepted ones to the log with
+one system call, and publishes them. The others wait on a private lock each. One of those that came too late is woken to
+lead next. A thread that finds the lock free does not wait. A committing thread only *tries* the lock, see ``_try``.
 
-Who writes: the queue is appended to by anyone (``deque`` operations are atomic) and emptied by the leader. Everything
-that is shared (log, chains, ``published``) is changed by the leader only, in that order.
+Who writes: any thread appends to the queue (``deque`` operations are atomic), and the leader empties it. Only the
+leader changes what is shared: the log, then the chains, then ``published``.
 
-No wake-up is lost: a follower sets its gate, then looks whether it is done, then tries the lock once more, and only
-then waits. A leader marks requests done before it looks for their gates, and after it gave up the lock looks at the
-queue once more. Whichever comes last sees the other.
+No wake-up is lost: a follower sets its gate, then checks whether it is done, then tries the lock once more, and only
+then waits. A leader marks requests done before it looks for their gates, and checks the queue again after it released
+the lock. Whichever comes last sees the other.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from threading import get_ident
 
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
-from lowtide.engine.log.frame import Names, Writes, encode_payload
+from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
@@ -36,6 +35,7 @@ from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request, open_gate
 from lowtide.engine.transaction.validate import Clash, Validator
 from lowtide.engine.transaction.yielding import give_way
+from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.errors import ConflictError, Error, TransientError, UsageError
 

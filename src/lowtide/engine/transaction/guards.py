@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lowtide.engine.transaction.registry import Registration
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 
 if TYPE_CHECKING:
     from lowtide.engine.transaction.yielding import Yielding

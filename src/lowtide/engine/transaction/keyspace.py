@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from lowtide.engine.base.codec import after_prefix, bad_key, check_key, check_value
-from lowtide.engine.log.frame import Writes
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range, Writes, after_prefix, bad_key, check_key, check_value
 from lowtide.errors import UsageError
 
 

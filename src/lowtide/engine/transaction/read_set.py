@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 
 
 class ReadSet:

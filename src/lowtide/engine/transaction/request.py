@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from lowtide.engine.log.frame import Names, Writes
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.read_set import ReadSet
+from lowtide.engine.types import Names, Writes
 
 
 class Request:

@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 from lowtide.engine.transaction.line import Footprint, Line, Place
 from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 from lowtide.errors import ADVICE, ConflictError, TransientError, UsageError
 
 TIMEOUT: Final = 60.0

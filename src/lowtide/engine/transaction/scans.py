@@ -8,8 +8,8 @@ from types import CodeType
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.types import Range
 from lowtide.engine.versions.own import OwnWrites
-from lowtide.engine.versions.visibility import Range
 
 
 def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:

@@ -7,15 +7,14 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
 from lowtide.engine.base.cuts import of_keys
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import ReadKeyspace
 from lowtide.engine.transaction.registry import Details
+from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.counting import count_visible
 from lowtide.engine.versions.cutting import estimated_cuts
 from lowtide.engine.versions.newest import newest_change
-from lowtide.engine.versions.visibility import Range
 from lowtide.errors import UsageError
 
 

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import Final, Self
 
-from lowtide.engine.base.codec import MAX_COMMIT, commit_too_large
-from lowtide.engine.log.frame import Writes, encode_payload
+from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
@@ -25,8 +24,8 @@ from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.scans import scan_latest, tracked
 from lowtide.engine.transaction.yielding import Yielding
+from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
 from lowtide.engine.versions.own import Overlay, OwnWrites
-from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ConflictError, UsageError
 
 _OPEN: Final = ""

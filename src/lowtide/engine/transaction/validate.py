@@ -13,9 +13,9 @@ from lowtide.engine.base.environment import Base
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.request import Request
+from lowtide.engine.types import Range
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range
 
 _MOST_KEYS = 200_000
 """Keys of recent commits that are remembered for validation before the slower way is taken."""

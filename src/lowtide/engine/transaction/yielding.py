@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.engine.log.frame import Writes, encode_payload
+from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.validate import Validator
+from lowtide.engine.types import Writes
 
 
 class Yielding:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from lowtide.engine.base.environment import Base
+from lowtide.engine.types import Range
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.range import Range
 
 _STEP = 4096
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from lowtide.engine.types import Range
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import BaseRows, Range
+from lowtide.engine.versions.visibility import BaseRows
 
 MOST: Final = 20_000
 """Keys of the layers beyond which it is quicker to read all."""

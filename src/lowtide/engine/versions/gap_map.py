@@ -31,10 +31,8 @@ import threading
 from collections.abc import Callable
 from itertools import pairwise
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, after_prefix
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.engine.versions.gaps import MOST_KEYS, Gap, Gaps, bounded, covers, noted, past, without
-from lowtide.engine.versions.range import Range
 
 MOST_GAPS = 256
 """Gaps that are kept of one keyspace."""

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple, TypeAlias
 
-from lowtide.engine.versions.range import Range
+from lowtide.engine.types import Range
 
 MOST_KEYS = 64
 """Of more puts than these, all that lies between the first and the last is cut out, instead of each of them."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.marks import newest_in
+from lowtide.engine.types import after_prefix
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import BaseRows

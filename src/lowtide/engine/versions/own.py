@@ -18,10 +18,8 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.gaps import Gap, Gaps, bounded, noted, past, without
-from lowtide.engine.versions.range import Range
 
 _FEW: Final = 64
 """So many new keys are put in their places one by one; for more, all are sorted."""

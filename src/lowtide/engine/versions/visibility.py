@@ -16,13 +16,13 @@ from typing import Protocol, TypeVar
 
 import lmdb
 
-from lowtide.engine.base.codec import KEYSPACE_PREFIX, LATEST, horizon
+from lowtide.engine.base.codec import LATEST, horizon
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.first import first_row
+from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
 from lowtide.engine.versions.own import OwnWrites
-from lowtide.engine.versions.range import Range as Range
 
 _Result = TypeVar("_Result")
 

@@ -14,10 +14,9 @@ from lowtide.documents.column_types import merge_types
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import WriteView
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range, after_prefix
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, shown
 from lowtide.sharing.loading.job import Counts, How, Job
 from lowtide.sharing.loading.staged_changes import StagedChange, decode_change, take_latest

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.types import Writes
 from lowtide.feed.differences import Difference, decode_difference, difference, encode_difference
 from lowtide.sharing.loading.apply import duplicate, insert_new, twice
 from lowtide.sharing.loading.job import Counts, Job

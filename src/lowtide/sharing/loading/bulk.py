@@ -27,16 +27,15 @@ from typing import Final, Protocol
 from lowtide.documents.catalog import CatalogRow, Former, encode_row
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
 from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range
 from lowtide.errors import ChangesLost, OperationFailure
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import commits_in

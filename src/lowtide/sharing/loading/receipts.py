@@ -16,13 +16,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from lowtide.engine.base.codec import after_prefix
 from lowtide.engine.base.environment import Base
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.statements.runners import PrefixOf
 from lowtide.engine.statements.statement import ReadView, WriteView
+from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range
 from lowtide.sharing.loading.job import Counts, Job, Receipt
 
 RECEIPTS: Final = "lowtide/loads"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hypothesis.strategies as st
-import pytest
 from hypothesis import given
 
+from lowtide.engine import types
 from lowtide.engine.base import codec
-from lowtide.errors import UsageError
 
 timestamps = st.integers(0, (1 << 63) - 2) | st.integers(0, 20)
 values = st.binary(max_size=12)
@@ -59,51 +58,4 @@ def test_every_row_that_is_no_tombstone_is_below_latest(ts: int, value: bytes) -
 def test_full_keys_sort_by_keyspace_and_then_by_key(first: int, key: bytes, second: int, other: bytes) -> None:
     full, full_other = codec.encode_keyspace(first) + key, codec.encode_keyspace(second) + other
     assert (full < full_other) == ((first, key) < (second, other))
-    assert codec.decode_keyspace(full[: codec.KEYSPACE_PREFIX]) == first
-
-
-@given(keys, keys, st.booleans())
-def test_exactly_the_keys_with_a_prefix_lie_between_it_and_its_end(prefix: bytes, key: bytes, inside: bool) -> None:
-    key = prefix + key if inside else key
-    end = codec.after_prefix(prefix)
-    within = prefix <= key and (end is None or key < end)
-    assert within == key.startswith(prefix)
-
-
-@pytest.mark.parametrize("prefix", [b"", b"\xff", b"\xff\xff\xff"])
-def test_a_prefix_of_highest_bytes_only_has_no_end(prefix: bytes) -> None:
-    assert codec.after_prefix(prefix) is None
-
-
-def test_a_prefix_that_ends_in_the_highest_byte_carries_over() -> None:
-    assert codec.after_prefix(b"a\xff\xff") == b"b"
-
-
-def test_the_longest_key_is_taken_and_a_longer_one_refused() -> None:
-    prefix = codec.encode_keyspace(1)
-    codec.check_key(prefix + b"k" * codec.MAX_KEY)
-    with pytest.raises(UsageError, match=r"491 bytes long at most, this one is 492: b'kkk"):
-        codec.check_key(prefix + b"k" * (codec.MAX_KEY + 1))
-
-
-@pytest.mark.parametrize("value", [b"plain", bytearray(b"plain"), memoryview(b"plain")])
-def test_a_value_becomes_bytes_of_its_own(value: object) -> None:
-    assert codec.check_value(value) == b"plain"
-    assert type(codec.check_value(value)) is bytes
-
-
-@pytest.mark.parametrize("value", ["text", 7, None, [b"x"]])
-def test_what_is_not_bytes_is_refused_as_a_value(value: object) -> None:
-    with pytest.raises(UsageError, match=rf"not {type(value).__name__}; use delete\(\)"):
-        codec.check_value(value)
-
-
-def test_a_value_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codec, "MAX_VALUE", 3)
-    assert codec.check_value(b"123") == b"123"
-    with pytest.raises(UsageError, match="3 bytes long at most, this one is 4"):
-        codec.check_value(b"1234")
-
-
-def test_a_bad_key_is_named_in_the_error() -> None:
-    assert "not int: 7" in str(codec.bad_key(7))
+    assert codec.decode_keyspace(full[: types.KEYSPACE_PREFIX]) == first

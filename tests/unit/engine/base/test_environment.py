@@ -16,9 +16,10 @@ import pytest
 from hypothesis import given
 
 from lowtide.engine.base import mapping
-from lowtide.engine.base.codec import MAX_KEY, encode_row, encode_tombstone
+from lowtide.engine.base.codec import encode_row, encode_tombstone
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
+from lowtide.engine.types import MAX_KEY
 from lowtide.errors import CorruptionError, Error, UsageError
 from tests.unit.engine.base.bases import PREFIX, STORE_ID, Kept, Rows, fill, new_base
 from tests.unit.engine.base.test_history import KEYS, LAST, histories

@@ -18,11 +18,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lowtide.engine.base import outline as outlines
-from lowtide.engine.base.codec import after_prefix, encode_row, horizon
+from lowtide.engine.base.codec import encode_row, horizon
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.base.outline import Outline, outline
 from lowtide.engine.base.pages import PageFile, Unreadable, decode_table
+from lowtide.engine.types import after_prefix
 from tests.unit.engine.base.bases import PREFIX, Rows, fill, new_base
 
 OTHERS: Rows = {bytes([0, 0, 0, number]) + b"%03d" % each: (1, b"x") for number in (0, 2) for each in range(300)}

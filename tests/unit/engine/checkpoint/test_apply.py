@@ -23,7 +23,8 @@ from lowtide.engine.checkpoint.apply import (
     changes_of,
 )
 from lowtide.engine.garbage.horizon import make_horizon
-from lowtide.engine.log.frame import Commit, Writes
+from lowtide.engine.log.frame import Commit
+from lowtide.engine.types import Writes
 from lowtide.engine.versions.chain import versions_of
 from lowtide.errors import Error
 from tests.crash.stores import wait_until

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from lowtide.engine.log.frame import Commit, Writes, encode_frame, encode_payload
+from lowtide.engine.log.frame import Commit, encode_frame, encode_payload
 from lowtide.engine.log.reader import read_commits
 from lowtide.engine.log.segment import Header, Scan, encode_header, scan_segment, segment_paths
 from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.types import Writes
 from lowtide.system.disk import Disk, RealDisk
 
 STORE = b"one store's own!"

@@ -9,7 +9,7 @@ import pytest
 import lowtide
 from lowtide import ConflictError, UsageError
 from lowtide.engine.statements.statement import Statement, statement_of
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 
 BELOW = ["none", "read_committed", "snapshot_read"]
 FIXED = ["snapshot", "serializable"]

@@ -7,7 +7,7 @@ import pytest
 import lowtide
 from lowtide import ConflictError
 from lowtide.engine.transaction.guards import Guards
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 
 
 def test_a_key_keeps_the_oldest_instant_at_which_it_was_seen() -> None:

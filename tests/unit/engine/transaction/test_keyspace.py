@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 import lowtide
-from lowtide.engine.base import codec
+from lowtide.engine import types
 from lowtide.engine.transaction.keyspace import ReadKeyspace
 from lowtide.errors import UsageError
 
@@ -86,7 +86,7 @@ def test_the_empty_key_and_the_empty_value_are_as_good_as_any(store: lowtide.Sto
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_the_longest_key_goes_everywhere_a_key_can_go(store: lowtide.Store, checkpointed: bool) -> None:
     """Through chain, log, base and history, which puts most before it."""
-    key = b"x" * codec.MAX_KEY
+    key = b"x" * types.MAX_KEY
     store.keyspace("k").put(key, b"0")
     snapshot = store.snapshot()
     if checkpointed:
@@ -140,15 +140,15 @@ def test_a_value_that_is_not_bytes_is_refused(store: lowtide.Store, value: bytes
 
 
 def test_a_key_that_is_too_long_is_refused(store: lowtide.Store) -> None:
-    key = b"x" * (codec.MAX_KEY + 1)
+    key = b"x" * (types.MAX_KEY + 1)
     for keyspace in keyspaces(store):
-        with pytest.raises(UsageError, match=f"a key may be {codec.MAX_KEY} bytes long"):
+        with pytest.raises(UsageError, match=f"a key may be {types.MAX_KEY} bytes long"):
             keyspace.put(key, b"")
-        with pytest.raises(UsageError, match=f"a key may be {codec.MAX_KEY} bytes long"):
+        with pytest.raises(UsageError, match=f"a key may be {types.MAX_KEY} bytes long"):
             keyspace.delete(key)
 
 
-@pytest.mark.parametrize("length", [codec.MAX_KEY + 1, 508, 600, 5000])
+@pytest.mark.parametrize("length", [types.MAX_KEY + 1, 508, 600, 5000])
 @pytest.mark.parametrize("checkpointed", [False, True])
 def test_a_key_that_is_too_long_to_exist_is_not_found(store: lowtide.Store, length: int, checkpointed: bool) -> None:
     """Also where LMDB is asked, which knows no keys of that length."""
@@ -166,12 +166,12 @@ class Huge(bytes):
     """A value of a length that no test could afford."""
 
     def __len__(self) -> int:
-        return codec.MAX_VALUE + 1
+        return types.MAX_VALUE + 1
 
 
 def test_a_value_that_is_too_large_is_refused(store: lowtide.Store) -> None:
     for keyspace in keyspaces(store):
-        with pytest.raises(UsageError, match=f"a value may be {codec.MAX_VALUE} bytes long"):
+        with pytest.raises(UsageError, match=f"a value may be {types.MAX_VALUE} bytes long"):
             keyspace.put(b"x", Huge())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from lowtide.engine.transaction.line import Footprint, Line, Place
 from lowtide.engine.transaction.read_set import RangeSet
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 from tests.support.patience import PATIENCE, wait_until
 
 LONG = 1e6

@@ -8,7 +8,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from lowtide.engine.transaction.read_set import RangeSet, ReadSet
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range
 
 # Few, so that ranges touch, overlap and contain each other.
 keys = st.sampled_from([b"", b"a", b"a\x00", b"b", b"c", b"\xff"])

@@ -8,11 +8,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from lowtide.engine.log.frame import Writes
 from lowtide.engine.transaction import validate
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.validate import RecentCommits, Validator
-from lowtide.engine.versions.visibility import Range
+from lowtide.engine.types import Range, Writes
 from tests.unit.engine.versions.shelves import PREFIX, Shelves, open_shelves
 
 KEYS = [PREFIX + key for key in (b"a", b"b", b"c", b"d")]

@@ -11,9 +11,9 @@ from lowtide.engine.base.environment import Base
 from lowtide.engine.checkpoint.apply import Changes, CheckpointTarget, apply_checkpoint
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import Range, Reader
+from lowtide.engine.versions.visibility import Reader
 
 PREFIX = b"\x00\x00\x00\x01"
 """Before every key: the reader takes the keyspace's number off."""

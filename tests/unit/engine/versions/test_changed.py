@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import lowtide
-from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions.changed import all_changed_since
-from lowtide.engine.versions.visibility import Range
 from lowtide.store.owned import OwnedStore
 
 

@@ -7,9 +7,8 @@ from random import Random
 import pytest
 
 import lowtide
-from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions import counting
-from lowtide.engine.versions.visibility import Range
 from tests.conftest import OpenStore
 from tests.support.parts import parts_of
 from tests.unit.engine.base.bases import tombstones_of

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from lowtide.engine.base.codec import after_prefix
+from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions import gap_map
 from lowtide.engine.versions.gap_map import GapMap
 from lowtide.engine.versions.gaps import Gap
-from lowtide.engine.versions.range import Range
 
 K = b"\x00\x00\x00\x01"
 OTHER = b"\x00\x00\x00\x02"

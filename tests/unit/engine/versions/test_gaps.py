@@ -7,8 +7,8 @@ from itertools import pairwise
 import hypothesis.strategies as st
 from hypothesis import given
 
+from lowtide.engine.types import Range
 from lowtide.engine.versions.gaps import MOST_KEYS, Gap, Gaps, bounded, covers, cut, noted, past, without
-from lowtide.engine.versions.range import Range
 from tests.property.profile import thorough
 
 KEYS = [bytes([letter]) for letter in b"abcdefgh"]

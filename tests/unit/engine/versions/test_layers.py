@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import Writes
 from lowtide.engine.versions.chain import chain_of, versions_of
 from lowtide.engine.versions.layers import LARGEST_CACHED, ClosedChains, VersionStore
 from lowtide.errors import UsageError

@@ -8,9 +8,8 @@ from itertools import islice
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.own import Overlay
-from lowtide.engine.versions.range import Range
 from tests.unit.engine.versions.shelves import PREFIX, Shelves, State, open_shelves, within
 
 KEYS = [PREFIX + bytes([letter]) for letter in b"abcdef"]

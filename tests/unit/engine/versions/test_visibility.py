@@ -9,12 +9,10 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lowtide.engine.base.codec import after_prefix
-from lowtide.engine.log.frame import Writes
+from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions import changed, visibility
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.own import Overlay
-from lowtide.engine.versions.visibility import Range
 from tests.unit.engine.versions.shelves import PREFIX, Shelves, open_shelves, within
 
 # Few keys, so that they meet; one is the prefix of another, one is empty, two lie next to each other.
