@@ -27,8 +27,9 @@ class Block:
 
 
 def documents() -> list[Path]:
-    """README, changelog and docs, in order."""
-    return [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """README, the guide for contributors, changelog, the list of examples and docs, in order."""
+    others = (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md")
+    return [README, *others, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def name_of(document: Path) -> str:
