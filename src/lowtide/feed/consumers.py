@@ -115,11 +115,11 @@ class Consumer:
     []
     """
 
-    __slots__ = ("_consumers", "_keep", "name")
+    __slots__ = ("_consumers", "keep", "name")
 
     def __init__(self, consumers: Consumers, name: str) -> None:
         self._consumers = consumers
-        self._keep: object = None
+        self.keep: object = None
         """The store: as long as this object lives, it must not be closed by being garbage-collected."""
         self.name = name
 
@@ -139,7 +139,7 @@ class Consumer:
         self, keyspaces: Iterable[str] | None = None, *, before: bool = False, timeout: float | None = None
     ) -> Watch:
         """The changes that are not acknowledged, and then new ones as they are committed; see ``store.watch``."""
-        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self._keep)
+        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self.keep)
 
     def ack(self, ts: int) -> None:
         """Acknowledge everything up to commit ``ts``, durably. It is not shown again, and need not be kept."""

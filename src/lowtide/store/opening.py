@@ -12,7 +12,7 @@ from lowtide.options import OpenOptions, parse_options
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import open_pinned
-from lowtide.store.store import Store
+from lowtide.store.store import Store, backend_of
 from lowtide.store.transactions import Snapshot
 from lowtide.system.disk import is_full
 
@@ -51,7 +51,7 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
 def follower_of(store: Store) -> Follower:
     """The follower behind a store that is open read-only: its pins, its feed and its consumers. For Lowtide's own
     modules, which share a store with its owner (Spark's planners and tasks); users call ``Store``."""
-    follower = store._parts
+    follower = backend_of(store)
     assert isinstance(follower, Follower)
     return follower
 

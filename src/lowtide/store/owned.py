@@ -8,7 +8,7 @@ import os
 import weakref
 from pathlib import Path
 
-from lowtide.documents.generations import CollectionGenerations
+from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pins import PinRow
