@@ -49,8 +49,6 @@ from lowtide.upkeep.basis import Running
 
 logger = logging.getLogger("lowtide")
 
-Pins = list[tuple[str, PinRow]]
-
 _LEAST_LOGGED = 7  # bytes that a version takes in the log at least
 _LARGEST_STEP = 1 << 16  # bytes of log after which a commit looks for background work at the latest
 
@@ -70,7 +68,7 @@ class OwnedStore:
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
             _open_stores.add(self)
-        except BaseException:  # also an interrupt that comes at the very end
+        except BaseException:
             undo.close()
             raise
 
@@ -264,7 +262,7 @@ class OwnedStore:
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
-    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Holding]:
+    def _held(self, entries: list[Entry], pins: list[tuple[str, PinRow]] | None = None) -> dict[HolderId, Holding]:
         """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
         for name, row in self.pinning.leases.all() if pins is None else pins:
