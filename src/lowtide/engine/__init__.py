@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.cuts import tidy
+from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import describe_owner
 from lowtide.engine.base.names import check_keyspaces, check_name
 from lowtide.engine.base.positions import ConsumerPositions
@@ -49,6 +50,7 @@ __all__ = [
     "NOWHERE",
     "REPLACED",
     "AutocommitStatements",
+    "Base",
     "Commit",
     "ConsumerPositions",
     "ConsumerRow",

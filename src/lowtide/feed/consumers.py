@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lowtide.engine import ConsumerPositions, ConsumerRow, check_name
+from lowtide.engine import Base, ConsumerPositions, ConsumerRow, check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed
@@ -31,8 +31,8 @@ class ConsumerState:
 class Consumers:
     """The consumers of a store, for any process: their positions are in the base."""
 
-    def __init__(self, positions: ConsumerPositions, feed: Feed, time: Callable[[], float]) -> None:
-        self._positions = positions
+    def __init__(self, base: Base, feed: Feed, time: Callable[[], float]) -> None:
+        self._positions = ConsumerPositions(base)
         self._time = time
         self.feed = feed
 

@@ -28,7 +28,6 @@ from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.codec import is_tombstone, row_value
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.positions import ConsumerPositions
 from lowtide.engine.log.cursor import Released
 from lowtide.engine.log.segment import segment_paths
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
@@ -92,7 +91,7 @@ class Follower:
                 self._base.named_upto,
                 CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
-            self.consumers = Consumers(ConsumerPositions(self._base), self.feed, options.clock.time)
+            self.consumers = Consumers(self._base, self.feed, options.clock.time)
             self.pinning = FollowerPins(
                 path=path,
                 options=options,

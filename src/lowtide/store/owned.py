@@ -12,7 +12,6 @@ from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pins import PinRow
-from lowtide.engine.base.positions import ConsumerPositions
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account, count_superseded
 from lowtide.engine.garbage.collector import Collector
@@ -161,7 +160,7 @@ class OwnedStore:
         self.feed: Feed = Feed(
             path / "log", opened.store_id, catalog, published, self.waiters, check, None, generations
         )
-        self.consumers = Consumers(ConsumerPositions(self.base), self.feed, options.clock.time)
+        self.consumers = Consumers(self.base, self.feed, options.clock.time)
         self._running = Running(
             path,
             opened.store_id,
