@@ -152,7 +152,7 @@ MUTANTS = [
         "engine/statements/statement.py",
         (
             ("        self._steady = steady\n", "        self._steady = False\n"),
-            ("tx._own() if steady and tx._writes else None", "tx._own() if False else None"),
+            ("tx.own_writes() if steady and tx.writes else None", "tx.own_writes() if False else None"),
         ),
         ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
     ),

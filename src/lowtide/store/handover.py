@@ -21,6 +21,7 @@ from lowtide.sharing.loading.staged import cancel, staging_of
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.store.opening import open_store
 from lowtide.store.owned import OwnedStore
+from lowtide.store.store import backend_of
 
 TIMEOUT: Final = 600.0
 """Seconds for which an owner is waited for, unless the caller says otherwise."""
@@ -81,12 +82,12 @@ def _ask(owner: Owner, name: str, seconds: float) -> Receipt:
 def _take_over(path: Path, name: str) -> Receipt:
     """Own the store for as long as the job takes."""
     with open_store(path) as store:
-        parts = store._parts
-        assert isinstance(parts, OwnedStore)
+        owned = backend_of(store)
+        assert isinstance(owned, OwnedStore)
         try:
-            return parts.loader.apply(name)
+            return owned.loader.apply(name)
         finally:
-            parts.loader.finish()
+            owned.loader.finish()
 
 
 def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:
