@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -91,9 +92,11 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
     document = documents["compare"]
     met, missed = outcomes(sections, documents)
     parts = [
-        "Operations per second, and how many times as fast Lowtide is as each peer (bold: the peer is ahead). Medians "
-        "of paired ratios; 100,000 documents of 150 bytes (keyspaces) and 300 bytes with two indexes (collections). "
-        + machine_sentence(document["machine"], PEERS_OF_README),
+        _wrapped(
+            "Operations per second, and how many times as fast Lowtide is as each peer (bold: the peer is ahead). "
+            "Medians of paired ratios; 100,000 documents of 150 bytes (keyspaces) and 300 bytes with two indexes "
+            "(collections). " + machine_sentence(document["machine"], PEERS_OF_README)
+        ),
         _few_ratios(documents),
         *(f"![{caption}](bench/results/{file})" for caption, file in plots.get(PLOT_OF_README, ())[:1]),
         f"[The report](bench/results/README.md) has all of it: {len(met)} targets met, {len(missed)} missed, and why.",
@@ -101,6 +104,10 @@ def figures_of_readme(sections: Sequence[Section], documents: Mapping[str, Docum
     if any(each["quick"] for each in documents.values()):
         parts.insert(0, "*These are of a rough run (`--quick`): a check that it works, not a measurement.*")
     return "\n\n".join(parts)
+
+
+def _wrapped(paragraph: str) -> str:
+    return textwrap.fill(paragraph, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def _few_ratios(documents: Mapping[str, Document]) -> str:

@@ -69,6 +69,11 @@ def section(document: Path, title: str) -> str:
     return found["text"]
 
 
+def unwrapped(text: str) -> str:
+    """The text in one line, wherever its lines end on the page."""
+    return " ".join(text.split())
+
+
 def table(text: str) -> list[list[str]]:
     """The rows of the first table in ``text``, without its heading."""
     rows = [line.strip().strip("|").split(" | ") for line in text.splitlines() if line.strip().startswith("|")]
