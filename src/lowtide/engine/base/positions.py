@@ -5,13 +5,9 @@ The rows are in the base, so positions survive restarts and every process sees t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.environment import Base
-
-if TYPE_CHECKING:
-    import lmdb
+from lowtide.engine.base.types import Txn
 
 
 class ConsumerPositions:
@@ -31,7 +27,7 @@ class ConsumerPositions:
     def create(self, name: str, row: ConsumerRow) -> bool:
         """Add a consumer. Returns False, and changes nothing, if it exists."""
 
-        def change(txn: lmdb.Transaction[bytes]) -> bool:
+        def change(txn: Txn) -> bool:
             if self._base.consumers.get(txn, name) is not None:
                 return False
             self._base.consumers.put(txn, name, row)
@@ -42,7 +38,7 @@ class ConsumerPositions:
     def move(self, name: str, row: ConsumerRow, *, back: bool = False) -> bool:
         """Set a consumer's row; to an earlier position only if ``back``. Returns False if there is no such consumer."""
 
-        def change(txn: lmdb.Transaction[bytes]) -> bool:
+        def change(txn: Txn) -> bool:
             current = self._base.consumers.get(txn, name)
             if current is None:
                 return False
