@@ -79,7 +79,7 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, dept
             closing = Borrowed(base)
             undo.pop_all()
     try:
-        return snapshot_at(base, options, name, row, depth, closing)
+        return snapshot_at(base=base, options=options, name=name, row=row, depth=depth, closing=closing)
     except BaseException:
         closing.close()
         raise
