@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: help demo test quick bench mutants soak attack lint clean setup
+.PHONY: help demo test quick bench mutants soak attack lint docs clean setup
 
 help:
 	@echo "make demo    set up, then show the store at work"
@@ -15,15 +15,16 @@ help:
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
 	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
+	@echo "make docs    set up, then build the site of docs/ into site/"
 	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt
+$(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt requirements/docs.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements/test.txt -r requirements/demo.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
 	@touch $@
 
 # What only the comparison needs. A peer that cannot be installed here is left out of it.
@@ -61,5 +62,9 @@ attack: setup
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+docs: setup
+	@$(BIN)/python -m mkdocs build --strict --quiet
+	@echo "site/index.html"
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site

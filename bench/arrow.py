@@ -149,18 +149,6 @@ def ratio(data: Data, reader: str) -> float:
     return median(seconds[reader] / seconds["lowtide, to_arrow"] for seconds in by_round.values())
 
 
-def sentence(data: Data) -> str:
-    """The figures in short, for the project's README."""
-    ours, (way, *_) = rows_per_second(data, "lowtide, to_arrow"), data["imports"]
-    beside = [reader for reader in readers_of(data) if reader == "duckdb, read_json"]
-    told = f", {times(ratio(data, beside[0]))} times what duckdb reads of the same as JSON Lines" if beside else ""
-    return (
-        f"`to_arrow` of {data['documents']:,} such documents: {shortened(ours)} rows a second{told}. `lowtide import` "
-        f"of them: {shortened(way['documents'] / way['seconds'])} documents a second, in batches, with at most "
-        f"{way['own'] / _MEBIBYTE:,.0f} MiB of memory."
-    )
-
-
 def readers_of(data: Data) -> list[str]:
     return list(dict.fromkeys(read["reader"] for read in data["reads"]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -135,12 +135,13 @@ def findings_markdown(found: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
-def machine_sentence(circumstances: Document) -> str:
-    """Where and with what it was measured."""
+def machine_sentence(circumstances: Document, named: Collection[str] | None = None) -> str:
+    """Where and with what it was measured; ``named`` are the peers that are shown, None for all."""
     known = dict(circumstances)
     commit = str(known.get("commit") or "unknown")[:12] + (" and changes" if known.get("uncommitted_changes") else "")
     gibibytes = known["memory_bytes"] / (1 << 30)
-    peers = ", ".join(f"{name} {version}" for name, version in known.get("peers", {}).items() if name != "lowtide")
+    shown = set(known.get("peers", {})) - {"lowtide"} if named is None else named
+    peers = ", ".join(f"{name} {version}" for name, version in known.get("peers", {}).items() if name in shown)
     return (
         f"{known['cores']} cores of {known['processor']}, {gibibytes:.0f} GiB, {known['filesystem']}, "
         f"Linux {known['kernel']}, {known['python']}, Lowtide {known['lowtide']} at commit {commit}; "

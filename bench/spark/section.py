@@ -31,23 +31,6 @@ def percentile(values: list[float], share: float) -> float:
     return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]
 
 
-def sentence(data: Data) -> str:
-    """The figures in short, for the project's README; nothing without a full scan of both."""
-    figures = figures_of(timings_of(data))
-    rate, to_parquet = figures.rate(SCAN, BASE), ratio(figures, (SCAN, BASE), (SCAN, PARQUET))
-    if rate is None or to_parquet is None:
-        return ""
-    again = ratio(figures, (CACHED, BASE), (SCAN, PARQUET))
-    cached = f", {times(1 / again.middle)} times from the columnar cache" if again is not None else ""
-    others = [(peer, ratio(figures, (SCAN, BASE), (SCAN, peer))) for peer in (LINES, ARROW, TUPLES)]
-    beside = ", ".join(f"{times(each.middle)} for {peer}" for peer, each in others if each is not None)
-    return (
-        f"Spark reads {data['documents']:,} documents of about 120 bytes from a store at {shortened(rate.middle)} rows "
-        f"a second on {CORES} cores: {times(1 / to_parquet.middle)} times the time of Parquet{cached}. How many times "
-        f"as fast it is as other sources: {beside or 'none were measured'}."
-    )
-
-
 class Spark:
     name = "spark"
     title = "A data source of Spark"

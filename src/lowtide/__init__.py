@@ -25,7 +25,7 @@ if typing.TYPE_CHECKING:
     )
     from lowtide.documents.schema import Violation
     from lowtide.documents.sorting import ASCENDING, DESCENDING
-    from lowtide.documents.watching import CollectionWatch, DocumentChange
+    from lowtide.documents.watch import CollectionWatch, DocumentChange
     from lowtide.engine import Isolation, Keyspace, ReadKeyspace, Savepoint
     from lowtide.errors import (
         BulkWriteError,
@@ -129,7 +129,7 @@ _HOMES = {
     ),
     "lowtide.documents.schema": "Violation",
     "lowtide.documents.sorting": "ASCENDING DESCENDING",
-    "lowtide.documents.watching": "CollectionWatch DocumentChange",
+    "lowtide.documents.watch": "CollectionWatch DocumentChange",
     "lowtide.errors": (
         "BulkWriteError ChangesLost ConflictError CorruptionError DiskFull DocumentRefused "
         "DuplicateKeyConflict DuplicateKeyError Error InvalidDocument OperationFailure SnapshotExpired "

@@ -40,7 +40,7 @@ from bench.spark.jobs import (
     reading_jobs,
 )
 from bench.spark.running import FULL, QUICK, DriverFailed, buildings, driven, order_of
-from bench.spark.section import SECTION, sentence
+from bench.spark.section import SECTION
 from bench.spark.session import lacking
 from bench.spark.sources import ArrowReader, Rows, SqliteReader, TuplesReader
 from bench.spark.streams import LATENCY, STREAM
@@ -381,15 +381,6 @@ def test_a_section_of_a_single_line_is_shown_as_well(tmp_path: Path) -> None:
     del data[STREAM], data[LATENCY]
     (by_size,) = check_shown(SECTION, data, tmp_path)
     assert by_size.title == "Full scan by the size of the store"
-
-
-def test_the_readme_has_it_in_one_sentence() -> None:
-    told = sentence(example())
-    assert "at 562 rows a second on 2 cores: 2.00 times the time of Parquet, 1.50 times from the columnar cache" in told
-    assert told.endswith("1.00 for JSON Lines, 1.50 for sqlite3, Arrow, 3.00 for sqlite3, tuples.")
-    data = example()
-    data["timings"]["rows"] = []
-    assert sentence(data) == ""
 
 
 def test_times_are_those_of_the_first_documents() -> None:

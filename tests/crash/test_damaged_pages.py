@@ -181,7 +181,7 @@ def test_an_open_store_is_verified_whichever_page_is_damaged_under_it(sound: Sou
 
         def verify(number: int = number, damage: Callable[[bytes, int], bytes] = damage) -> str:
             store = lowtide.open(tmp_path / "store", checkpointer="thread", monitor_interval=3600)
-            parts = store._parts
+            parts = store._backend
             with parts.collector._busy:  # type: ignore[union-attr]
                 with Examiner(tmp_path / "store" / "base" / "data.mdb") as examiner:
                     examiner.examine()

@@ -82,7 +82,7 @@ import json, os, sys, lowtide
 store = lowtide.open(sys.argv[1], checkpointer="process")
 store.keyspace("k").put(b"a", b"1")
 store.checkpoint()
-helper = store._parts.checkpointer._helper.process_id
+helper = store._backend.checkpointer._helper.process_id
 if os.fork() == 0:
     print(json.dumps([os.getpid(), helper]), flush=True)
     sys.stdin.readline()

@@ -161,7 +161,7 @@ import json, sys, lowtide
 store = lowtide.open(sys.argv[1], checkpointer="process", durability="relaxed")
 store.keyspace("k").put(b"a", b"1")
 store.checkpoint()
-print(json.dumps(store._parts.checkpointer._helper.process_id), flush=True)
+print(json.dumps(store._backend.checkpointer._helper.process_id), flush=True)
 sys.stdin.readline()
 """
 

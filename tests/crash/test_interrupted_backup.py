@@ -138,7 +138,7 @@ put(store, 40)
 if sys.argv[1] == "backup":
     store.backup(sys.argv[3], progress=step)
 else:
-    compact(store._parts.running, step)
+    compact(store._backend.running, step)
 print("never killed")
 """
 
@@ -180,7 +180,7 @@ def test_a_compaction_that_fails_leaves_a_store_that_goes_on(tmp_path: Path, ste
     with lowtide.open(tmp_path / "store", **SMALL) as store:
         last = put(store, 40)
         with pytest.raises(Stopped):
-            compact(store._parts.running, StopAt(step))
+            compact(store._backend.running, StopAt(step))
         assert commit_in(killed(tmp_path / "store", tmp_path / "left"), tmp_path / "scratch") == last
         last = put(store, 40)  # so many that the log does not keep them beside the base
         store.checkpoint()

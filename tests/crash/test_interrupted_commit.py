@@ -208,7 +208,7 @@ def wait_until(condition):
         threading.Event().wait(0.001)
 
 store = lowtide.open(sys.argv[1], durability="relaxed")
-committer = store._parts.committer
+committer = store._backend.committer
 held, release = threading.Event(), threading.Event()
 
 def hold():

@@ -121,7 +121,7 @@ if sys.argv[2] == "process":
 with store.transaction() as tx:
     for number in range(20_000):
         tx.keyspace("k").put(b"%06d" % number, b"w" * 20)
-print(json.dumps(store._parts.checkpointer._helper.process_id), flush=True)
+print(json.dumps(store._backend.checkpointer._helper.process_id), flush=True)
 threading.Thread(target=store.checkpoint, daemon=True).start()
 number = 0
 while True:

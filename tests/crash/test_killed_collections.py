@@ -52,7 +52,7 @@ threading.Event().wait()
 
 BUILDING = """
 import json, sys, lowtide
-from lowtide.documents import building
+from lowtide.documents.indexes import build as building
 
 path, when = sys.argv[1], int(sys.argv[2])
 building.STEP = 3

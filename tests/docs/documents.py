@@ -27,8 +27,9 @@ class Block:
 
 
 def documents() -> list[Path]:
-    """README, changelog and docs, in order."""
-    return [README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+    """README, the guide for contributors, changelog, the list of examples and docs, in order."""
+    others = (ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "examples" / "README.md")
+    return [README, *others, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def name_of(document: Path) -> str:
@@ -66,6 +67,11 @@ def section(document: Path, title: str) -> str:
     )
     assert found is not None, f"{name_of(document)} has no section {title!r}"
     return found["text"]
+
+
+def unwrapped(text: str) -> str:
+    """The text in one line, wherever its lines end on the page."""
+    return " ".join(text.split())
 
 
 def table(text: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.documents.cursor import Results
-from lowtide.documents.watching import CollectionWatch, DocumentChange
+from lowtide.documents.watch import CollectionWatch, DocumentChange
 from tests.docs.documents import ROOT, code_blocks, documents
 from tests.docs.test_docstrings import examples
 

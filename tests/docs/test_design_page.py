@@ -12,7 +12,7 @@ SOURCE = ROOT / "src" / "lowtide"
 
 
 def test_the_layers_are_those_that_are_tested() -> None:
-    told = re.search(r"^`(errors,[^`]*)`", section(PAGE, "Layers"), re.MULTILINE)
+    told = re.search(r"^`(errors < [^`]*)`", section(PAGE, "Layers"), re.MULTILINE)
     assert told is not None
     layers = [tuple(each.split(", ")) for each in told[1].split(" < ")]
     package = {("lowtide",), ("__main__",)}

@@ -9,7 +9,7 @@ from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
 from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
 from lowtide.values import codec, values
-from tests.docs.documents import ROOT, section, table
+from tests.docs.documents import ROOT, section, table, unwrapped
 
 PAGE = ROOT / "docs" / "file-format.md"
 
@@ -43,6 +43,6 @@ def test_each_kind_of_value_is_told_in_order() -> None:
 
 
 def test_the_length_of_an_entry_is_that_of_the_source() -> None:
-    text = section(PAGE, "Entries")
+    text = unwrapped(section(PAGE, "Entries"))
     assert f"more than {entries.MAX_VALUES} bytes, the first {entries.CUT} are left" in text
     assert f"BLAKE2b hash, {entries._HASH} bytes" in " ".join(text.split())

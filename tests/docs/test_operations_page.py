@@ -117,10 +117,10 @@ def test_the_lines_of_the_monitor_are_those_of_the_page() -> None:
     assert str(AgeReport("growth", Stuck(), 61, Holding(0, 0), 4000)).partition(" the snapshot")[0] in text
 
 
-def test_the_limits_of_the_readme_are_those_of_the_source(tmp_path: Path) -> None:
-    readme = " ".join((ROOT / "README.md").read_text().split())
-    longest = int(re.findall(r"Keys are bytes, up to (\d+) long", readme)[0])
-    name = int(re.findall(r"name up to (\d+) bytes of UTF-8", readme)[0])
+def test_the_limits_of_the_documentation_are_those_of_the_source(tmp_path: Path) -> None:
+    limits = " ".join((ROOT / "docs" / "limits.md").read_text().split())
+    longest = int(re.findall(r"Keys are bytes, up to (\d+) long", limits)[0])
+    name = int(re.findall(r"name up to (\d+) bytes of UTF-8", limits)[0])
     with lowtide.open(tmp_path / "store") as store:
         store.keyspace("n" * name).put(b"k" * longest, b"")
         with pytest.raises(lowtide.UsageError, match=str(longest)):
@@ -129,8 +129,8 @@ def test_the_limits_of_the_readme_are_those_of_the_source(tmp_path: Path) -> Non
             store.keyspace("n" * (name + 1))
     assert (
         f"values bytes, up to {MAX_VALUE >> 30} GiB; all that a transaction writes, up to {MAX_COMMIT >> 30} GiB"
-        in readme
+        in limits
     )
     options = lowtide.Options()
-    assert f"{options.checkpoint_bytes >> 20} MiB of log or {options.checkpoint_versions:,} versions" in readme
-    assert f"a cache of {options.cache_rows:,} small rows" in readme
+    assert f"{options.checkpoint_bytes >> 20} MiB of log or {options.checkpoint_versions:,} versions" in limits
+    assert f"a cache of {options.cache_rows:,} small rows" in limits

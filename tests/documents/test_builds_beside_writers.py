@@ -1,4 +1,4 @@
-"""A build of an index ends, however its documents change under it, and is exact (see ``documents.building``).
+"""A build of an index ends, however its documents change under it, and is exact (see ``documents.indexes.build``).
 
 Rounds are counted, not seconds: how often documents were looked at, beside writers of whom one always comes between a
 step's look and its commit.
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 import lowtide
-from lowtide.documents import building
 from lowtide.documents.collection import Collection
+from lowtide.documents.indexes import build as index_build
 from lowtide.values.ids import id_key
 from tests.crash.stores import killed
 from tests.race.gates import Gate
@@ -35,7 +35,7 @@ class Steps:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[list[bytes]], object]) -> None:
         self.documents: list[int] = []
         self.entries: list[int] = []
-        original = building._enter
+        original = index_build._enter
 
         def enter(reader: Any, writing: Any, index: Any, batch: Any, most: int) -> Any:
             result = original(reader, writing, index, batch, most)
@@ -45,13 +45,13 @@ class Steps:
             meanwhile([key for key, _ in batch])
             return result
 
-        monkeypatch.setattr(building, "_enter", enter)
+        monkeypatch.setattr(index_build, "_enter", enter)
 
 
 @pytest.fixture
 def collection(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """A hundred documents, of which a step enters ten."""
-    monkeypatch.setattr(building, "STEP", 10)
+    monkeypatch.setattr(index_build, "STEP", 10)
     found = store.collection("c")
     found.insert_many([{"_id": number, "v": number} for number in range(100)])
     return found
@@ -91,7 +91,7 @@ def test_a_document_that_changes_under_every_step_is_entered(
 def test_a_step_of_which_nothing_is_left_is_repeated(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, collection: Collection
 ) -> None:
-    monkeypatch.setattr(building, "STEP", 1)
+    monkeypatch.setattr(index_build, "STEP", 1)
     fresh = iter(range(1000, 100_000))
     steps = Steps(
         monkeypatch,
@@ -128,7 +128,7 @@ def test_a_duplicate_that_comes_under_a_step_ends_the_build(
     """The step has seen that no document has the value yet, and is about to enter it for another one."""
     collection = store.collection("c")
     with monkeypatch.context() as patch, Schedule() as schedule:
-        gate = Gate(patch, building, "_enter")
+        gate = Gate(patch, index_build, "_enter")
         build = schedule.start(lambda: collection.create_index("v", unique=True))
         gate.reached()
         if change == "insert":
@@ -178,7 +178,7 @@ def test_an_element_that_an_array_keeps_while_others_change_under_a_step_is_ente
 def test_a_step_takes_no_more_documents_once_it_has_many_entries(
     store: lowtide.Store, collection: Collection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(building, "MOST_ENTRIES", 30)
+    monkeypatch.setattr(index_build, "MOST_ENTRIES", 30)
     collection.update_many({}, {"$set": {"v": list(range(20))}})
     told: list[int] = []
     steps = Steps(monkeypatch, lambda _: None)
@@ -195,7 +195,7 @@ def test_a_build_whose_snapshot_is_expired_goes_on(
 ) -> None:
     clock = ManualClock()
     store = open_store(max_snapshot_age=60, monitor_interval=3600, clock=clock, checkpointer="thread")
-    monkeypatch.setattr(building, "STEP", 10)
+    monkeypatch.setattr(index_build, "STEP", 10)
     collection = store.collection("c")
     collection.insert_many([{"_id": number, "v": number} for number in range(5000)])
     store.checkpoint()
@@ -254,7 +254,7 @@ def test_a_build_beside_threads_at_full_speed_takes_few_steps(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, unique: bool, hot: bool
 ) -> None:
     """They change any document, or all of them the same two."""
-    monkeypatch.setattr(building, "STEP", 50)
+    monkeypatch.setattr(index_build, "STEP", 50)
     collection = store.collection("c")
     collection.insert_many([{"_id": number, "v": number} for number in range(1000)])
     built = threading.Event()

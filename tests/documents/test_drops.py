@@ -8,8 +8,9 @@ import pytest
 from sortedcontainers import SortedSet
 
 import lowtide
-from lowtide.documents import building, management
+from lowtide.documents import management
 from lowtide.documents.collection import Collection
+from lowtide.documents.indexes import build
 from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import Range
 from tests.support.collections import check_store
@@ -101,7 +102,7 @@ def fail_to_build(collection: Collection) -> None:
 def test_a_drop_passes_each_key_once(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, remove: Callable[[Collection], None]
 ) -> None:
-    monkeypatch.setattr(building, "STEP", 5)
+    monkeypatch.setattr(build, "STEP", 5)
     monkeypatch.setattr(management, "STEP", 5)
     monkeypatch.setattr(management, "ATTEMPTS", 1)
     store["a"].insert_many([{"_id": n, "v": n, "w": n} for n in range(200)])

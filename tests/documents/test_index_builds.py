@@ -1,4 +1,4 @@
-"""Indexes that are built while documents are written (the argument is in ``documents.building``).
+"""Indexes that are built while documents are written (the argument is in ``documents.indexes.build``).
 
 ``progress`` is called between two steps of a build, and a step enters one document here, so what a test does there
 falls behind some documents and before others. A gate behind a step's work stands between that and its commit.
@@ -17,8 +17,8 @@ import pytest
 
 import lowtide
 from lowtide import Isolation
-from lowtide.documents import building
 from lowtide.documents.collection import Collection
+from lowtide.documents.indexes import build as index_build
 from tests.documents.makings import Maker
 from tests.race.gates import Gate
 from tests.support.collections import check_collection, check_store
@@ -31,7 +31,7 @@ BUFFERED = [level for level in Isolation if level is not Isolation.NONE]
 @pytest.fixture
 def collection(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> Collection:
     """Five documents, of which an index that is being built takes one in each step."""
-    monkeypatch.setattr(building, "STEP", 1)
+    monkeypatch.setattr(index_build, "STEP", 1)
     return filled(store)
 
 
@@ -104,7 +104,7 @@ def test_what_is_written_while_a_step_stands_before_its_commit_is_in_the_index(
     for change in CHANGES.values():
         collection = filled(store)
         with monkeypatch.context() as patch, Schedule() as schedule:
-            gate = Gate(patch, building, "_enter")
+            gate = Gate(patch, index_build, "_enter")
             build = schedule.start(partial(collection.create_index, "v", unique=unique))
             gate.reached()
             change(collection, 0)
@@ -378,7 +378,7 @@ def test_an_index_built_beside_threads_that_write_has_what_the_documents_say(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, unique: bool
 ) -> None:
     """With values that collide now and then: who is refused knows it, and nobody else is."""
-    monkeypatch.setattr(building, "STEP", 5)
+    monkeypatch.setattr(index_build, "STEP", 5)
     collection = store.collection("c")
     collection.insert_many([{"_id": number, "v": number} for number in range(150)])
     built = threading.Event()

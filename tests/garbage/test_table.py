@@ -47,7 +47,7 @@ def reader_at(store: lowtide.Store, ts: int) -> lowtide.Snapshot:
 
 def in_memory(store: lowtide.Store) -> list[int]:
     """The timestamps of the row's versions in memory, newest first."""
-    full_key = store._parts.engine.catalog.prefix_of("k") + KEY
+    full_key = store._backend.engine.catalog.prefix_of("k") + KEY
     found = []
     for layer in parts_of(store).versions.layers:
         chain = layer.chains.get(full_key)

@@ -71,7 +71,7 @@ def beside(*works: Callable[[], object]) -> Iterator[None]:
 def turn_of_another(store: lowtide.Store, key: bytes) -> Iterator[Place]:
     """Another thread's turn, at a key of keyspace ``k``."""
     line = parts_of(store).engine.line
-    full_key = store.keyspace("k")._prefix + key
+    full_key = store.keyspace("k").prefix + key
     place = Place(Footprint({full_key: None}.keys(), [], RangeSet(())), 1e6)
     place.thread = -1
     line.enter(place)

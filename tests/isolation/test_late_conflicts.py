@@ -122,7 +122,7 @@ def test_nothing_is_left_of_deleted_keys_once_no_writer_could_conflict(plain: Wo
     plain.store.checkpoint()
     plain.store.collect_garbage()
     base = parts_of(plain.store).base
-    key = plain.store._parts.engine.catalog.prefix_of("k") + b"x"
+    key = plain.store._backend.engine.catalog.prefix_of("k") + b"x"
     assert base.changed_at(key) == plain.store.stats().last_commit
     late.rollback()
     plain.store.collect_garbage()

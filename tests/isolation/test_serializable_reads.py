@@ -146,7 +146,7 @@ def test_a_read_only_transaction_is_not_even_tracked(plain: World) -> None:
     tx = plain.begin(Isolation.SERIALIZABLE, read_only=True)
     list(scan(tx))
     assert parts_of(plain.store).registry.serializable == {}
-    assert tx._tx._reads is None
+    assert tx._tx.reads is None
 
 
 def test_blind_writes_never_conflict_with_what_others_read(world: World) -> None:

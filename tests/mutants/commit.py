@@ -84,14 +84,14 @@ MUTANTS = [
         (
             (
                 (
-                    "            if self._reads is not None:\n"
-                    "                self._reads.keys.add(full_key)\n"
+                    "            if self.reads is not None:\n"
+                    "                self.reads.keys.add(full_key)\n"
                     "            value = engine.reader.get(full_key, self.ts)\n"
                 ),
                 (
                     "            value = engine.reader.get(full_key, self.ts)\n"
-                    "            if self._reads is not None and value is not None:\n"
-                    "                self._reads.keys.add(full_key)\n"
+                    "            if self.reads is not None and value is not None:\n"
+                    "                self.reads.keys.add(full_key)\n"
                 ),
             ),
         ),
@@ -108,11 +108,11 @@ MUTANTS = [
         "engine/transaction/savepoint.py",
         (
             (
-                "        tx._callbacks = self._callbacks\n",
+                "        tx.callbacks = self._callbacks\n",
                 (
-                    "        tx._callbacks = self._callbacks\n"
-                    "        if tx._reads is not None:\n"
-                    "            tx._reads.keys.clear()\n"
+                    "        tx.callbacks = self._callbacks\n"
+                    "        if tx.reads is not None:\n"
+                    "            tx.reads.keys.clear()\n"
                 ),
             ),
         ),

@@ -56,7 +56,7 @@ MUTANTS = [
     Mutant(
         "a build does not look again at what it left out",
         "A unique index becomes ready though two documents have one value.",
-        "documents/building.py",
+        "documents/indexes/build.py",
         (
             (
                 "    return current, [*rest, *dict.fromkeys(owners[entry] for entry in left_out)]\n",
@@ -71,14 +71,14 @@ MUTANTS = [
     Mutant(
         "a build does not give way",
         "A step is repeated for as long as documents change under it.",
-        "documents/building.py",
+        "documents/indexes/build.py",
         (("tx.give_way(set(owners), before) if owners else []", "[]"),),
         (_BESIDE + "test_a_build_ends_though_documents_of_every_step_change_under_it",),
     ),
     Mutant(
         "a build runs after what others insert",
         "The documents to enter are those of each step's own instant, so a build never ends beside quick inserts.",
-        "documents/building.py",
+        "documents/indexes/build.py",
         (
             (
                 '                after = keys[-1] + b"\\x00"\n            return\n',
@@ -128,7 +128,7 @@ MUTANTS = [
     Mutant(
         "a build does not note arrays",
         "The planner joins two bounds on a field that is an array in some document.",
-        "documents/building.py",
+        "documents/indexes/build.py",
         (("multikey=bool(special & MULTIKEY)", "multikey=False"),),
         (_BESIDE + "test_a_step_takes_no_more_documents_once_it_has_many_entries",),
     ),
@@ -152,7 +152,7 @@ MUTANTS = [
         "engine/statements/statement.py",
         (
             ("        self._steady = steady\n", "        self._steady = False\n"),
-            ("tx._own() if steady and tx._writes else None", "tx._own() if False else None"),
+            ("tx.own_writes() if steady and tx.writes else None", "tx.own_writes() if False else None"),
         ),
         ("tests/unit/documents/test_cursor.py::test_in_a_transaction_it_goes_on_unmoved_by_what_is_written_meanwhile",),
     ),

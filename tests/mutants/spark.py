@@ -64,7 +64,7 @@ MUTANTS = [
     Mutant(
         "kept types outlive an overwrite",
         "A column that was replaced by one of another type is still read as the old one.",
-        "documents/kept.py",
+        "documents/column_types.py",
         (("    found = {} if replace else kept_types(stored)\n", "    found = kept_types(stored)\n"),),
         ("tests/unit/spark/test_keeping.py::test_types_of_several_writes",),
     ),

@@ -117,8 +117,8 @@ def test_the_description_of_the_package_has_no_link_into_the_repository() -> Non
     targets = re.findall(r"\]\(([^)]*)\)", re.sub(r"^```.*?^```$", "", shown, flags=re.MULTILINE | re.DOTALL))
     assert [each for each in targets if not each.startswith(("#", "http"))] == []
     assert "![" not in shown
-    assert "[documents](docs/documents.md): collections" in readme
-    assert "documents: collections" in shown
+    assert "| [documents](docs/documents.md) | collections" in readme
+    assert "| documents | collections" in shown
     assert readme.count("```") == shown.count("```")
     assert readme.count("\n| ") == shown.count("\n| ")
     example = "[a](b.md) ![c](d.svg) [e](https://f.g)\n\n![h](i.svg)\n\n```\n[j](k)\n```\n"

@@ -170,7 +170,9 @@ def test_a_writer_from_before_conflicts_with_a_deletion_that_comes_after_the_fre
             writer.commit()
     store.collect_garbage()
     base = parts_of(store).base
-    assert base.row(store._parts.engine.catalog.prefix_of("k") + b"a") is None, "G6: the tombstone went with the writer"
+    assert base.row(parts_of(store).engine.catalog.prefix_of("k") + b"a") is None, (
+        "G6: the tombstone went with the writer"
+    )
 
 
 @EVERY_PLACE

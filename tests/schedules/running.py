@@ -229,7 +229,7 @@ class _Running:
         self.scheduler.point(name)
 
     def _is_closed(self, error: lowtide.UsageError) -> bool:
-        return self._program.has("close") and bool(self._store._parts.closed) and str(error) == "the store is closed"
+        return self._program.has("close") and bool(self._store._backend.closed) and str(error) == "the store is closed"
 
     @property
     def _published(self) -> int:

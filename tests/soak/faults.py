@@ -28,8 +28,8 @@ def half_commit() -> None:
     real, count = EngineTransaction.commit, itertools.count(1)
 
     def commit(self: EngineTransaction) -> int:
-        if next(count) % 60 == 0 and len(self._writes) > 1:
-            self._writes.popitem()
+        if next(count) % 60 == 0 and len(self.writes) > 1:
+            self.writes.popitem()
         return real(self)
 
     EngineTransaction.commit = commit  # type: ignore[method-assign]

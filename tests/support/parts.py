@@ -10,7 +10,7 @@ from lowtide.store.owned import OwnedStore
 
 
 def parts_of(store: lowtide.Store) -> OwnedStore:
-    parts = store._parts
+    parts = store._backend
     assert isinstance(parts, OwnedStore)
     return parts
 

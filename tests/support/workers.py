@@ -20,7 +20,7 @@ _ONE_BY_ONE = (
 
 
 def needs_spark(nodeid: str) -> bool:
-    return nodeid.startswith("tests/spark/") or "[docs/spark.md]" in nodeid
+    return nodeid.startswith("tests/spark/") or nodeid.endswith(("[docs/spark.md]", "[README.md]"))
 
 
 def in_order(items: list[pytest.Item]) -> None:

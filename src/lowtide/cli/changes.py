@@ -18,7 +18,7 @@ from lowtide.cli.output import Output
 from lowtide.cli.reach import find_store, reading
 from lowtide.cli.words import clean, moment, shortened, shown
 from lowtide.documents.catalog import DOCUMENTS
-from lowtide.documents.watching import decoded
+from lowtide.documents.watch import decoded
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.values.extended import to_extended
 

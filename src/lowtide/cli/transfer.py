@@ -22,7 +22,7 @@ from lowtide.documents.files.cells import kinds_of
 from lowtide.documents.files.documents import read_documents, write_documents
 from lowtide.documents.files.problems import BadFile
 from lowtide.documents.files.streams import STANDARD, FileSource, format_of, reading_from, writing_to
-from lowtide.documents.writing import prepare
+from lowtide.documents.operations import prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.values.values import Document
 

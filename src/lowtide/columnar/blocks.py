@@ -72,7 +72,7 @@ def plan_blocks(
         if (commits := [each for each in known.get(block.name, ()) if each <= commit]) and max(commits) < commit
     }
     if older:
-        prefix = snapshot.keyspace(keyspace)._prefix
+        prefix = snapshot.keyspace(keyspace).prefix
         changed = _last_changes(path / "log", store_id, min(older.values()), commit, prefix, ranges)
         for index, kept in older.items() if changed is not None else ():
             if changed is not None and changed[index] <= kept:

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lowtide.documents.cursor import Hint
+from lowtide.documents.operations import Prepared
 from lowtide.documents.results import BulkWriteResult, DeleteResult, InsertOneResult, UpdateResult
 from lowtide.documents.sorting import SortSpec
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.documents.writing import Prepared
 from lowtide.errors import BulkWriteError, DuplicateKeyError, InvalidDocument, OperationFailure, WriteError
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """The commit with which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it began with it."""
 
     types: bytes | None = None
-    """Types of columns that the documents do not tell, see ``documents/kept.py``."""
+    """Types of columns that the documents do not tell, see ``documents/column_types.py``."""
 
     @cached_property
     def entries(self) -> tuple[IndexEntries, ...]:

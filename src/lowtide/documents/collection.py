@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from lowtide.documents.building import Progress, create_index, index_asked_for
 from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
 from lowtide.documents.cursor import Hint, parse_hint
 from lowtide.documents.filters import compile_filter
+from lowtide.documents.indexes.build import Progress, create_index, index_asked_for
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
+from lowtide.documents.operations import delete, insert, prepare, select, update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
@@ -25,7 +26,6 @@ from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
 from lowtide.documents.updates import Update, compile_replacement, compile_update
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.documents.writing import delete, insert, prepare, select, update
 from lowtide.errors import OperationFailure, shown
 from lowtide.values.values import Document
 

@@ -12,16 +12,16 @@ from lowtide.values.codec import decode_document
 
 def explained(error: ConflictError, tx: EngineTransaction) -> ConflictError:
     """The conflict of a transaction that has failed, with what its key stands for."""
-    engine = tx._engine
+    engine = tx.engine
     if error.keyspace.startswith(DOCUMENTS):
         full_key = engine.catalog.prefix_of(error.keyspace) + error.key
-        ours, theirs = tx._writes.get(full_key), engine.reader.get_latest(full_key)
+        ours, theirs = tx.writes.get(full_key), engine.reader.get_latest(full_key)
         stored = ours or theirs
         if stored is not None:
             named = _row_with(engine, error.keyspace)
             name = named[0] if named is not None else error.keyspace.removeprefix(DOCUMENTS)
             _id = decode_document(stored)["_id"]
-            if ours is not None and theirs is not None and tx._before.get(full_key, b"") is None:  # both inserted it
+            if ours is not None and theirs is not None and tx.before.get(full_key, b"") is None:  # both inserted it
                 return DuplicateKeyConflict(error, name, PRIMARY, {"_id": _id}, _id)
             return error.naming(f"the document with _id {shown(_id)} of collection {name!r}")
     if error.keyspace.startswith(INDEXES):
@@ -39,7 +39,7 @@ def _of_entry(error: ConflictError, tx: EngineTransaction, engine: Engine) -> Co
     collection, row = named
     index = next(each for each in row.indexes if each.keyspace == error.keyspace)
     full_key = engine.catalog.prefix_of(error.keyspace) + error.key
-    holder, ours = engine.reader.get_latest(full_key), tx._writes.get(full_key)
+    holder, ours = engine.reader.get_latest(full_key), tx.writes.get(full_key)
     if index.unique and holder is not None and ours is not None and holder != ours:
         stored = engine.reader.get_latest(engine.catalog.prefix_of(row.keyspace) + holder)
         if stored is not None:

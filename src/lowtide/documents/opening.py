@@ -37,7 +37,7 @@ class ReadCollections:
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.list_collection_names()
-        []
+        ['users']
         """
         return collection_names(self._statements())
 
@@ -73,6 +73,6 @@ class Collections:
         """The collections that exist: that have a document, an index or a schema.
 
         >>> store.list_collection_names()
-        []
+        ['users']
         """
         return collection_names(self._statements())

@@ -10,13 +10,13 @@ from lowtide.documents.catalog import CatalogRow, check_collection_name
 from lowtide.documents.cursor import Cursor, Hint, Results, check_count, explained, parse_hint
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.indexes.spec import PRIMARY
-from lowtide.documents.newest import NewestDocuments
 from lowtide.documents.plans.planner import SortKeys
-from lowtide.documents.points import Point, point_of
+from lowtide.documents.plans.point import Point, point_of
+from lowtide.documents.point_read import PointReader
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.documents.watching import CollectionWatch
+from lowtide.documents.watch import CollectionWatch
 from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
@@ -51,7 +51,7 @@ class ReadCollection:
         self.name = check_collection_name(name)
         self._statements = statements
         self._feed = feed
-        self._newest = NewestDocuments(name)
+        self._newest = PointReader(name)
 
     def find_one(
         self,

@@ -15,7 +15,7 @@ from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
-from lowtide.documents.points import Point
+from lowtide.documents.plans.point import Point
 from lowtide.documents.sorting import Sort
 from lowtide.engine import EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
 from lowtide.values.codec import decode_document, decoder_of

@@ -25,7 +25,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.backtracking import Explosive, Search, search_of
+from lowtide.documents.regex.backtracking import Explosive, Search, search_of
 from lowtide.errors import DocumentRefused, OperationFailure
 from lowtide.system.extras import require
 from lowtide.values.codec import clean

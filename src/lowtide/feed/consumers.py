@@ -124,11 +124,11 @@ class Consumer:
     []
     """
 
-    __slots__ = ("_consumers", "_keep", "name")
+    __slots__ = ("_consumers", "keep", "name")
 
     def __init__(self, consumers: Consumers, name: str) -> None:
         self._consumers = consumers
-        self._keep: object = None
+        self.keep: object = None
         """The store, which must not be closed under this because it was dropped."""
         self.name = name
 
@@ -148,7 +148,7 @@ class Consumer:
         self, keyspaces: Iterable[str] | None = None, *, before: bool = False, timeout: float | None = None
     ) -> Watch:
         """The changes that are not acknowledged, and then further ones as they come, see ``store.watch``."""
-        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self._keep)
+        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self.keep)
 
     def ack(self, ts: int) -> None:
         """Acknowledge everything up to commit ``ts``, durably: it is not shown again, and need not be kept."""

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.documents.generations import CollectionGenerations
+from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.codec import is_tombstone, row_value
 from lowtide.engine.base.leases import Leases

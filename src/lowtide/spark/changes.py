@@ -32,7 +32,7 @@ from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import EVERYTHING, parts_of
 from lowtide.store.opening import open_store
-from lowtide.store.store import Store
+from lowtide.store.store import Store, backend_of
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -79,8 +79,9 @@ class ChangeSource:
         self.options = options
         self.place = StoreLocation.here(options.path)
         self.store: Store = open_store(options.path, read_only=True)
-        assert isinstance(self.store._parts, Follower)
-        self.follower: Follower = self.store._parts
+        backend = backend_of(self.store)
+        assert isinstance(backend, Follower)
+        self.follower: Follower = backend
         self.feed: Feed = self.follower.feed
 
     def close(self) -> None:
@@ -234,7 +235,7 @@ def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> I
 def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[ChangeRows]:
     """The rows of a bulk load, a batch at a time: it may be of any size."""
     with open_store(path, read_only=True) as store:
-        generations = store._parts.feed.generations
+        generations = backend_of(store).feed.generations
         assert generations is not None
         rows = ChangeRows()
         for key, each in generations.differences(part.swap, part.low, part.high):

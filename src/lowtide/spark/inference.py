@@ -19,7 +19,7 @@ from pyspark.sql.types import StructType
 
 from lowtide.columnar.inference import JSON, TIMESTAMP, Fields, is_json
 from lowtide.documents.catalog import CatalogRow
-from lowtide.documents.kept import kept_types
+from lowtide.documents.column_types import kept_types
 from lowtide.documents.management import collection_names
 from lowtide.documents.reader import CollectionReader
 from lowtide.engine import EngineSnapshot, SnapshotStatements

@@ -27,7 +27,7 @@ from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
 from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
 from lowtide.store.opening import open_store
-from lowtide.store.store import Store
+from lowtide.store.store import Store, backend_of
 from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
@@ -103,8 +103,9 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
 
 def pinning_of(store: Store) -> FollowerPins:
     """The pins of a store that was opened read-only."""
-    assert isinstance(store._parts, Follower)
-    return store._parts.pinning
+    backend = backend_of(store)
+    assert isinstance(backend, Follower)
+    return backend.pinning
 
 
 def _pinned(

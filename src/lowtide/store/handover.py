@@ -20,6 +20,7 @@ from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.sharing.takeover import ask_or_take_over
 from lowtide.store.opening import open_store
 from lowtide.store.owned import OwnedStore
+from lowtide.store.store import backend_of
 from lowtide.system.clock import SYSTEM_CLOCK
 
 TIMEOUT: Final = 600.0
@@ -74,12 +75,12 @@ def _ask(owner: Owner, name: str, seconds: float) -> Receipt:
 def _take_over(path: Path, name: str) -> Receipt:
     """Own the store for as long as the job takes."""
     with open_store(path) as store:
-        parts = store._parts
-        assert isinstance(parts, OwnedStore)
+        owned = backend_of(store)
+        assert isinstance(owned, OwnedStore)
         try:
-            return parts.loader.apply(name)
+            return owned.loader.apply(name)
         finally:
-            parts.loader.finish()
+            owned.loader.finish()
 
 
 def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:

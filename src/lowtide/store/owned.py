@@ -8,7 +8,7 @@ import os
 import weakref
 from pathlib import Path
 
-from lowtide.documents.generations import CollectionGenerations
+from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pins import PinRow
@@ -49,12 +49,8 @@ from lowtide.upkeep.basis import Running
 
 logger = logging.getLogger("lowtide")
 
-Pins = list[tuple[str, PinRow]]
-
-_LEAST_LOGGED = 7
-"""The bytes that a version takes in the log at least."""
-_LARGEST_STEP = 1 << 16
-"""The bytes of log after which a commit looks for background work at the latest."""
+_LEAST_LOGGED = 7  # bytes that a version takes in the log at least
+_LARGEST_STEP = 1 << 16  # bytes of log after which a commit looks for background work at the latest
 
 
 class OwnedStore:
@@ -64,14 +60,17 @@ class OwnedStore:
         self._options = options
         self._ownership = Ownership(path / LOCK)
         self._given_back = False
-        with contextlib.ExitStack() as undo:
+        undo = contextlib.ExitStack()
+        try:
             undo.callback(self._ownership.release)
             opened = open_files(path, options)
             undo.callback(give_back, opened.base, owner=opened.loan)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
-            undo.pop_all()
-        _open_stores.add(self)
+            _open_stores.add(self)
+        except BaseException:
+            undo.close()
+            raise
 
     def _wire(self, path: Path, options: Options, opened: OpenedFiles, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
@@ -247,8 +246,8 @@ class OwnedStore:
         self._look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
 
     def _checkpoint_due(self) -> bool:
-        versions = self.versions.active.versions
-        return self.log.appended >= self.checkpointer.due_at or versions >= self._checkpoint_versions
+        enough = self.versions.active.versions >= self._checkpoint_versions
+        return enough or self.log.appended >= self.checkpointer.due_at
 
     def _maintain(self) -> None:
         self.log.prepare_spare()
@@ -263,7 +262,7 @@ class OwnedStore:
     def _superseded(self) -> int:
         return count_superseded(self.versions, self.base)
 
-    def _held(self, entries: list[Entry], pins: Pins | None = None) -> dict[HolderId, Holding]:
+    def _held(self, entries: list[Entry], pins: list[tuple[str, PinRow]] | None = None) -> dict[HolderId, Holding]:
         """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
         holders = [Holder(entry.token, entry.ts) for entry in entries]
         for name, row in self.pinning.leases.all() if pins is None else pins:

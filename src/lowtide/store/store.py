@@ -46,11 +46,11 @@ class Store(Kinds):
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self._options = options
-        self._parts = parts = Follower(path, options) if options.read_only else OwnedStore(path, options)
+        self._backend = backend = Follower(path, options) if options.read_only else OwnedStore(path, options)
         try:
-            self._finalizer = weakref.finalize(self, _close, parts)
+            self._finalizer = weakref.finalize(self, _close, backend)
         except BaseException:
-            parts.close()
+            backend.close()
             raise
 
     # Transactions
@@ -75,7 +75,7 @@ class Store(Kinds):
 
     def _begin(self, isolation: Isolation | str, read_only: bool, depth: int = 3) -> EngineTransaction:
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        tx = EngineTransaction(self._parts.engine, policy, read_only, depth)
+        tx = EngineTransaction(self._backend.engine, policy, read_only, depth)
         tx.keep = self
         return tx
 
@@ -104,7 +104,7 @@ class Store(Kinds):
         >>> store.run(ripen)
         """
         most, seconds = bounds(attempts, timeout)
-        line = self._parts.engine.line
+        line = self._backend.engine.line
         return run(line, lambda: self._begin(isolation, False, 5), lambda tx: fn(Transaction(tx)), most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
@@ -116,9 +116,9 @@ class Store(Kinds):
         3
         """
         if at is not None:
-            snapshot = self._parts.pinning.snapshot(at, 2)
+            snapshot = self._backend.pinning.snapshot(at, 2)
         else:
-            snapshot = EngineSnapshot(self._parts.engine, None, 2)
+            snapshot = EngineSnapshot(self._backend.engine, None, 2)
         snapshot.keep = self
         return Snapshot(snapshot)
 
@@ -144,8 +144,8 @@ class Store(Kinds):
         >>> store.unpin("nightly")
         True
         """
-        self._parts.check_open()
-        return self._parts.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, depth=2, process=process)
+        self._backend.check_open()
+        return self._backend.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, depth=2, process=process)
 
     def renew(self, name: str, ttl: float | None = None) -> Pin:
         """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.
@@ -154,13 +154,13 @@ class Store(Kinds):
         ...     store.renew("nightly", ttl=3600)
         <pin 'nightly' at 1>
         """
-        self._parts.check_open()
-        return self._parts.pinning.renew(name, ttl)
+        self._backend.check_open()
+        return self._backend.pinning.renew(name, ttl)
 
     def unpin(self, name: str) -> bool:
         """Remove a pin, so that what only it sees can go; false if there is none of this name."""
-        self._parts.check_open()
-        return self._parts.pinning.unpin(name)
+        self._backend.check_open()
+        return self._backend.pinning.unpin(name)
 
     def pins(self) -> list[Pin]:
         """The pins that are alive, whichever process took them.
@@ -169,8 +169,8 @@ class Store(Kinds):
         ...     [pin.name for pin in store.pins()]
         ['nightly']
         """
-        self._parts.check_open()
-        return self._parts.pinning.pins()
+        self._backend.check_open()
+        return self._backend.pinning.pins()
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, where each call is a transaction of its own: the fast path for one read or write.
@@ -178,13 +178,13 @@ class Store(Kinds):
         >>> store.keyspace("fruit").get(b"apple")
         b'red'
         """
-        return self._parts.keyspace(name, self)
+        return self._backend.keyspace(name, self)
 
     def _statements(self) -> AutocommitStatements:
-        return AutocommitStatements(self._parts, self)
+        return AutocommitStatements(self._backend, self)
 
     def _changes(self) -> Feed:
-        return self._parts.feed
+        return self._backend.feed
 
     def sql(self, query: str, parameters: Parameters = None) -> SqlResult:
         """Run a SQL query by DuckDB over the collections as they are now, all of the same instant (extra ``sql``).
@@ -194,7 +194,7 @@ class Store(Kinds):
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
         [('fir',)]
         """
-        with Snapshot(EngineSnapshot(self._parts.engine, None, 2)) as snapshot:
+        with Snapshot(EngineSnapshot(self._backend.engine, None, 2)) as snapshot:
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:
@@ -203,7 +203,7 @@ class Store(Kinds):
         >>> store.keyspaces()
         ['fruit']
         """
-        return self._parts.engine.catalog.names()
+        return self._backend.engine.catalog.names()
 
     # Changes
 
@@ -224,7 +224,7 @@ class Store(Kinds):
         >>> [change.key for change in store.changes(keyspaces=["fruit"]) if change.kind == "insert"]
         [b'apple', b'banana', b'blueberry']
         """
-        return _keeping(self, self._parts.feed.changes(since, until, keyspaces, before))
+        return _keeping(self, self._backend.feed.changes(since, until, keyspaces, before))
 
     def commit_at(self, time: float) -> int | None:
         """The last commit at or before a time of day, in seconds since the epoch; 0 if there was none by then, None if
@@ -234,7 +234,7 @@ class Store(Kinds):
         >>> store.commit_at(time.time()) == store.stats().last_commit
         True
         """
-        return self._parts.feed.last_before(time)
+        return self._backend.feed.last_before(time)
 
     def watch(
         self,
@@ -252,8 +252,8 @@ class Store(Kinds):
         ...     [change.key for change in changes]
         [b'apple', b'banana', b'blueberry']
         """
-        feed = self._parts.feed
-        self._parts.check_open()
+        feed = self._backend.feed
+        self._backend.check_open()
         start = feed.published() if since is None else feed.check_since(since)
         return Watch(feed, start, keyspaces, before, timeout, self)
 
@@ -264,8 +264,8 @@ class Store(Kinds):
         >>> store.consumer("mirror", since=0).position
         0
         """
-        consumer = self._parts.consumers.get(name, since)
-        consumer._keep = self
+        consumer = self._backend.consumers.get(name, since)
+        consumer.keep = self
         return consumer
 
     def consumers(self) -> list[ConsumerState]:
@@ -275,8 +275,8 @@ class Store(Kinds):
         >>> [(consumer.name, consumer.position, consumer.lost) for consumer in store.consumers()]
         [('mirror', 0, False)]
         """
-        self._parts.check_open()
-        return self._parts.consumers.all()
+        self._backend.check_open()
+        return self._backend.consumers.all()
 
     # Upkeep, which the background does by itself
 
@@ -287,11 +287,11 @@ class Store(Kinds):
         >>> store.stats().versions
         0
         """
-        self._parts.checkpoint()
+        self._backend.checkpoint()
 
     def collect_garbage(self) -> int:
         """Drop every version that no snapshot sees; returns how many went. The background does it by itself."""
-        return self._parts.collect()
+        return self._backend.collect()
 
     def stats(self) -> Stats:
         """The store's figures now. O(superseded versions).
@@ -299,8 +299,8 @@ class Store(Kinds):
         >>> store.stats().snapshots
         []
         """
-        self._parts.check_open()
-        return self._parts.stats()
+        self._backend.check_open()
+        return self._backend.stats()
 
     def metrics(self) -> str:
         """The figures of ``stats`` in Prometheus' text format, version 0.0.4, for a service to answer a scrape with.
@@ -317,7 +317,7 @@ class Store(Kinds):
         >>> store.verify().ok
         True
         """
-        return verify_store(self._parts.running)
+        return verify_store(self._backend.running)
 
     def inspect_key(self, keyspace: str, key: bytes) -> KeyReport:
         """The versions of a key that are kept, where they are, and which snapshots see them. Print the report.
@@ -325,7 +325,7 @@ class Store(Kinds):
         >>> store.inspect_key("fruit", b"apple").versions[0].end is None
         True
         """
-        return inspect_key(self._parts.running, keyspace, key)
+        return inspect_key(self._backend.running, keyspace, key)
 
     def inspect_base(self) -> BaseReport:
         """The tables of the base, its file, its free pages and its readers. Print the report.
@@ -333,7 +333,7 @@ class Store(Kinds):
         >>> [table.name for table in store.inspect_base().tables][:2]
         ['rows', 'history']
         """
-        return inspect_base(self._parts.running)
+        return inspect_base(self._backend.running)
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
         """Copy the store to the directory ``dest``, which can then be opened as it stands. Readers, writers and
@@ -346,7 +346,7 @@ class Store(Kinds):
         >>> store.backup(tempfile.mkdtemp()).base_copied
         True
         """
-        return back_up(self._parts.running, dest, progress)
+        return back_up(self._backend.running, dest, progress)
 
     def compact(self) -> CompactReport:
         """Give the space of free pages and spare log files back to the file system. Readers and writers go on, but for
@@ -356,11 +356,11 @@ class Store(Kinds):
         >>> report.after <= report.before
         True
         """
-        return compact(self._parts.running)
+        return compact(self._backend.running)
 
     def close(self) -> None:
         """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""
-        self._parts.close()
+        self._backend.close()
         self._finalizer.detach()
 
     def __enter__(self) -> Store:
@@ -372,7 +372,7 @@ class Store(Kinds):
         self.close()
 
     def __repr__(self) -> str:
-        return f"<lowtide store {str(self.path)!r}{', closed' if self._parts.closed else ''}>"
+        return f"<lowtide store {str(self.path)!r}{', closed' if self._backend.closed else ''}>"
 
 
 def _keeping(store: Store, changes: Iterator[Change]) -> Iterator[Change]:
@@ -380,6 +380,11 @@ def _keeping(store: Store, changes: Iterator[Change]) -> Iterator[Change]:
     yield from changes
 
 
-def _close(parts: OwnedStore | Follower) -> None:
+def backend_of(store: Store) -> OwnedStore | Follower:
+    """What is behind an open store, for parts of Lowtide that need more than a user does."""
+    return store._backend
+
+
+def _close(backend: OwnedStore | Follower) -> None:
     """Close what a dropped store leaves behind."""
-    parts.close()
+    backend.close()

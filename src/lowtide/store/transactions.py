@@ -59,7 +59,7 @@ class Transaction(Kinds):
         b'red'
         """
         tx = self._tx
-        return open_keyspace(tx, name, tx._engine.catalog.prefix_of(name))
+        return open_keyspace(tx, name, tx.engine.catalog.prefix_of(name))
 
     def _statements(self) -> TransactionStatements:
         return TransactionStatements(self._tx)

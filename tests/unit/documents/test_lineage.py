@@ -19,7 +19,7 @@ def at(store: lowtide.Store, since: int) -> str | None:
 
 
 def line(store: lowtide.Store, keyspace: str, since: int = 0, until: int | None = None) -> Lineage:
-    return lineage(store._parts.feed, "users", keyspace, since, last(store) if until is None else until)
+    return lineage(store._backend.feed, "users", keyspace, since, last(store) if until is None else until)
 
 
 def last(store: lowtide.Store) -> int:

@@ -8,7 +8,7 @@ import pytest
 
 import lowtide
 from lowtide import DocumentRefused, DuplicateKeyError, OperationFailure, UsageError, WriteError
-from lowtide.documents import building
+from lowtide.documents.indexes import build
 
 ID = {"_id_": {"key": [("_id", 1)]}}
 
@@ -103,7 +103,7 @@ def test_an_index_that_cannot_hold_a_document_is_refused_and_leaves_nothing(stor
 
 
 def test_it_is_built_in_steps_and_tells_how_far_it_is(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "STEP", 4)
+    monkeypatch.setattr(build, "STEP", 4)
     users = fill(store, 10)
     told: list[int] = []
     seen: list[Any] = []
@@ -123,7 +123,7 @@ def test_it_is_built_in_steps_and_tells_how_far_it_is(store: lowtide.Store, monk
 
 
 def test_a_build_that_was_interrupted_goes_on(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(building, "STEP", 4)
+    monkeypatch.setattr(build, "STEP", 4)
     users = fill(store, 10)
 
     def interrupt(done: int) -> None:
@@ -142,7 +142,7 @@ def test_a_build_that_was_interrupted_goes_on(store: lowtide.Store, monkeypatch:
 def test_an_index_dropped_while_it_is_built_ends_the_build(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(building, "STEP", 4)
+    monkeypatch.setattr(build, "STEP", 4)
     users = fill(store, 10)
     with pytest.raises(OperationFailure):
         users.create_index("n", progress=lambda done: users.drop_index("n_1") if done == 4 else None)

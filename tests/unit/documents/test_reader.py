@@ -28,7 +28,7 @@ def reader(store: lowtide.Store) -> Iterator[CollectionReader]:
     for keys in ("n", "tags", [("n", -1), ("u", 1)]):
         many.create_index(keys)
     with store.snapshot() as snapshot:
-        yield CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        yield CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name).prefix, "many")
 
 
 def ids(
@@ -104,7 +104,7 @@ def test_entries_that_lead_nowhere_are_passed_over(store: lowtide.Store, reader:
 
 def test_a_collection_that_does_not_exist_is_empty(store: lowtide.Store) -> None:
     with store.snapshot() as snapshot:
-        reader = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "nobody")
+        reader = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name).prefix, "nobody")
         assert ids(reader, {}) == []
         assert reader.row.indexes == ()
 
@@ -171,7 +171,7 @@ def test_batches_between_two_keys_hold_the_lower_and_not_the_higher(
 def test_batches_end_with_their_snapshot(store: lowtide.Store) -> None:
     store["many"].insert_many([{"_id": each} for each in range(10)])
     with store.snapshot() as snapshot:
-        reader = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name)._prefix, "many")
+        reader = CollectionReader(snapshot._snapshot, lambda name: snapshot.keyspace(name).prefix, "many")
         batches = reader.batches(reader.plan(compile_filter({}), None), 3)
         assert len(next(batches)) == 3
     with pytest.raises(UsageError, match="closed"):

@@ -14,7 +14,7 @@ from tests.unit.feed.stores import SHORT, fill, kept_from
 
 
 def changed(store: lowtide.Store, since: int = 0, keyspace: str = "fruit", **asked: Any) -> list[tuple[Any, ...]]:
-    feed = store._parts.feed
+    feed = store._backend.feed
     until = store.stats().last_commit
     prefix = feed.prefix_of(keyspace, until)
     assert prefix is not None
@@ -91,7 +91,7 @@ def test_shares_part_the_keys_and_keep_the_order(store: lowtide.Store) -> None:
 
 def test_batches_are_of_the_size_that_was_asked_for(store: lowtide.Store) -> None:
     last = fill(store, 10)
-    feed = store._parts.feed
+    feed = store._backend.feed
     prefix = feed.prefix_of("fruit", last)
     assert prefix is not None
     assert [len(each) for each in read_rows(feed.commits(0, last), prefix, size=4)] == [4, 4, 2]
@@ -110,16 +110,16 @@ def test_what_is_no_longer_kept_is_said_to_be_lost(open_store: OpenStore) -> Non
 def test_a_keyspace_that_nobody_wrote_to_has_no_prefix(store: lowtide.Store) -> None:
     fill(store, 1)
     with lowtide.open(store.path, read_only=True) as beside:
-        feed = beside._parts.feed
+        feed = beside._backend.feed
         assert feed.prefix_of("later", 1) is None
         fill(store, 1, "later")
-        assert feed.prefix_of("later", 2) == store._parts.feed.prefix_of("later", 2) is not None
+        assert feed.prefix_of("later", 2) == store._backend.feed.prefix_of("later", 2) is not None
 
 
 def test_a_moment_is_found_in_the_feed(store: lowtide.Store) -> None:
     fill(store, 3)
     times = [each.time for each in store.changes()]
-    feed = store._parts.feed
+    feed = store._backend.feed
     assert feed.last_before(times[2]) == 3
     assert feed.last_before(times[0] - 1) == 0
     assert feed.last_before(times[0], inclusive=False) == 0
@@ -128,7 +128,7 @@ def test_a_moment_is_found_in_the_feed(store: lowtide.Store) -> None:
 def test_who_goes_on_where_another_has_ended_finds_the_same(open_store: OpenStore) -> None:
     store = open_store(**SHORT | {"feed_bytes": 1 << 30})
     last = fill(store, 100)
-    feed = store._parts.feed
+    feed = store._backend.feed
     expected = {change.ts: change.key for change in store.changes()}
     for since, until in ((0, 50), (50, last), (30, 60), (60, 61), (55, last), (last, last), (0, last), (99, last)):
         found = {each.ts: next(iter(each.writes))[4:] for each in commits_in(feed.commits(since, until))}
@@ -138,7 +138,7 @@ def test_who_goes_on_where_another_has_ended_finds_the_same(open_store: OpenStor
 def test_a_mark_in_a_segment_that_has_gone_leads_nowhere_else(open_store: OpenStore) -> None:
     store = open_store(**SHORT)
     last = fill(store, 60)
-    feed = store._parts.feed
+    feed = store._backend.feed
     assert len(list(commits_in(feed.commits(0, 10)))) == 10
     store.checkpoint()
     with pytest.raises(lowtide.ChangesLost):
@@ -150,7 +150,7 @@ def test_a_mark_in_a_segment_that_has_gone_leads_nowhere_else(open_store: OpenSt
 def test_marks_are_few_and_the_nearest_is_taken(open_store: OpenStore) -> None:
     store = open_store()
     last = fill(store, 30)
-    feed = store._parts.feed
+    feed = store._backend.feed
     marks = Marks()
     for position in (*range(1, 21), 5):
         cursor = LogCursor(store.path / "log", feed.commits(0, 0).store_id, position - 1)

@@ -49,7 +49,7 @@ def get(store: lowtide.Store | lowtide.Transaction | lowtide.Snapshot, key: byte
 
 
 def follower_of(reader: lowtide.Store) -> Follower:
-    parts = reader._parts
+    parts = reader._backend
     assert isinstance(parts, Follower)
     return parts
 
@@ -259,7 +259,7 @@ def test_a_read_that_comes_upon_a_close_begins_nothing_new(
 def test_the_newest_value_of_a_key_is_found_in_base_and_log(store: lowtide.Store) -> None:
     fruit = store.keyspace("fruit")
     fruit.put(b"apple", b"green")
-    prefix = store._parts.engine.catalog.prefix_of("fruit")
+    prefix = store._backend.engine.catalog.prefix_of("fruit")
     follower = Follower(store.path, Options(read_only=True))
     try:
         assert follower.newest(prefix + b"apple") == b"green"

@@ -57,7 +57,7 @@ def test_a_snapshot_that_is_asked_of_a_closing_owner_is_had_by_taking_the_store_
 
 
 def parts_closed(store: lowtide.Store) -> bool:
-    return bool(store._parts.closed)
+    return bool(store._backend.closed)
 
 
 class Patience:

@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 import lowtide
-from lowtide.documents.kept import kept_types, merge_types
+from lowtide.documents.column_types import kept_types, merge_types
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.writing import BatchWriter
 from tests.conftest import OpenStore

@@ -193,7 +193,7 @@ def test_a_store_that_is_held_without_an_owner_that_answers_is_waited_for(path: 
 
 def test_an_owner_of_an_older_version_is_named(open_store: OpenStore) -> None:
     store = open_store()
-    parts = store._parts
+    parts = store._backend
     assert isinstance(parts, OwnedStore)
     handlers = dict(parts._service._handlers)
     del handlers["load"]

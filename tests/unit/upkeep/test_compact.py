@@ -125,7 +125,7 @@ def test_a_commit_goes_through_while_the_copy_is_made(store: lowtide.Store) -> N
             fruit.put(b"apple", name.encode())
             assert fruit.get(b"apple") == name.encode()
 
-    compact(store._parts.running, step)
+    compact(store._backend.running, step)
     assert seen == ["copied", "renamed", "reopened"]
     store.checkpoint()
     assert fruit.get(b"apple") == b"reopened"
@@ -166,7 +166,7 @@ def test_one_that_comes_while_the_copy_is_made_prevents_it_too(store: lowtide.St
         held.append(SharedUse(store.path / "base"))
 
     with pytest.raises(lowtide.UsageError, match="other processes are reading"):
-        compact(store._parts.running, step)
+        compact(store._backend.running, step)
     assert len(held) == 1
     held[0].close()
     held[0].close()
@@ -186,7 +186,7 @@ def test_what_another_process_wrote_while_the_copy_was_made_is_not_lost(store: l
                 txn.put(b"written", b"meanwhile", db=base.meta)
         copies.append(name)
 
-    compact(store._parts.running, step)
+    compact(store._backend.running, step)
     assert copies == ["copied", "copied", "renamed", "reopened"]
     assert base.read(lambda txn: txn.get(b"written", db=base.meta)) == b"meanwhile"
 
@@ -200,7 +200,7 @@ def test_one_that_writes_all_the_time_prevents_it(store: lowtide.Store) -> None:
             txn.put(b"written", b"%d" % next(numbers), db=base.meta)
 
     with pytest.raises(lowtide.UsageError, match="keep changing"):
-        compact(store._parts.running, step)
+        compact(store._backend.running, step)
     assert store.verify().ok
 
 

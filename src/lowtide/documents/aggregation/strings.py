@@ -19,7 +19,7 @@ from lowtide.documents.aggregation.context import (
     whole_number,
 )
 from lowtide.documents.aggregation.conversions import to_text
-from lowtide.documents.backtracking import WHY, Explosive, is_explosive, search_of
+from lowtide.documents.regex.backtracking import WHY, Explosive, is_explosive, search_of
 from lowtide.values.paths import MISSING
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}

@@ -9,7 +9,7 @@ from re import Pattern
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.backtracking import search_of
+from lowtide.documents.regex.backtracking import search_of
 from lowtide.values.paths import MISSING
 from lowtide.values.values import RANKS, place
 

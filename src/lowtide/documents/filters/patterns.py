@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from lowtide.documents.backtracking import Explosive, search_of
+from lowtide.documents.regex.backtracking import Explosive, search_of
 from lowtide.errors import OperationFailure
 
 _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.VERBOSE}

@@ -84,8 +84,7 @@ def _hold(directory: Path) -> SharedUse:
 def _check_sound(base: Base) -> None:
     """Refuse a base with a damaged page to the one who is going to write it: see structure."""
     try:
-        with base.steady:
-            check_owned(base.env, base.directory)
+        base.examine(lambda env: check_owned(env, base.directory))
     except CorruptionError:
         if not _uses[base].readers:
             _uses.pop(base)

@@ -1,12 +1,15 @@
 """Whether a base may be opened: its pages are looked at before LMDB is allowed to (see structure).
 
-The process that is going to write a base examines all of it, if it is not large. Whoever only reads it examines what
-opening reads: a store with a damaged page may still be read elsewhere, to save what can be saved.
+The process that is going to write a base examines all of it, if it is not large. A process that only reads it examines
+what opening reads: a store with a damaged page may still be read elsewhere, to save what can be saved.
+
+A false alarm would do more harm than the damage, because the store then refuses all commits. So a finding counts only
+if a second examination, in a fresh LMDB transaction, finds the same on the same page.
 """
 
 from __future__ import annotations
 
-import threading
+import logging
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +17,17 @@ from pathlib import Path
 import lmdb
 
 from lowtide.engine.base.pages import Unreadable
-from lowtide.engine.base.structure import Examiner, Structure
+from lowtide.engine.base.structure import Examiner, Fault, Structure
 from lowtide.errors import CorruptionError
 
 WHAT_TO_DO = (
     "the file is damaged: keep the store's files as they are, list all damage with `lowtide verify`, restore a backup"
 )
 
+logger = logging.getLogger("lowtide")
+
 _ATTEMPTS = 100
+_MOST_WALKS = 10
 _NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
 _FEW_PAGES = 256
 
@@ -65,18 +71,18 @@ class Soundness:
         self.note(found)
         return found
 
-    def examine_once(self, env: lmdb.Environment, steady: threading.RLock) -> None:
-        """Before the background first writes: look for damage, and note it. Small steps, with sleep in between."""
+    def examine_once(self, env: lmdb.Environment) -> None:
+        """Before the background first writes: look for damage, and note it. Small steps, with sleep in between. The
+        caller holds ``steady``."""
         if not self._examined:
-            self._examined = True
             try:
-                with steady:
-                    check_environment(env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: time.sleep(0.001))
+                check_environment(env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: time.sleep(0.001))
             except CorruptionError as error:
                 self.note(error)
+            self._examined = True
 
     def check(self, env: lmdb.Environment) -> None:
-        """Raise CorruptionError if any page is damaged."""
+        """Raise CorruptionError if any page is damaged. The caller holds ``steady``."""
         try:
             check_environment(env, self._directory, most=None)
         except CorruptionError as error:
@@ -93,20 +99,32 @@ def check_environment(
     env: lmdb.Environment, directory: Path, *, most: int | None, pause: Callable[[], object] = bool
 ) -> None:
     """Raise CorruptionError if a page is damaged: any page, if the file has no more than ``most`` (None: no limit);
-    otherwise one that opening the base reads."""
+    otherwise one that opening the base reads. Only a fault that two examinations in a row find is damage."""
     data = directory / "data.mdb"
-    for attempt in range(_ATTEMPTS):
+    before: list[Fault] = []
+    for _ in range(_MOST_WALKS):
+        faults = _walk(env, data, most, pause)
+        if not faults:
+            return
+        for fault in faults:
+            if fault in before:
+                raise CorruptionError(data, f"{fault}; {WHAT_TO_DO}")
+        before = faults
+    logger.warning("%s: %d examinations found different faults, so none is believed", data, _MOST_WALKS)
+
+
+def _walk(env: lmdb.Environment, data: Path, most: int | None, pause: Callable[[], object]) -> list[Fault]:
+    """Examine the file once, in an LMDB transaction of its own."""
+    attempts = _ATTEMPTS
+    while True:
+        attempts -= 1
         with env.begin() as txn:
             try:
                 with Examiner(data, txn.id(), pause) as examiner:
-                    found = _examine(examiner, most)
-            except Unreadable as error:  # two commits of another process came between
-                if attempt < _ATTEMPTS - 1:
-                    continue
-                raise CorruptionError(data, f"its meta pages cannot be read: {error}") from error
-        if found.faults:
-            raise CorruptionError(data, f"{found.faults[0]}; {WHAT_TO_DO}")
-        return
+                    return _examine(examiner, most).faults
+            except Unreadable as error:  # two commits came between: the transaction's meta page is overwritten
+                if not attempts:
+                    raise CorruptionError(data, f"its meta pages cannot be read: {error}") from error
 
 
 def _examine(examiner: Examiner, most: int | None) -> Structure:

@@ -8,8 +8,10 @@ and that tables have as many entries as they say. A file without a fault here is
 
 What cannot be seen: a changed byte inside a value, and a key that changed and still fits its place.
 
-The layout is described in pages. The caller holds an LMDB read transaction, whose meta page this starts from, or knows
-that no process writes the file.
+The layout is described in pages. The caller holds an LMDB read transaction in an environment with locks, or knows that
+no process writes the file. LMDB reuses no page of the transaction's state while it is registered. It does overwrite the
+transaction's meta page, with the second commit that follows: hence the meta page is copied once, at the beginning, and
+never read again.
 """
 
 from __future__ import annotations
@@ -103,8 +105,8 @@ class Examiner:
         self.free: list[int] = []
         self._faults: list[Fault] = []
         try:
-            self._at = self._meta(txn)
-            self.last_page: int = _NUMBER.unpack_from(self._map, self._at + _LAST_AT)[0]
+            self._meta = self._copy_meta(txn)
+            self.last_page: int = _NUMBER.unpack_from(self._meta, _LAST_AT)[0]
         except (StructError, Unreadable) as error:
             self._map.close()
             raise Unreadable(str(error)) from error
@@ -118,20 +120,23 @@ class Examiner:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _meta(self, txn: int | None) -> int:
-        """Where the meta page begins."""
+    def _copy_meta(self, txn: int | None) -> bytes:
+        """A copy of the meta page of ``txn``. The file's own may have another state at any time after this."""
         size: int = _TABLE.unpack_from(self._map, _FREE_AT)[0]
         if not 512 <= size <= 1 << 16 or size & (size - 1):
             raise Unreadable(f"pages of {size} bytes")
         self._size = size
         found = {}
         for at in (0, size):
-            number, _, flags, _, _ = _HEADER.unpack_from(self._map, at)
-            magic = _META.unpack_from(self._map, at + _META_AT)
+            end = at + _TXN_AT + _NUMBER.size
+            meta = self._map[at:end]
+            number, _, flags, _, _ = _HEADER.unpack_from(meta)
+            magic = _META.unpack_from(meta, _META_AT)
             if (number, flags & ~_DIRTY, *magic) != (at // size, _META_PAGE, _MAGIC, _VERSION):
                 raise Unreadable(f"page {at // size} is no meta page of format {_VERSION}")
-            found[int(_NUMBER.unpack_from(self._map, at + _TXN_AT)[0])] = at
-        wanted = max(found) if txn is None else txn
+            if meta == self._map[at:end]:  # else a commit is being written to it, so it is not of ``txn`` any more
+                found[int(_NUMBER.unpack_from(meta, _TXN_AT)[0])] = meta
+        wanted = max(found, default=0) if txn is None else txn
         if wanted not in found:
             raise Unreadable(f"the file has the states of LMDB's transactions {sorted(found)}, not of {txn}")
         return found[wanted]
@@ -147,11 +152,10 @@ class Examiner:
         def collect_free(key: bytes, content: bytes, flags: int) -> None:
             self.free += self._free_pages(content)
 
-        main = self._map[self._at + _MAIN_AT : self._at + _LAST_AT]
-        self._table(TABLES, main, visit=collect)
+        self._table(TABLES, self._meta[_MAIN_AT:_LAST_AT], visit=collect)
         for name, record in records:
             self._table(name, record)
-        self._table(FREE, self._map[self._at + _FREE_AT : self._at + _MAIN_AT], order=_by_number, visit=collect_free)
+        self._table(FREE, self._meta[_FREE_AT:_MAIN_AT], order=_by_number, visit=collect_free)
         seen: set[int] = set()
         for number in self.free:
             if number in self.used:
@@ -168,7 +172,7 @@ class Examiner:
         def collect(key: bytes, content: bytes, flags: int) -> None:
             records.append((key.decode(errors="replace"), content))
 
-        self._table(TABLES, self._map[self._at + _MAIN_AT : self._at + _LAST_AT], visit=collect)
+        self._table(TABLES, self._meta[_MAIN_AT:_LAST_AT], visit=collect)
         for name, record in records:
             if name in names and len(record) == _TABLE.size and sum(_TABLE.unpack(record)[3:6]) <= most:
                 self._table(name, record)

@@ -98,9 +98,9 @@ class Checkpointer:
             return False
         with self._busy:
             self._hurry = hurry
-            if not wait:
-                self._base.soundness.examine_once(self._base.env, self._base.steady)
             try:
+                if not wait:
+                    self._base.examine_once()
                 if (damage := self._base.soundness.damage) is not None:
                     raise damage.with_traceback(None)
                 wanted = self._published() if upto is None else upto

@@ -177,11 +177,11 @@ class Collector:
             self.wanted = False  # point: collect.begun
             chains, history = self._chains_wanted, self._history_wanted
             self._chains_wanted = self._history_wanted = False
-            if not thorough:
-                self._base.soundness.examine_once(self._base.env, self._base.steady)
-            if self._base.soundness.damage is not None:
-                return 0  # LMDB may end the process that walks a damaged table
             try:
+                if not thorough:
+                    self._base.examine_once()
+                if self._base.soundness.damage is not None:
+                    return 0  # LMDB may end the process that walks a damaged table
                 dropped = 0 if history and not (chains or thorough) else self._collect_chains()
                 dropped += self._collect_history(thorough, history)
             except Error as error:

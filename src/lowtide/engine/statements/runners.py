@@ -85,9 +85,9 @@ class TransactionStatements:
         tx = self._tx
         if tx.read_only:
             raise UsageError("this transaction is read-only")
-        if tx._policy.buffered:
+        if tx.policy.buffered:
             return self._run(work)
-        retry = Retry(tx._engine.line, tx._engine.now(), attempts or None)
+        retry = Retry(tx.engine.line, tx.engine.now(), attempts or None)
         while True:
             try:
                 return self._run(work)
@@ -98,20 +98,20 @@ class TransactionStatements:
         tx = self._tx
         statement = statement_of(tx)
         try:
-            return work(statement, tx._engine.catalog.prefix_of)
+            return work(statement, tx.engine.catalog.prefix_of)
         finally:
             if isinstance(statement, Statement):
                 statement.close()
 
     def keyspaces(self) -> list[str]:
-        return list(self._tx._engine.catalog.prefixes)
+        return list(self._tx.engine.catalog.prefixes)
 
     def holds(self, keyspace: str) -> bool:
         return True
 
     def hold(self) -> HeldRead:
         statement = Statement(self._tx, steady=True)
-        return _HeldRead(statement, self._tx._engine.catalog.prefix_of, statement.close)
+        return _HeldRead(statement, self._tx.engine.catalog.prefix_of, statement.close)
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
         return work(self)
@@ -130,14 +130,14 @@ class SnapshotStatements:
 
     def _prefix_of(self, name: str) -> bytes:
         """Refuses what the snapshot does not hold."""
-        return self._snapshot.keyspace(name)._prefix
+        return self._snapshot.keyspace(name).prefix
 
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
     def keyspaces(self) -> list[str]:
         held = self._snapshot.keyspaces
-        return list(self._snapshot._engine.catalog.prefixes if held is None else held)
+        return list(self._snapshot.engine.catalog.prefixes if held is None else held)
 
     def holds(self, keyspace: str) -> bool:
         held = self._snapshot.keyspaces

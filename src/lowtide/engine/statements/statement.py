@@ -52,10 +52,10 @@ class Statement:
         self._registration: Registration | None = None
         self._tx = tx
         self._steady = steady
-        self._own = tx._own() if steady and tx._writes else None
-        self.ts = tx._open_ts()
-        if not tx._policy.fixed:
-            engine = tx._engine
+        self._own = tx.own_writes() if steady and tx.writes else None
+        self.ts = tx.open_ts()
+        if not tx.policy.fixed:
+            engine = tx.engine
             self._registration = engine.registry.register((not steady, engine.now(), None, 0))
             self.ts = self._registration.ts
 
@@ -66,52 +66,52 @@ class Statement:
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         """The values of many full keys."""
         tx = self._tx
-        if tx._reads is not None:
-            tx._reads.keys.update(full_keys)
-        values = tx._engine.reader.get_many(full_keys, self.ts)
+        if tx.reads is not None:
+            tx.reads.keys.update(full_keys)
+        values = tx.engine.reader.get_many(full_keys, self.ts)
         self._open_ts()
         if self._own is not None:
             return self._own.values_over(full_keys, values)
-        if self._steady or not tx._writes:
+        if self._steady or not tx.writes:
             return values
-        writes = tx._writes
+        writes = tx.writes
         return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys, with the user's keys."""
         tx = self._tx
-        own = tx._own() if tx._writes and not self._steady else self._own
+        own = tx.own_writes() if tx.writes and not self._steady else self._own
         entries = self._scan(wanted, own)
-        return entries if tx._reads is None else tracked(entries, wanted, tx._reads)
+        return entries if tx.reads is None else tracked(entries, wanted, tx.reads)
 
     def _scan(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
-        for chunk in self._tx._engine.reader.scan(wanted, self._open_ts, own):
+        for chunk in self._tx.engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()
             yield from chunk
 
     def _open_ts(self) -> int:
         tx = self._tx
-        tx._open_ts()
+        tx.open_ts()
         registration = self._registration
-        if registration is not None and (expired := tx._engine.expired.get(registration.token)) is not None:
+        if registration is not None and (expired := tx.engine.expired.get(registration.token)) is not None:
             raise expired.error()
         return self.ts
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
         """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
         tx = self._tx
-        tx._open_ts()
+        tx.open_ts()
         guards = self._guarding()
         for full_key in (*relied_on, *writes):
             guards.add(full_key, self.ts)
-        if before is not None and tx._policy.buffered:
-            tx._before.update((full_key, value) for full_key, value in before.items() if full_key not in tx._writes)
+        if before is not None and tx.policy.buffered:
+            tx.before.update((full_key, value) for full_key, value in before.items() if full_key not in tx.writes)
         try:
             tx.write_many(writes)
         finally:
-            if not tx._policy.buffered:
-                tx._guards = None
-                tx._replaced = []
+            if not tx.policy.buffered:
+                tx.guards = None
+                tx.replaced = []
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that documents were replaced, not updated."""
@@ -124,19 +124,19 @@ class Statement:
     def _guarding(self) -> Guards:
         """The transaction's guards, with this statement's registration if they have none that is older. Those of a
         transaction that commits later take it over; at NONE it stays the statement's."""
-        guards = self._tx._guarding()
+        guards = self._tx.guarding()
         if guards.registration is None:
             guards.registration = self._registration
-            if self._tx._policy.buffered:
+            if self._tx.policy.buffered:
                 self._registration = None
         return guards
 
     def close(self) -> None:
         """Let go of the snapshot. Harmless when repeated."""
         if self._registration is not None:
-            self._registration.release(self._tx._engine.released)
+            self._registration.release(self._tx.engine.released)
 
 
 def statement_of(tx: EngineTransaction) -> EngineTransaction | Statement:
     """What a statement of ``tx`` reads from and writes to."""
-    return tx if tx._policy.fixed else Statement(tx)
+    return tx if tx.policy.fixed else Statement(tx)

@@ -26,19 +26,19 @@ class KeyspaceWrites(KeyspaceReads, Protocol):
 
 
 class ReadKeyspace:
-    """A keyspace that can be read.
+    """A keyspace that can be read. ``prefix`` starts all of its full keys.
 
     >>> with store.snapshot() as snapshot:
     ...     snapshot.keyspace("fruit").get(b"apple")
     b'red'
     """
 
-    __slots__ = ("_prefix", "_read", "_source", "name")
+    __slots__ = ("_read", "_source", "name", "prefix")
 
     def __init__(self, source: KeyspaceReads, name: str, prefix: bytes) -> None:
         self.name = name
         self._source = source
-        self._prefix = prefix
+        self.prefix = prefix
         self._read = source.read
 
     def get(self, key: bytes) -> bytes | None:
@@ -48,7 +48,7 @@ class ReadKeyspace:
         b'red'
         """
         try:
-            return self._read(self._prefix + key)
+            return self._read(self.prefix + key)
         except TypeError:
             if isinstance(key, bytes | bytearray | memoryview):
                 raise
@@ -72,13 +72,14 @@ class ReadKeyspace:
         >>> list(store.keyspace("fruit").scan(stop=b"b", reverse=True))
         [(b'apple', b'red')]
         """
-        return self._source.scan(self._range(start, stop, prefix, reverse))
+        return self._source.scan(self.range_of(start, stop, prefix, reverse))
 
-    def _range(self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool) -> Range:
+    def range_of(self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool) -> Range:
+        """The range of full keys that a scan with these arguments reads."""
         for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
             if value is not None and not isinstance(value, bytes):
                 raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
-        base = self._prefix
+        base = self.prefix
         low, high = base + (start or b""), base + stop if stop is not None else after_prefix(base)
         if prefix is not None:
             low = max(low, base + prefix)
@@ -107,7 +108,7 @@ class Keyspace(ReadKeyspace):
         >>> store.keyspace("fruit").put(b"lime", b"green")
         """
         try:
-            full_key = self._prefix + key
+            full_key = self.prefix + key
         except TypeError:
             raise bad_key(key) from None
         if len(full_key) > 256 or type(value) is not bytes or len(value) > 65536:
@@ -122,7 +123,7 @@ class Keyspace(ReadKeyspace):
         >>> store.keyspace("fruit").put_many({b"lime": b"green", b"plum": b"purple"})
         """
         pairs = list(entries.items() if isinstance(entries, Mapping) else entries)
-        prefix = self._prefix
+        prefix = self.prefix
         try:
             writes: Writes = {prefix + key: value for key, value in pairs}
         except (TypeError, ValueError):
@@ -141,7 +142,7 @@ class Keyspace(ReadKeyspace):
         >>> store.keyspace("fruit").delete(b"lime")
         """
         try:
-            full_key = self._prefix + key
+            full_key = self.prefix + key
         except TypeError:
             raise bad_key(key) from None
         check_key(full_key)

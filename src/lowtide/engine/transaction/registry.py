@@ -108,7 +108,7 @@ class Registration:
     def __init__(self, registry: Registry) -> None:
         self.ts = NOT_DRAWN
         self._registry = registry
-        self.token = registry._next_token()
+        self.token = registry.next_token()
 
     def release(self, released: Callable[[int], None]) -> None:
         """Give the snapshot back and tell ``released`` its timestamp. Harmless when repeated, and after an interrupt it
@@ -153,7 +153,7 @@ class Registry:
         self.abandoned: Callable[[int], None] = _tell_nobody
         """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the store.
         Never waits, and takes no lock: it may run in a destructor."""
-        self._next_token: Callable[[], int] = itertools.count(1).__next__
+        self.next_token: Callable[[], int] = itertools.count(1).__next__
 
     def last_published(self) -> int:
         return self.published

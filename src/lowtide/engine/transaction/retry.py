@@ -45,13 +45,13 @@ def footprint_of(tx: EngineTransaction) -> Footprint:
     """What a transaction has written and relied on so far, also one that was refused."""
     read: list[Set[bytes]] = []
     ranges: list[Range] = []
-    if tx._reads is not None:
-        read.append(tx._reads.keys)
-        ranges += tx._reads.ranges
-    if tx._guards is not None:
-        read.append(tx._guards.keys.keys())
-        ranges += [each for each, _ in tx._guards.ranges]
-    return Footprint(tx._writes.keys(), read, RangeSet(ranges))
+    if tx.reads is not None:
+        read.append(tx.reads.keys)
+        ranges += tx.reads.ranges
+    if tx.guards is not None:
+        read.append(tx.guards.keys.keys())
+        ranges += [each for each, _ in tx.guards.ranges]
+    return Footprint(tx.writes.keys(), read, RangeSet(ranges))
 
 
 class Retry:
@@ -72,10 +72,10 @@ class Retry:
 
     def give_way(self, tx: EngineTransaction) -> None:
         """Before the commit of an attempt: let those go first whose turn it is."""
-        if tx._writes and not tx._state:
+        if tx.writes and not tx.state:
             now = self._now()
             self._longest = max(self._longest, now - self._attempt)
-            self._gave_way = self._line.give_way(tx._writes.keys(), now + _LONGEST_TURN)
+            self._gave_way = self._line.give_way(tx.writes.keys(), now + _LONGEST_TURN)
 
     def failed(self, error: TransientError, tx: EngineTransaction | None = None) -> None:
         """An attempt has failed: wait until it is time for the next one, or raise ``error`` if there is none. ``tx`` is

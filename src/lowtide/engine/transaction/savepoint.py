@@ -41,11 +41,11 @@ class Savepoint:
 
     def __enter__(self) -> Savepoint:
         tx = self._tx
-        self.undo = tx._savepoint.undo if tx._savepoint is not None else []
+        self.undo = tx.innermost.undo if tx.innermost is not None else []
         self._mark = len(self.undo)
-        self._outer, tx._savepoint = tx._savepoint, self
-        self._callbacks = tx._callbacks
-        self._replaced = len(tx._replaced)
+        self._outer, tx.innermost = tx.innermost, self
+        self._callbacks = tx.callbacks
+        self._replaced = len(tx.replaced)
         return self
 
     def rollback(self) -> None:
@@ -53,23 +53,23 @@ class Savepoint:
         tx, undo = self._tx, self.undo
         if self._mark < 0:
             raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
-        if tx._savepoint is not self:
+        if tx.innermost is not self:
             raise UsageError("a savepoint inside this one is still open; leave that one first")
-        if tx._overlay is not None:
-            tx._overlay.undo([key for key, _ in undo[self._mark :]])
+        if tx.overlay is not None:
+            tx.overlay.undo([key for key, _ in undo[self._mark :]])
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Unwritten):
-                tx._writes.pop(key, None)  # an interrupt may have come between the note and the write
+                tx.writes.pop(key, None)  # an interrupt may have come between the note and the write
             else:
-                tx._writes[key] = before
-        tx._callbacks = self._callbacks
-        del tx._replaced[self._replaced :]
+                tx.writes[key] = before
+        tx.callbacks = self._callbacks
+        del tx.replaced[self._replaced :]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if kind is not None and not self._tx._state:
+        if kind is not None and not self._tx.state:
             self.rollback()
         self._mark = -1
-        self._tx._savepoint = self._outer
+        self._tx.innermost = self._outer

@@ -27,10 +27,10 @@ class Closing(Protocol):
 
 
 class EngineSnapshot:
-    """The committed state at ``ts``, kept for as long as this is open. Any number of threads may read it at once. Users
-    have it as ``lowtide.Snapshot``."""
+    """The committed state at ``ts``, kept for as long as this is open; ``lowtide.Snapshot`` holds one. Any number of
+    threads may read it at once. ``engine`` is what it reads from."""
 
-    __slots__ = ("_closed", "_closing", "_engine", "_registration", "keep", "keyspaces", "ts")
+    __slots__ = ("_closed", "_closing", "_registration", "engine", "keep", "keyspaces", "ts")
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class EngineSnapshot:
     ) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
-        self._engine = engine
+        self.engine = engine
         self.keyspaces = keyspaces
         """The keyspaces that can be read; None for all."""
         self.keep: object = None
@@ -70,29 +70,29 @@ class EngineSnapshot:
         if self.keyspaces is not None and name not in self.keyspaces:
             held = ", ".join(map(repr, self.keyspaces))
             raise UsageError(f"this snapshot is at a pin of {held} only, not of keyspace {name!r}; pin that one, too")
-        return ReadKeyspace(self, name, self._engine.catalog.prefix_of(name))
+        return ReadKeyspace(self, name, self.engine.catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key at ``ts``."""
-        engine = self._engine
+        engine = self.engine
         value = engine.reader.get(full_key, self.ts)
         # Looked at after the read: what is closed or expired meanwhile may have been collected under it.
         if engine.expired or self._closed:
-            self._open_ts()
+            self.open_ts()
         return value
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         """The values of many full keys at ``ts``."""
-        values = self._engine.reader.get_many(full_keys, self.ts)
-        self._open_ts()
+        values = self.engine.reader.get_many(full_keys, self.ts)
+        self.open_ts()
         return values
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""
-        for chunk in self._engine.reader.scan(wanted, self._open_ts, None):
-            self._open_ts()  # after the chunk was read, see ``read``
+        for chunk in self.engine.reader.scan(wanted, self.open_ts, None):
+            self.open_ts()  # after the chunk was read, see ``read``
             yield from chunk
-        self._open_ts()
+        self.open_ts()
 
     def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
         """Keys that cut ``start <= key < stop`` of a keyspace into ``parts`` with about as many keys each, to scan them
@@ -108,9 +108,9 @@ class EngineSnapshot:
         """
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise UsageError(f"a range is cut into a whole number of parts, 1 or more, not {parts!r}")
-        wanted = self.keyspace(keyspace)._range(start, stop, None, False)
-        cuts = estimated_cuts(*self._engine.reader.sources, wanted, self._open_ts(), parts)
-        self._open_ts()  # after that was read, see ``read``
+        wanted = self.keyspace(keyspace).range_of(start, stop, None, False)
+        cuts = estimated_cuts(*self.engine.reader.sources, wanted, self.open_ts(), parts)
+        self.open_ts()  # after that was read, see ``read``
         if cuts is None:
             return of_keys([key for key, _ in self.scan(wanted)], parts)
         return [key[KEYSPACE_PREFIX:] for key in cuts]
@@ -118,8 +118,8 @@ class EngineSnapshot:
     def count(self, wanted: Range) -> int:
         """How many keys there are in a range of full keys of one keyspace at ``ts``. By the headers of the base's
         pages, unless the keyspace was changed after ``ts`` and a checkpoint has passed: then they are read."""
-        count = count_visible(*self._engine.reader.sources, wanted, self._open_ts())
-        self._open_ts()  # after that was read, see ``read``
+        count = count_visible(*self.engine.reader.sources, wanted, self.open_ts())
+        self.open_ts()  # after that was read, see ``read``
         return count if count is not None else sum(1 for _ in self.scan(wanted))
 
     def unchanged_since(self, keyspace: str) -> int | None:
@@ -134,21 +134,22 @@ class EngineSnapshot:
         ...     snapshot.unchanged_since("fruit") == changed
         True
         """
-        prefix = self.keyspace(keyspace)._prefix
-        newest = newest_change(*self._engine.reader.sources, prefix, self._open_ts())
-        self._open_ts()  # after that was read, see ``read``
+        prefix = self.keyspace(keyspace).prefix
+        newest = newest_change(*self.engine.reader.sources, prefix, self.open_ts())
+        self.open_ts()  # after that was read, see ``read``
         return newest
 
     def values(self, wanted: Range, size: int) -> Iterator[list[bytes]]:
         """The values of a range of full keys at ``ts``, forwards, in lists of about ``size``."""
-        for chunk in self._engine.reader.values(wanted, self._open_ts, size):
-            self._open_ts()  # after the chunk was read, see ``read``
+        for chunk in self.engine.reader.values(wanted, self.open_ts, size):
+            self.open_ts()  # after the chunk was read, see ``read``
             yield chunk
-        self._open_ts()
+        self.open_ts()
 
-    def _open_ts(self) -> int:
+    def open_ts(self) -> int:
+        """The timestamp of an open snapshot; raises if it was closed or has expired."""
         token = self._registration.token
-        if token and (expired := self._engine.expired.get(token)) is not None:
+        if token and (expired := self.engine.expired.get(token)) is not None:
             raise expired.error()
         if self._closed:
             raise UsageError("this snapshot is closed; take another one")
@@ -157,7 +158,7 @@ class EngineSnapshot:
     def close(self) -> None:
         """Let go of what only this snapshot sees. Harmless when repeated."""
         self._closed = True  # first: a thread that reads meanwhile looks at it after it has read
-        self._registration.release(self._engine.released)
+        self._registration.release(self.engine.released)
         if self._closing is not None:
             self._closing.close()
             self._closing = None

@@ -1,7 +1,7 @@
 """A transaction: a snapshot to read from, a buffer to write to, and a commit.
 
-Used by one thread at a time, though not always the same one. Nothing that it writes is seen by anyone before its
-commit, and a rollback discards the buffer and nothing else. One that is dropped unfinished is rolled back.
+One thread at a time uses it, not necessarily always the same one. No other transaction sees its writes before the
+commit. A rollback discards the buffer and nothing else. A transaction that is dropped unfinished is rolled back.
 """
 
 from __future__ import annotations
@@ -32,44 +32,55 @@ _OPEN: Final = ""
 
 
 class EngineTransaction:
-    """One transaction, of keyspaces. Users have it as ``lowtide.Transaction``, with collections."""
+    """A transaction over full keys; ``lowtide.Transaction`` holds one.
+
+    Statements, savepoints and retries work on its attributes, all in the transaction's own thread:
+
+    * ``state``: empty while it is open, then how it ended. ``policy``: what its isolation level does.
+    * ``writes``: the buffer. ``overlay``: the same, in key order, for scans; None until a scan needs it.
+    * ``before``: the values at the snapshot of keys that it writes, as far as statements have read them.
+    * ``reads``: what a serializable transaction has read; None at other levels. ``guards``: what its statements rely
+      on besides; None if nothing. Both are read by the leader of the commit group, under the commit lock.
+    * ``replaced``: full keys of documents that were replaced. ``callbacks``: what ``on_commit`` was given.
+    * ``innermost``: the open savepoint that is inside all others.
+    """
 
     __slots__ = (
-        "_before",
-        "_callbacks",
-        "_engine",
-        "_guards",
-        "_overlay",
-        "_policy",
-        "_reads",
         "_registration",
-        "_replaced",
-        "_savepoint",
-        "_state",
-        "_writes",
         "_wrote_at_once",
+        "before",
+        "callbacks",
+        "engine",
+        "guards",
+        "innermost",
         "keep",
+        "overlay",
+        "policy",
         "read_only",
+        "reads",
+        "replaced",
+        "state",
         "ts",
+        "writes",
     )
 
     def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
-        self._engine = engine
+        self.engine = engine
         self._registration: Registration | None = None
         """What it reads at; None below SNAPSHOT. It stays until the transaction is dropped, and then gives itself back
         if an interrupt has kept the transaction from doing so."""
-        self._policy = policy
-        self._state = _OPEN
-        self._writes: Writes = {}
-        self._savepoint: Savepoint | None = None
-        self._reads: ReadSet | None = None
-        self._replaced: list[bytes] = []
-        self._before: Writes = {}
-        self._callbacks: list[Callback] | None = None
-        self._guards: Guards | None = None
-        self._overlay: Overlay | None = None
+        self.policy = policy
+        self.state = _OPEN
+        self.writes: Writes = {}
+        self.innermost: Savepoint | None = None
+        self.reads: ReadSet | None = None
+        self.replaced: list[bytes] = []
+        self.before: Writes = {}
+        self.callbacks: list[Callback] | None = None
+        self.guards: Guards | None = None
+        self.overlay: Overlay | None = None
         self._wrote_at_once = False
         self.keep: object = None
         """The store, which must not be closed under this because it was dropped."""
@@ -82,122 +93,122 @@ class EngineTransaction:
             """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
             return
         if policy.tracks_reads and not read_only:
-            self._reads = ReadSet()
+            self.reads = ReadSet()
         details: Details
         if engine.origins:
             frame = sys._getframe(depth)
             details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
         else:
             details = (not read_only, engine.now(), None, 0)
-        self._registration = registration = registry.register(details, self._reads is not None)
+        self._registration = registration = registry.register(details, self.reads is not None)
         self.ts = registration.ts
 
     @property
     def isolation(self) -> Isolation:
         """The level that this transaction was begun at."""
-        return self._policy.level
+        return self.policy.level
 
     # Reading and writing, by full key
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
-        return Keyspace(self, name, self._engine.catalog.prefix_of(name))
+        return Keyspace(self, name, self.engine.catalog.prefix_of(name))
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: own writes first, then what is committed."""
-        if self._state:
+        if self.state:
             raise self._finished()
-        writes, engine = self._writes, self._engine
+        writes, engine = self.writes, self.engine
         if writes and full_key in writes:
             value = writes[full_key]
         elif self._registration is not None:
-            if self._reads is not None:
-                self._reads.keys.add(full_key)
+            if self.reads is not None:
+                self.reads.keys.add(full_key)
             value = engine.reader.get(full_key, self.ts)
         else:
             return engine.reader.get_latest(full_key)
         if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
-            self._open_ts()
+            self.open_ts()
         return value
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         """The values of many full keys, each as ``read`` gives it, of a transaction that reads one instant."""
-        if self._state:
+        if self.state:
             raise self._finished()
-        if self._reads is not None:
-            self._reads.keys.update(full_keys)
-        values = self._engine.reader.get_many(full_keys, self.ts)
-        self._open_ts()
-        writes = self._writes
+        if self.reads is not None:
+            self.reads.keys.update(full_keys)
+        values = self.engine.reader.get_many(full_keys, self.ts)
+        self.open_ts()
+        writes = self.writes
         if not writes:
             return values
         return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         """Set or, with None, delete a full key."""
-        if self._state or self.read_only:
-            raise self._finished() if self._state else UsageError("this transaction is read-only")
-        if not self._policy.buffered:
+        if self.state or self.read_only:
+            raise self._finished() if self.state else UsageError("this transaction is read-only")
+        if not self.policy.buffered:
             self._write_at_once({full_key: value})
             return
-        if self._engine.expired:
-            self._open_ts()
-        if self._savepoint is not None:
-            self._savepoint.undo.append((full_key, self._writes.get(full_key, MISSING)))
-        if self._overlay is not None:
-            self._overlay.change({full_key: value})
-        self._writes[full_key] = value
+        if self.engine.expired:
+            self.open_ts()
+        if self.innermost is not None:
+            self.innermost.undo.append((full_key, self.writes.get(full_key, MISSING)))
+        if self.overlay is not None:
+            self.overlay.change({full_key: value})
+        self.writes[full_key] = value
 
     def write_many(self, writes: Writes) -> None:
         """Set or delete many full keys; the dict is the transaction's from now on."""
-        if self._state or self.read_only:
-            raise self._finished() if self._state else UsageError("this transaction is read-only")
-        if not self._policy.buffered:
+        if self.state or self.read_only:
+            raise self._finished() if self.state else UsageError("this transaction is read-only")
+        if not self.policy.buffered:
             self._write_at_once(writes)
             return
-        if self._engine.expired:
-            self._open_ts()
-        if self._savepoint is not None:
-            before = self._writes.get
-            self._savepoint.undo.extend([(full_key, before(full_key, MISSING)) for full_key in writes])
-        if self._overlay is not None:
-            self._overlay.change(writes)
-        if self._writes:
-            self._writes.update(writes)
+        if self.engine.expired:
+            self.open_ts()
+        if self.innermost is not None:
+            before = self.writes.get
+            self.innermost.undo.extend([(full_key, before(full_key, MISSING)) for full_key in writes])
+        if self.overlay is not None:
+            self.overlay.change(writes)
+        if self.writes:
+            self.writes.update(writes)
         else:
-            self._writes = writes
+            self.writes = writes
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
         """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
         full keys in ``relied_on`` since the statement saw it. ``before`` is what the statement knows to have been
         there, so that the commit need not look again."""
         if before is not None:
-            own = self._writes
+            own = self.writes
             if own:  # what the statement saw of these are the transaction's own writes
                 before = {full_key: value for full_key, value in before.items() if full_key not in own}
-            self._before.update(before)
+            self.before.update(before)
         self.write_many(writes)
         for full_key in relied_on:
-            self._guarding().add(full_key, self.ts)
+            self.guarding().add(full_key, self.ts)
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that the documents with these full keys were replaced, not updated."""
-        self._replaced.extend(full_keys)
+        self.replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
         """Let the commit fail if somebody has changed anything in a range of full keys."""
-        self._guarding().add_range(wanted, self.ts)
+        self.guarding().add_range(wanted, self.ts)
 
     def give_way(self, full_keys: set[bytes], before: Writes) -> list[bytes]:
         """Let the commit leave out those of these keys that others have changed since the snapshot, and not fail for
         them. ``before`` is what was there of all that is written. Returns a list that has them after the commit."""
-        self._guarding().yielding = yielding = Yielding(full_keys, before)
+        self.guarding().yielding = yielding = Yielding(full_keys, before)
         return yielding.left_out
 
-    def _guarding(self) -> Guards:
-        if self._guards is None:
-            self._guards = Guards()
-        return self._guards
+    def guarding(self) -> Guards:
+        if self.guards is None:
+            self.guards = Guards()
+        return self.guards
 
     def _write_at_once(self, writes: Writes) -> None:
         """The way of NONE: a commit of its own, whose sync is left to ``commit``."""
@@ -206,35 +217,35 @@ class EngineTransaction:
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys, with the user's keys."""
-        if self._state:
+        if self.state:
             raise self._finished()
-        own = self._own() if self._writes else None
-        if self._policy.fixed:
+        own = self.own_writes() if self.writes else None
+        if self.policy.fixed:
             entries = self._scan_snapshot(wanted, own)
-            return entries if self._reads is None else tracked(entries, wanted, self._reads)
+            return entries if self.reads is None else tracked(entries, wanted, self.reads)
         frame = sys._getframe(2)
-        one_snapshot = self._policy.scan_snapshot
-        return scan_latest(self._engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self._open_ts)
+        one_snapshot = self.policy.scan_snapshot
+        return scan_latest(self.engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self.open_ts)
 
-    def _own(self) -> OwnWrites:
+    def own_writes(self) -> OwnWrites:
         """The own writes as they are now, for a scan."""
-        if self._overlay is None:
-            self._overlay = Overlay()
-        return self._overlay.view(self._writes, self._policy.fixed)
+        if self.overlay is None:
+            self.overlay = Overlay()
+        return self.overlay.view(self.writes, self.policy.fixed)
 
     def _scan_snapshot(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
-        for chunk in self._engine.reader.scan(wanted, self._open_ts, own):
-            self._open_ts()  # after the chunk was read, see ``read``
+        for chunk in self.engine.reader.scan(wanted, self.open_ts, own):
+            self.open_ts()  # after the chunk was read, see ``read``
             yield from chunk
-        self._open_ts()
+        self.open_ts()
 
-    def _open_ts(self) -> int:
+    def open_ts(self) -> int:
         """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
         it sees is no longer kept. Below SNAPSHOT it has none, and nothing that could expire."""
-        if self._state:
+        if self.state:
             raise self._finished()
         registration = self._registration
-        if registration is not None and (expired := self._engine.expired.get(registration.token)) is not None:
+        if registration is not None and (expired := self.engine.expired.get(registration.token)) is not None:
             raise expired.error()
         return self.ts
 
@@ -246,51 +257,51 @@ class EngineTransaction:
         Raises ConflictError if another transaction committed first. Whatever it raises, the transaction has ended.
         A transaction that wrote nothing returns the timestamp that it read at.
         """
-        if self._state:
+        if self.state:
             raise self._finished()
-        writes = self._writes
+        writes = self.writes
         if not writes:
             return self._commit_nothing()
-        self._state = "refused"
+        self.state = "refused"
         try:
-            ts = self._submit(writes, self._engine.durable)
+            ts = self._submit(writes, self.engine.durable)
         except ConflictError as error:
-            raise self._engine.explained(error, self) from None
+            raise self.engine.explained(error, self) from None
         finally:
             self._give_back()
-        self._state = "committed"
+        self.state = "committed"
         return ts
 
     def _commit_nothing(self) -> int:
         """The end of a transaction that has nothing to publish; at NONE, what it wrote is brought to disk."""
         try:
-            if self._wrote_at_once and self._engine.durable:
-                self._engine.sync()
+            if self._wrote_at_once and self.engine.durable:
+                self.engine.sync()
         finally:
             self._end("committed")
-        if self._callbacks is not None:
-            callbacks = self._engine.committer.callbacks
-            callbacks.line_up(self.ts, self._callbacks)
+        if self.callbacks is not None:
+            callbacks = self.engine.committer.callbacks
+            callbacks.line_up(self.ts, self.callbacks)
             callbacks.run()
         return self.ts
 
     def _submit(self, writes: Writes, durably: bool) -> int:
-        engine, registration = self._engine, self._registration
+        engine, registration = self.engine, self._registration
         token = registration.token if registration is not None else 0
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
-        if token and self._before.keys() >= writes.keys():
-            before = [self._before[full_key] for full_key in writes]
+        if token and self.before.keys() >= writes.keys():
+            before = [self.before[full_key] for full_key in writes]
         else:
             before = engine.reader.get_many(writes, seen)
-        replaced = frozenset(self._replaced) if self._replaced else None
+        replaced = frozenset(self.replaced) if self.replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        callbacks = self._callbacks if self._policy.buffered else None
+        callbacks = self.callbacks if self.policy.buffered else None
         request = Request(
-            writes, seen, time, payload, durably, names, token, self._reads, callbacks, self._guards, replaced
+            writes, seen, time, payload, durably, names, token, self.reads, callbacks, self.guards, replaced
         )
         ts = engine.committer.submit(request)
         if registration is not None and ts == seen + 1:
@@ -304,9 +315,9 @@ class EngineTransaction:
 
         After a commit that failed it does nothing: the commit has discarded everything.
         """
-        if self._state:
+        if self.state:
             self._give_back()  # what an interrupt may have left
-            if self._state == "refused":
+            if self.state == "refused":
                 return
             raise self._finished()
         self._end("rolled back")
@@ -314,23 +325,23 @@ class EngineTransaction:
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
 
     def _end(self, how: str) -> None:
-        self._state = how
+        self.state = how
         self._give_back()
 
     def _give_back(self) -> None:
         """Give the snapshot back, and the registration that guards have below SNAPSHOT. Harmless when repeated."""
-        if self._guards is not None and self._guards.registration is not None:
-            self._guards.registration.release(self._engine.released)
+        if self.guards is not None and self.guards.registration is not None:
+            self.guards.registration.release(self.engine.released)
         registration = self._registration
         if registration is not None and (token := registration.token):  # as its ``release`` does, without calls
-            registry = self._engine.registry
+            registry = self.engine.registry
             registry.release(token)
             if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
-                self._engine.released(self.ts)
+                self.engine.released(self.ts)
             registration.token = 0
 
     def _finished(self) -> UsageError:
-        return UsageError(f"this transaction was {self._state} and cannot be used any more; begin another one")
+        return UsageError(f"this transaction was {self.state} and cannot be used any more; begin another one")
 
     def savepoint(self) -> Savepoint:
         """A part of the transaction that is undone on its own if it fails.
@@ -345,9 +356,9 @@ class EngineTransaction:
         ...         fruit.get(b"apple")
         b'red'
         """
-        if self._state:
+        if self.state:
             raise self._finished()
-        if not self._policy.buffered:
+        if not self.policy.buffered:
             raise UsageError("isolation NONE commits each write at once, so it has no savepoints")
         return Savepoint(self)
 
@@ -360,9 +371,9 @@ class EngineTransaction:
         ...     tx.on_commit(lambda ts: print("it is committed"))
         it is committed
         """
-        if self._state:
+        if self.state:
             raise self._finished()
-        self._callbacks = [*(self._callbacks or ()), callback]
+        self.callbacks = [*(self.callbacks or ()), callback]
 
     def __enter__(self) -> Self:
         return self
@@ -370,14 +381,14 @@ class EngineTransaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._state:
+        if self.state:
             self._give_back()  # what an interrupt may have left
         elif kind is not None:
             self.rollback()
-        elif self._writes or self._callbacks is not None or self._wrote_at_once:
+        elif self.writes or self.callbacks is not None or self._wrote_at_once:
             self.commit()
         else:
             self._end("committed")
 
     def __repr__(self) -> str:
-        return f"<transaction at {self.ts}, {self.isolation.name}, {self._state or 'open'}>"
+        return f"<transaction at {self.ts}, {self.isolation.name}, {self.state or 'open'}>"

@@ -238,8 +238,9 @@ class VersionStore:
         self.boundary = self.frozen_upto
         if not self._closed:
             self.view = (self.active, None, cache)  # point: drop.view
-            self.gaps.forget()  # most of what they pass over is gone
         self.frozen = None  # point: drop.frozen
+        # Last: an interrupt may come in a call, and gaps that stay do no harm. Most of what they skip is gone.
+        self.gaps.forget()
 
     def close(self, reason: str) -> None:
         """Let every further read fail with ``reason``, also one that would need neither LMDB nor a new snapshot."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from lowtide.documents.catalog import CatalogRow
-from lowtide.documents.kept import merge_types
+from lowtide.documents.column_types import merge_types
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import WriteBatch

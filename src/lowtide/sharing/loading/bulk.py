@@ -229,7 +229,7 @@ class BulkLoad:
         keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
         if keys is None:
             keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
-            anchor._open_ts()  # after the look: once it is expired, deletions need leave no trace
+            anchor.open_ts()  # after the look: once it is expired, deletions need leave no trace
         keys = [full_key[len(everything.low) :] for full_key in keys]
         for step in self._beside.steps:
             for start in range(0, len(keys), STEP):
@@ -310,5 +310,5 @@ def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 def _end(tx: EngineTransaction) -> None:
     """Let go of a transaction that is not to be committed, if it has not ended."""
-    if not tx._state:
+    if not tx.state:
         tx.rollback()

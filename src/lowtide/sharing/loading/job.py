@@ -37,7 +37,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     bulk_bytes: int = BULK_BYTES
     types: dict[str, Any] | None = None
-    """Of the fields that are written, the types to be kept with the collection; see ``documents/kept.py``."""
+    """Of the fields that are written, the types to be kept with the collection; see ``documents/column_types.py``."""
     format: int = _VERSION
 
     @property

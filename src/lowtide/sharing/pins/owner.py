@@ -49,7 +49,7 @@ class OwnerPins(Pins):
     def _check_held(self, held: EngineSnapshot, name: str, row: PinRow) -> None:
         """Take the pin back if ``held`` expired before the row was written: what it sees may be collected."""
         try:
-            held._open_ts()
+            held.open_ts()
         except SnapshotExpired:
             self.leases.remove(name, row.id)
             raise

@@ -23,7 +23,7 @@ def put(store: lowtide.Store, *numbers: int) -> None:
 
 
 def parts(store: lowtide.Store) -> Any:
-    return store._parts
+    return store._backend
 
 
 def test_a_checkpoint_brings_everything_to_the_base_and_empties_memory(store: lowtide.Store) -> None:

@@ -87,8 +87,8 @@ def test_only_the_commits_that_write_a_key_are_found(open_store: OpenStore) -> N
         tx.keyspace("fruit").put(b"apple", b"green")
         tx.keyspace("fruit").put(b"pear", b"apple")
     last = store.stats().last_commit
-    log, identity = store.path / "log", store._parts.feed.commits(0, 0).store_id
-    key = store._parts.engine.catalog.prefix_of("fruit") + b"apple"
+    log, identity = store.path / "log", store._backend.feed.commits(0, 0).store_id
+    key = store._backend.engine.catalog.prefix_of("fruit") + b"apple"
     assert len(segments(log, identity)) > 3
     assert [each.ts for each in commits_with(log, identity, key, 0, last)] == [61, last]
     assert [each.ts for each in commits_with(log, identity, key, 61, last)] == [last]
@@ -103,7 +103,7 @@ def test_commits_that_the_log_no_longer_has_are_not_passed_over(open_store: Open
     store.checkpoint()
     kept = kept_from(store)
     assert kept > 1
-    found = commits_with(store.path / "log", store._parts.feed.commits(0, 0).store_id, b"\0\0\0\1x", 0, 60)
+    found = commits_with(store.path / "log", store._backend.feed.commits(0, 0).store_id, b"\0\0\0\1x", 0, 60)
     with pytest.raises(Released, match=f"begins with commit {kept}"):
         list(found)
 
@@ -111,7 +111,7 @@ def test_commits_that_the_log_no_longer_has_are_not_passed_over(open_store: Open
 def test_the_bytes_of_a_range_are_told_about(open_store: OpenStore) -> None:
     store = open_store(**SHORT | {"feed_bytes": 1 << 30})
     last = fill(store, 120)
-    log, identity = store.path / "log", store._parts.feed.commits(0, 0).store_id
+    log, identity = store.path / "log", store._backend.feed.commits(0, 0).store_id
     whole = bytes_between(log, identity, 0, last)
     assert whole == sum(each.size for each in segments(log, identity))
     assert 0.3 * whole < bytes_between(log, identity, last // 2, last) < 0.7 * whole
@@ -121,7 +121,7 @@ def test_the_bytes_of_a_range_are_told_about(open_store: OpenStore) -> None:
 def test_a_range_is_cut_into_ranges_of_about_as_much_log(open_store: OpenStore) -> None:
     store = open_store(**SHORT | {"feed_bytes": 1 << 30})
     last = fill(store, 120)
-    log, identity = store.path / "log", store._parts.feed.commits(0, 0).store_id
+    log, identity = store.path / "log", store._backend.feed.commits(0, 0).store_id
     for since, until in ((0, last), (10, last), (30, 31), (last - 1, last), (7, 100)):
         for parts in (1, 2, 3, 7, 200):
             cuts = cut_between(log, identity, since, until, parts)
@@ -135,7 +135,7 @@ def test_a_range_is_cut_into_ranges_of_about_as_much_log(open_store: OpenStore) 
 
 def test_the_measure_of_a_range_stays_while_the_log_grows(open_store: OpenStore) -> None:
     store = open_store(**SHORT | {"feed_bytes": 1 << 30})
-    identity = store._parts.feed.commits(0, 0).store_id
+    identity = store._backend.feed.commits(0, 0).store_id
     found: list[tuple[int, int]] = []
     for _ in range(40):
         last = fill(store, 3)

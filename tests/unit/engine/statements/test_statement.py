@@ -21,7 +21,7 @@ def prefix(store: lowtide.Store) -> bytes:
     space = store.keyspace("k")
     for key in (b"a", b"b", b"c"):
         space.put(key, b"old")
-    return space._prefix
+    return space.prefix
 
 
 def scanned(statement: Statement, prefix: bytes) -> list[bytes]:

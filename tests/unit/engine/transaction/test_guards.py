@@ -34,15 +34,15 @@ def test_a_commit_fails_if_what_it_relies_on_was_changed(store: lowtide.Store, l
     """Whether the change is still in memory or in the base."""
     space = store.keyspace("k")
     space.put(b"relied", b"1")
-    prefix = space._prefix
+    prefix = space.prefix
 
     def attempt(changed: bytes | None, *, ranged: bool) -> None:
         with store.transaction(level) as tx:
             tx.keyspace("k").put(b"written", b"x")
             if ranged:
-                tx._tx._guarding().add_range(Range(prefix + b"r", prefix + b"s"), tx.ts)
+                tx._tx.guarding().add_range(Range(prefix + b"r", prefix + b"s"), tx.ts)
             else:
-                tx._tx._guarding().add(prefix + b"relied", tx.ts)
+                tx._tx.guarding().add(prefix + b"relied", tx.ts)
             if changed is not None:
                 space.put(changed, b"2")
             if flushed:
@@ -63,6 +63,6 @@ def test_what_is_changed_before_it_was_seen_does_no_harm(store: lowtide.Store) -
     space = store.keyspace("k")
     with store.transaction("read_committed") as tx:
         space.put(b"relied", b"1")
-        tx._tx._guarding().add(space._prefix + b"relied", store.stats().last_commit)
+        tx._tx.guarding().add(space.prefix + b"relied", store.stats().last_commit)
         tx.keyspace("k").put(b"written", b"x")
     assert space.get(b"written") == b"x"

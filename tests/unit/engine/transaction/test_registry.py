@@ -261,7 +261,7 @@ def test_it_does_not_lean_on_one_that_is_still_being_drawn(store: lowtide.Store)
         registry.live[drawn] = 1
 
     registry.live = live = Watched()
-    drawn = registry._next_token() + 1
+    drawn = registry.next_token() + 1
     live.then = overtake
     tx = store.begin()
     assert tx.ts == 2

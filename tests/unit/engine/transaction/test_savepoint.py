@@ -131,8 +131,8 @@ def test_without_savepoints_nothing_is_noted_for_undoing(store: lowtide.Store) -
     """A large transaction must not pay for what it does not use, also not after a savepoint has ended."""
     with store.transaction() as tx:
         tx.keyspace("k").put(b"a", b"1")
-        assert tx._tx._savepoint is None
+        assert tx._tx.innermost is None
         with tx.savepoint():
             tx.keyspace("k").put(b"a", b"2")
         tx.keyspace("k").put(b"a", b"3")
-        assert tx._tx._savepoint is None
+        assert tx._tx.innermost is None

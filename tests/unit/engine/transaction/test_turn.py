@@ -58,5 +58,5 @@ def test_there_is_no_turn_inside_a_turn_nor_in_a_store_that_only_reads(store: lo
     ):
         pass
     reader = lowtide.open(store.path, read_only=True)
-    with reader, pytest.raises(UsageError, match="read-only"), reader._parts.engine.in_turn():
+    with reader, pytest.raises(UsageError, match="read-only"), reader._backend.engine.in_turn():
         pass

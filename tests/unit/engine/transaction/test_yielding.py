@@ -15,12 +15,12 @@ def giving_way(
     """A transaction that writes these keys, and gives way at them; and one key besides, ``firmly``."""
     tx = store.begin()._tx
     space = tx.keyspace("k")
-    before = {space._prefix + key: space.get(key) for key in (*keys, *((firmly,) if firmly else ()))}
+    before = {space.prefix + key: space.get(key) for key in (*keys, *((firmly,) if firmly else ()))}
     for key in keys:
         space.put(key, b"ours")
     if firmly is not None:
         space.put(firmly, b"ours")
-    return tx, tx.give_way({space._prefix + key for key in keys}, before)
+    return tx, tx.give_way({space.prefix + key for key in keys}, before)
 
 
 def content(store: lowtide.Store) -> dict[bytes, bytes]:

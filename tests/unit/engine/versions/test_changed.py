@@ -9,12 +9,12 @@ from lowtide.store.owned import OwnedStore
 
 
 def test_all_keys_that_were_changed_or_deleted_are_found_before_and_after_a_checkpoint(store: lowtide.Store) -> None:
-    keyspace, parts = store.keyspace("k"), store._parts
+    keyspace, parts = store.keyspace("k"), store._backend
     assert isinstance(parts, OwnedStore)
     keyspace.put_many({bytes((each,)): b"old" for each in range(10)})
     store.keyspace("other").put(b"x", b"old")
     store.checkpoint()
-    prefix = keyspace._prefix
+    prefix = keyspace.prefix
     wanted = Range(prefix, after_prefix(prefix))
     with store.transaction() as writer:
         keyspace.put(b"\x03", b"new")

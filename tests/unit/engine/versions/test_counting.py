@@ -33,14 +33,14 @@ def fill(store: lowtide.Store, name: str, numbers: range, value: bytes = LARGE) 
 
 def counts(snapshot: lowtide.Snapshot, name: str, low: bytes = b"", high: bytes | None = None) -> tuple[int, int]:
     """What is counted, and what a scan finds."""
-    prefix = snapshot.keyspace(name)._prefix
+    prefix = snapshot.keyspace(name).prefix
     wanted = Range(prefix + low, after_prefix(prefix) if high is None else prefix + high)
     return snapshot._snapshot.count(wanted), sum(1 for _ in snapshot.keyspace(name).scan(low or None, high))
 
 
 def by_pages(snapshot: lowtide.Snapshot, name: str, monkeypatch: pytest.MonkeyPatch) -> int:
     """The count, if no row is read for it."""
-    prefix = snapshot.keyspace(name)._prefix
+    prefix = snapshot.keyspace(name).prefix
     with monkeypatch.context() as patch:
         patch.setattr(type(snapshot._snapshot), "scan", lambda *_: pytest.fail("rows were read"))
         return snapshot._snapshot.count(Range(prefix, after_prefix(prefix)))

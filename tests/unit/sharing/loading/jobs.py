@@ -51,7 +51,7 @@ def load(store: lowtide.Store, how: How, *files: Iterable[dict[str, Any]], **mor
 
 
 def apply(store: lowtide.Store, name: str) -> Receipt:
-    receipt: Receipt = store._parts.loader.apply(name)  # type: ignore[union-attr]
+    receipt: Receipt = store._backend.loader.apply(name)  # type: ignore[union-attr]
     return receipt
 
 

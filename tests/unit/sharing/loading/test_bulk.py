@@ -35,7 +35,7 @@ def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def finish(store: lowtide.Store) -> None:
-    parts = store._parts
+    parts = store._backend
     assert isinstance(parts, OwnedStore)
     parts.loader.finish()
 

@@ -255,7 +255,7 @@ def test_a_job_ends_beside_a_writer_that_is_always_quicker(
     beaten: list[object] = []
 
     def quicker(directory: Any) -> None:
-        if not store._parts.committer._lock.locked():  # type: ignore[union-attr]
+        if not store._backend.committer._lock.locked():  # type: ignore[union-attr]
             beaten.append(store["c"].update_one({"_id": len(beaten)}, {"$inc": {"w": 1}}))
         claim(directory)
 
@@ -266,7 +266,7 @@ def test_a_job_ends_beside_a_writer_that_is_always_quicker(
     assert documents(store) == numbered(*range(rows))
     is_bulk = row_of("c", store.keyspace(CATALOG).get(b"c")).generation == 1
     assert is_bulk == (rows > loader.SMALL_ROWS)
-    assert store._parts.feed.published() >= receipt.ts
+    assert store._backend.feed.published() >= receipt.ts
 
 
 def test_a_job_beside_a_thread_that_writes_its_documents_without_a_pause(store: lowtide.Store) -> None:

@@ -176,7 +176,7 @@ def test_a_pin_is_renewed_from_any_process(store: lowtide.Store, tmp_path: Path)
     renew_pin(store.path, "p")
     (same,) = store.pins()
     assert same.expires == pin.expires, "it was taken just now"
-    parts = store._parts
+    parts = store._backend
     assert isinstance(parts, OwnedStore)
     aged = msgspec.structs.replace(pin._row, renewed=pin._row.renewed - 2000)
     parts.base.write(lambda txn: parts.base.pins.put(txn, "p", aged))

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.indexes.entries import document_key_of
-from lowtide.documents.points import Point
+from lowtide.documents.plans.point import Point
 from lowtide.engine import NOWHERE, Engine
 from lowtide.values.codec import decode_document
 from lowtide.values.ordering import AFTER_ALL
 from lowtide.values.values import Document
 
 
-class NewestDocuments:
+class PointReader:
     """The newest documents of one collection. Any thread may use it: ``_row_key`` only ever gets its one value."""
 
     __slots__ = ("_name", "_row_key")

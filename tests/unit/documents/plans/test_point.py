@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 import lowtide
-from lowtide.documents.points import point_of
+from lowtide.documents.plans.point import point_of
 from lowtide.values.ordering import encode
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from lowtide.documents.automaton import CODES, PARSER, Automaton, AutomatonNode, Unsupported, parts_of
+from lowtide.documents.regex.automaton import CODES, PARSER, Automaton, AutomatonNode, Unsupported, parts_of
 
 Search = Callable[[str], object]
 """What it returns is true of a text in which there is a match."""

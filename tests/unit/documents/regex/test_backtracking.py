@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowtide
-from lowtide.documents.automaton import Automaton, Unsupported
-from lowtide.documents.backtracking import Explosive, is_explosive, search_of
+from lowtide.documents.regex.automaton import Automaton, Unsupported
+from lowtide.documents.regex.backtracking import Explosive, is_explosive, search_of
 
 EXPLOSIVE = [
     *("^(a+)+$", "^(a|aa)+$", "(a*)*b", "(.*)*x", r"^(\w+\s?)*$", "(x+x+)+y", "(a+){10}$", "^(a?){25}a{25}$"),

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.documents.plans.planner import SortKeys
-from lowtide.documents.points import Point, point_of
+from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.reader import Found
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort

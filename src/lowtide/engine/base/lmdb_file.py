@@ -1,0 +1,229 @@
+"""An open LMDB file: its transactions, the growth of its map, and its examination.
+
+Growing the map ends the read transactions that happen to run, as does an exchange of the file (see exchange). Such a
+read runs again: see ``_again``.
+
+Locks, in the order in which they are taken:
+
+    writing     held by each write of this process, outside of LMDB's own lock, so that no thread writes to a file that
+                is being exchanged or closed
+    steady      held for as long as map and environment must not change (a copy, an examination), and by the thread
+                that changes them; readers never wait for it
+    _growing    held while the environment cannot begin read transactions; reads that were cut short wait for it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+import lmdb
+
+from lowtide.engine.base.mapping import ask_for_room, too_many_readers
+from lowtide.engine.base.soundness import DAMAGED, Soundness
+from lowtide.engine.types import check_key
+from lowtide.errors import DiskFull, Error, UsageError
+
+_GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
+"""What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
+_Result = TypeVar("_Result")
+
+
+class LmdbFile:
+    """An open environment. Any thread may read; one writes at a time."""
+
+    def __init__(self, directory: Path, env: lmdb.Environment, *, may_grow: bool) -> None:
+        self.directory = directory
+        self.env = env
+        self._may_grow = may_grow
+        self.closed = False
+        self.soundness = Soundness(directory)
+        self.abandoned = False
+        """Whether this is a forked child's copy of its parent's environment."""
+        self.writing = threading.Lock()
+        self.steady = threading.RLock()
+        self._growing = threading.RLock()
+        self._begin: Callable[..., lmdb.Transaction[Any]] = env.begin
+
+    # Reading
+
+    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
+        """What ``look`` finds in one read transaction. It may run again if growing the map cuts it short."""
+        try:
+            with self._begin() as txn:
+                return look(txn)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.read(look), b"")
+
+    def _again(self, error: lmdb.Error, attempt: Callable[[], _Result], full_key: bytes) -> _Result:
+        """Repeat a read that growing the map interrupted, once the growing is over."""
+        if self.closed:
+            raise UsageError("the store is closed") from error
+        if isinstance(error, lmdb.BadValsizeError):
+            check_key(full_key)
+        if isinstance(error, lmdb.ReadersFullError) and self.clear_dead_readers():
+            return attempt()
+        if isinstance(error, lmdb.ReadersFullError):
+            raise too_many_readers() from error
+        if isinstance(error, DAMAGED):
+            raise self.soundness.met(error) from error
+        if isinstance(error, lmdb.MapResizedError):
+            self.sync_map_size()
+        elif type(error) not in _GROWING:
+            raise Error(f"LMDB could not read {self.directory}: {error}") from error
+        with self._growing:
+            try:
+                self.env.info()
+            except lmdb.Error as gone:
+                raise Error(f"LMDB gave up {self.directory}: {gone}; close the store and open it again") from gone
+            return attempt()
+
+    # Writing
+
+    def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], *, refuses: bool = False) -> _Result:
+        """Run ``change`` in a write transaction and commit it, growing the map as often as that takes.
+
+        A helper process must not grow the map under its owner: there MapFullError goes to the caller. One that
+        ``refuses`` raises an error of ours only before it has written anything: the empty transaction is then
+        committed, which waits for nobody, as an abort might.
+        """
+        if self.abandoned:
+            self._refuse()  # before the lock, which a thread of the parent may have held
+        with self.writing:
+            return self._write(change, refuses)
+
+    def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], refuses: bool) -> _Result:
+        while True:
+            try:
+                txn = self.env.begin(write=True)
+            except lmdb.MapResizedError:
+                self._set_map_size(0)
+                continue
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            try:
+                result = change(txn)
+                txn.commit()  # point: base.commit
+                return result  # point: base.committed
+            except lmdb.MapFullError:
+                self._abort(txn)
+                if not self._may_grow:
+                    raise
+                self._set_map_size(self.map_size * 2)
+            except lmdb.DiskError as error:
+                self._abort(txn)
+                raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+            except (*DAMAGED, lmdb.BadTxnError) as error:
+                self._abort(txn)
+                raise self.soundness.met(error) from error
+            except lmdb.Error as error:
+                self._abort(txn)
+                raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            except Error:
+                if refuses:
+                    txn.commit()
+                else:
+                    self._abort(txn)
+                raise
+            except BaseException:
+                self._abort(txn)
+                raise
+
+    def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
+        """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
+        there is none, so new ones are kept out meanwhile."""
+        with self.keep_readers_out():
+            txn.abort()
+
+    @contextlib.contextmanager
+    def keep_readers_out(self) -> Iterator[None]:
+        with self._growing:
+            self._begin = self._begin_later
+            try:
+                yield
+            finally:
+                self._begin = self.env.begin
+
+    def _begin_later(self, *arguments: Any, **named: Any) -> lmdb.Transaction[Any]:
+        with self._growing:
+            return self.env.begin(*arguments, **named)
+
+    def grow(self) -> None:
+        """Double the map. Other threads' reads that are cut short by it begin again."""
+        with self.writing:
+            self._set_map_size(self.map_size * 2)
+
+    def _set_map_size(self, size: int) -> None:
+        """Set the map's size, 0 for that of another process. The caller holds ``writing``: LMDB refuses it while this
+        process writes."""
+        with self.steady, self._growing:
+            ask_for_room(self.directory, size - self.map_size)
+            self.env.set_mapsize(size)
+
+    @property
+    def map_size(self) -> int:
+        return int(self.env.info()["map_size"])
+
+    def sync_map_size(self) -> None:
+        """Take over a map size that another process set."""
+        with self.writing:
+            self._set_map_size(0)
+
+    # Upkeep
+
+    def check_pages(self) -> None:
+        """Raise CorruptionError if any page is damaged, however large the file is. 50 microseconds a page."""
+        self.examine(self.soundness.check)
+
+    def examine_once(self) -> None:
+        """Note damage, unless this process has examined the base in the background before."""
+        self.examine(self.soundness.examine_once)
+
+    def examine(self, examine: Callable[[lmdb.Environment], None]) -> None:
+        """Run ``examine`` while neither map nor file change under it. It may run again if another process has grown
+        the map."""
+        while True:
+            try:
+                with self.steady:
+                    return examine(self.env)
+            except lmdb.MapResizedError:
+                self.sync_map_size()  # without ``steady``, which is taken after ``writing``
+            except lmdb.ReadersFullError as error:
+                if not self.clear_dead_readers():
+                    raise too_many_readers() from error
+            except lmdb.Error as error:
+                if self.closed:
+                    raise UsageError("the store is closed") from error
+                raise Error(f"LMDB could not read {self.directory}: {error}") from error
+
+    @contextlib.contextmanager
+    def reading_long(self) -> Iterator[lmdb.Transaction[bytes]]:
+        """An LMDB read transaction that may take its time: nothing cuts it short. Others read and write meanwhile, but
+        LMDB reuses no page that it sees."""
+        with self.steady, self.env.begin() as txn:
+            yield txn
+
+    def clear_dead_readers(self) -> int:
+        """Free the reader slots of processes that died."""
+        with self._growing:  # not while the environment is being exchanged
+            return int(self.env.reader_check())
+
+    def abandon(self) -> None:
+        """In a forked child: never touch the environment, which belongs to the parent."""
+        self.closed = self.abandoned = True
+        self._begin = self._refuse
+
+    def _refuse(self, *arguments: object, **named: object) -> NoReturn:
+        raise UsageError("this store was opened before a fork; use it in the parent")
+
+    def close(self) -> None:
+        if self.abandoned:
+            return  # closing would free the parent's slots in the table of readers
+        with self.writing, self.steady:  # LMDB must not be closed under a write: py-lmdb would never return
+            self.closed = True
+            self.env.close()  # point: close.base
