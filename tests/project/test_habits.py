@@ -39,7 +39,7 @@ MAY_BE_LONG = {
     "cli": 1,
     "columnar": 3,
     "documents": 12,
-    "engine": 31,
+    "engine": 33,
     "feed": 4,
     "spark": 3,
     "store": 8,

@@ -1,4 +1,4 @@
-"""A collection that can be read and written: PyMongo's ``Collection``, inside a transaction."""
+"""``Collection``: a collection that can be read and written, with the methods of PyMongo's ``Collection``."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ ArrayFilters = Sequence[Mapping[str, Any]] | None
 
 
 class Collection(ReadCollection):
-    """A collection of documents. Each call is a statement: it does all that it says, or, if it fails, nothing.
+    """A collection of documents. Each call is one statement, and atomic: if it fails, it changes nothing.
 
-    In a transaction, it belongs to that; of the store itself, it is a transaction of its own, and is repeated until it
-    meets no conflict.
+    A collection opened on a transaction (``tx[name]``) runs its statements in that transaction. A collection opened on
+    the store (``store[name]``) runs each call in its own transaction and retries it on conflict.
 
     >>> with store.transaction() as tx:
     ...     tx["users"].insert_one({"_id": 4, "name": "Dan"}).inserted_id
@@ -58,8 +58,9 @@ class Collection(ReadCollection):
         return self._statements.write(run)
 
     def insert_one(self, document: Any) -> InsertOneResult:
-        """Add a document. One without an ``_id`` is given one, a UUID that sorts by time. DuplicateKeyError if another
-        document has its ``_id``, or a value that a unique index has already.
+        """Insert one document. If it has no ``_id``, it gets a new UUID that sorts by time.
+
+        Raises DuplicateKeyError if another document has the same ``_id``, or the same value in a unique index.
 
         >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
         4
@@ -69,9 +70,11 @@ class Collection(ReadCollection):
         return InsertOneResult(prepared.id)
 
     def insert_many(self, documents: Iterable[Any], ordered: bool = True) -> InsertManyResult:
-        """Add documents. At the first that is refused it stops, or, with ``ordered=False``, goes on to the next; what
-        was not refused is inserted, and BulkWriteError tells of the rest. One that cannot be stored at all refuses
-        all, with InvalidDocument.
+        """Insert many documents in one transaction.
+
+        If a document is refused, for example as a duplicate, the insert stops there; with ``ordered=False`` it
+        continues with the next document. The documents that were accepted are inserted, and BulkWriteError lists the
+        others. If any document cannot be stored at all, InvalidDocument is raised and none is inserted.
 
         >>> store.collection("users").insert_many([{"_id": 4}, {"_id": 5}]).inserted_ids
         [4, 5]
@@ -95,7 +98,9 @@ class Collection(ReadCollection):
         hint: Hint | None = None,
         sort: SortSpec | None = None,
     ) -> UpdateResult:
-        """Put another document, with the same ``_id``, in the place of the first that matches.
+        """Replace the first document that matches the filter. The new document keeps the ``_id``.
+
+        With ``upsert``, the replacement is inserted if no document matches.
 
         >>> store.collection("users").replace_one({"_id": 1}, {"name": "Anna"}).modified_count
         1
@@ -112,7 +117,9 @@ class Collection(ReadCollection):
         hint: Hint | None = None,
         sort: SortSpec | None = None,
     ) -> UpdateResult:
-        """Change the first document that matches, by operators such as ``$set`` and ``$inc``.
+        """Update the first document that matches the filter, with operators such as ``$set`` and ``$inc``.
+
+        With ``upsert``, a new document is inserted if none matches.
 
         >>> store.collection("users").update_one({"_id": 1}, {"$inc": {"age": 1}}).modified_count
         1
@@ -128,8 +135,9 @@ class Collection(ReadCollection):
         *,
         hint: Hint | None = None,
     ) -> UpdateResult:
-        """Change every document that matches; all are found before the first is changed. If one cannot be changed, none
-        is.
+        """Update every document that matches the filter.
+
+        All matches are found before the first is updated. If the update fails for one document, none is changed.
 
         >>> store.collection("users").update_many({"city": "Oslo"}, {"$set": {"country": "NO"}}).modified_count
         2
@@ -154,7 +162,7 @@ class Collection(ReadCollection):
     def delete_one(
         self, filter: Mapping[str, Any], *, hint: Hint | None = None, sort: SortSpec | None = None
     ) -> DeleteResult:
-        """Remove the first document that matches.
+        """Delete the first document that matches the filter.
 
         >>> store.collection("users").delete_one({"_id": 1}).deleted_count
         1
@@ -163,7 +171,7 @@ class Collection(ReadCollection):
         return self._write(lambda batch: delete(batch, selection)[0])
 
     def delete_many(self, filter: Mapping[str, Any], *, hint: Hint | None = None) -> DeleteResult:
-        """Remove every document that matches.
+        """Delete every document that matches the filter.
 
         >>> store.collection("users").delete_many({"city": "Oslo"}).deleted_count
         2
@@ -183,7 +191,10 @@ class Collection(ReadCollection):
         *,
         hint: Hint | None = None,
     ) -> Document | None:
-        """Change the first document that matches, and return it as it was, or as it is now.
+        """Update the first document that matches the filter and return it.
+
+        By default it is returned as it was before the update; with ``ReturnDocument.AFTER``, as it is afterwards.
+        Returns None if there is no such document.
 
         >>> users = store.collection("users")
         >>> users.find_one_and_update({"_id": 1}, {"$inc": {"age": 1}}, return_document=ReturnDocument.AFTER)["age"]
@@ -203,7 +214,8 @@ class Collection(ReadCollection):
         *,
         hint: Hint | None = None,
     ) -> Document | None:
-        """Replace the first document that matches, and return it as it was, or as it is now.
+        """Replace the first document that matches the filter and return the old document, or, with
+        ``ReturnDocument.AFTER``, the new one. Returns None if there is no such document.
 
         >>> store.collection("users").find_one_and_replace({"_id": 1}, {"name": "Anna"})["name"]
         'Ann'
@@ -239,7 +251,7 @@ class Collection(ReadCollection):
         *,
         hint: Hint | None = None,
     ) -> Document | None:
-        """Remove the first document that matches, and return it.
+        """Delete the first document that matches the filter and return it. Returns None if none matches.
 
         >>> store.collection("users").find_one_and_delete({}, sort=[("age", 1)])["name"]
         'Cid'
@@ -250,9 +262,11 @@ class Collection(ReadCollection):
         return shape(found) if shape is not None and found is not None else found
 
     def bulk_write(self, requests: Sequence[Operation], ordered: bool = True) -> BulkWriteResult:
-        """Do several operations in one transaction: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and
-        DeleteMany. At the first that fails it stops, or, with ``ordered=False``, goes on; what did not fail is done,
-        and BulkWriteError tells of the rest.
+        """Run several operations in one transaction: InsertOne, UpdateOne, UpdateMany, ReplaceOne, DeleteOne and
+        DeleteMany.
+
+        If an operation fails, execution stops there; with ``ordered=False`` it continues with the next operation. The
+        operations that succeeded are committed, and BulkWriteError lists the others.
 
         >>> from lowtide import DeleteOne, InsertOne
         >>> store.collection("users").bulk_write([InsertOne({"_id": 4}), DeleteOne({"_id": 1})]).deleted_count
@@ -278,8 +292,10 @@ class Collection(ReadCollection):
         partialFilterExpression: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
     ) -> str:
-        """Make an index, if it does not exist, and return its name. Of the store itself, it is built in steps, while
-        others read and write; in a transaction, at once. ``progress`` is told how many documents are in it.
+        """Create an index, unless it exists, and return its name.
+
+        On the store, the index is built in steps while other threads read and write. In a transaction, it is built in
+        one step. ``progress`` is called with the number of documents that are indexed so far.
 
         >>> users = store.collection("users")
         >>> users.create_index([("city", 1), ("age", -1)])
@@ -291,7 +307,7 @@ class Collection(ReadCollection):
         return create_index(self._statements, self.name, asked, progress)
 
     def drop_index(self, index_or_name: str | Keys) -> None:
-        """Remove an index, by name or by its keys.
+        """Drop an index, given its name or its keys.
 
         >>> users = store.collection("users")
         >>> users.drop_index(users.create_index("city"))
@@ -299,7 +315,7 @@ class Collection(ReadCollection):
         drop_index(self._statements, self.name, index_or_name)
 
     def drop_indexes(self) -> None:
-        """Remove all indexes.
+        """Drop all indexes, except that on ``_id``.
 
         >>> store.collection("users").drop_indexes()
         """
@@ -307,8 +323,10 @@ class Collection(ReadCollection):
             self.drop_index(name)
 
     def set_schema(self, schema: Mapping[str, Any] | None) -> list[tuple[Any, Violation]]:
-        """Let every document that is written from now on satisfy a JSON Schema; None for any. Returns what the
-        documents that are there have against it, each with its ``_id``; they stay as they are.
+        """Set the JSON Schema that every document written from now on must satisfy; None removes it.
+
+        Returns the violations of the documents that exist already, each with the document's ``_id``. These documents
+        are not changed.
 
         >>> store.collection("users").set_schema({"properties": {"age": {"maximum": 30}}})
         [(1, Violation(path='age', reason='33 is greater than the maximum of 30'))]
@@ -316,14 +334,14 @@ class Collection(ReadCollection):
         return set_schema(self._statements, self.name, schema)
 
     def drop(self) -> None:
-        """Remove the collection with its documents, indexes and schema. O(documents).
+        """Drop the collection with its documents, indexes and schema. Takes time in proportion to their number.
 
         >>> store.collection("users").drop()
         """
         drop(self._statements, self.name)
 
     def rename(self, new_name: str, *, dropTarget: bool = False) -> None:
-        """Give the collection another name, in an instant; ``dropTarget`` removes one that has it already.
+        """Rename the collection, in constant time. With ``dropTarget``, an existing collection ``new_name`` is dropped.
 
         >>> store.collection("users").rename("people")
         >>> store.list_collection_names()
@@ -333,5 +351,5 @@ class Collection(ReadCollection):
 
 
 def _shape(projection: ProjectionSpec, filter: Mapping[str, Any]) -> Projection | None:
-    """The projection of what a filter finds, which tells the element that ``"array.$"`` stands for."""
+    """Compile a projection. The filter determines which element ``"array.$"`` selects."""
     return compile_projection(projection, compile_filter(filter)) if projection is not None else None

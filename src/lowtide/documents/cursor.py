@@ -1,4 +1,4 @@
-"""A cursor: a query that runs when its first result is asked for."""
+"""``Cursor``: the results of a query, which runs when the first result is asked for."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ Hint = str | Keys
 
 
 class Cursor:
-    """The results of ``find``, one after the other; made by ``collection.find``.
+    """An iterator over the results of ``collection.find``.
 
-    It reads one instant: in a transaction or at a snapshot, that one; else the moment at which its first result is
-    asked for, and it holds that until it is exhausted, closed or dropped. Used by one thread at a time.
+    A cursor reads one snapshot. In a transaction or at a snapshot it is theirs. On the store, the cursor takes one when
+    its first result is asked for, and releases it when it is exhausted, closed or garbage-collected. Use a cursor in
+    one thread at a time.
 
     >>> users = store.collection("users")
     >>> [user["name"] for user in users.find({"age": {"$gte": 30}}).sort("age", -1)]
@@ -35,7 +36,7 @@ class Cursor:
     def __init__(
         self, statements: Statements, name: str, filter: Filter, projection: Projection | None, spec: object = None
     ) -> None:
-        """``spec`` is the filter as it was given, for ``repr``."""
+        """``spec`` is the filter as the caller gave it, for ``repr``."""
         self._spec = spec
         self._statements = statements
         self._name = name
@@ -45,15 +46,15 @@ class Cursor:
         self._skip = 0
         self._limit = 0
         self._empty = False
-        """Whether an empty slice was asked for: a limit of 0 means all."""
+        """Whether an empty slice was asked for. Needed because a limit of 0 means no limit."""
         self._hint: str | SortKeys | None = None
         self._held: HeldRead | None = None
         self._results: Iterator[Document] | None = None
         self.alive = True
-        """Whether there may be further results."""
+        """False once the cursor is exhausted or closed."""
 
     def sort(self, key_or_list: SortSpec, direction: int | None = None) -> Cursor:
-        """Results in this order: a path, pairs of path and direction, or a path and its direction.
+        """Sort the results by a field, by pairs of field and direction, or by a field and its direction.
 
         >>> [user["_id"] for user in store.collection("users").find().sort([("city", 1), ("age", -1)])]
         [3, 1, 2]
@@ -63,7 +64,7 @@ class Cursor:
         return self
 
     def skip(self, skip: int) -> Cursor:
-        """Leave out the first ``skip`` results.
+        """Skip the first ``skip`` results.
 
         >>> [user["_id"] for user in store.collection("users").find().skip(2)]
         [3]
@@ -73,7 +74,7 @@ class Cursor:
         return self
 
     def limit(self, limit: int) -> Cursor:
-        """At most ``limit`` results; 0 for all.
+        """Return at most ``limit`` results (0: no limit).
 
         >>> [user["_id"] for user in store.collection("users").find().limit(2)]
         [1, 2]
@@ -84,7 +85,7 @@ class Cursor:
         return self
 
     def hint(self, index: Hint | None) -> Cursor:
-        """Use this index, by name or by its keys; ``"$natural"`` for none.
+        """Use this index, given its name or its keys. ``"$natural"`` uses none.
 
         >>> store.collection("users").find().hint("_id_").explain()["executionStats"]["nReturned"]
         3
@@ -114,11 +115,11 @@ class Cursor:
         return found if self._projection is None else map(self._projection, found)
 
     def __iter__(self) -> Iterator[Document]:
-        """The results that are left; quicker than asking for them one by one. Who leaves the loop can come back."""
+        """Iterate over the remaining results; faster than ``next``. A loop that was left can be continued."""
         return chain(self._begun(), self._ending())
 
     def _ending(self) -> Iterator[Document]:
-        """Nothing: what comes after the last result."""
+        """The iterator of an exhausted cursor."""
         self.close()
         yield from ()
 
@@ -131,7 +132,7 @@ class Cursor:
         return self._results
 
     def __next__(self) -> Document:
-        """The next result; StopIteration after the last.
+        """Return the next result. Raises StopIteration after the last.
 
         >>> store.collection("users").find().next()["name"]
         'Ann'
@@ -144,7 +145,7 @@ class Cursor:
     next = __next__
 
     def __getitem__(self, index: int | slice) -> Any:
-        """The result at an index, or, with a slice, the cursor with that skip and limit; the cursor has not begun.
+        """Return the result at an index, or set skip and limit from a slice. Only before the first result is read.
 
         >>> users = store.collection("users")
         >>> users.find().sort("age")[0]["name"], [user["_id"] for user in users.find()[1:3]]
@@ -175,7 +176,7 @@ class Cursor:
         return list(islice(self._begun(), check_length(length)))
 
     def explain(self) -> dict[str, Any]:
-        """How the query is answered, in MongoDB's form: the plan, and how many keys and documents it touches. Runs it.
+        """Run the query and return its plan, in MongoDB's form, with the numbers of keys and documents examined.
 
         >>> plan = store.collection("users").find({"_id": 2}).explain()
         >>> plan["queryPlanner"]["winningPlan"]["stage"], plan["executionStats"]["totalDocsExamined"]
@@ -191,7 +192,7 @@ class Cursor:
         return self._statements.read(work)
 
     def clone(self) -> Cursor:
-        """The same query, not begun.
+        """Return a new cursor with the same query.
 
         >>> cursor = store.collection("users").find()
         >>> next(cursor) == next(cursor.clone())
@@ -203,7 +204,7 @@ class Cursor:
         return other
 
     def rewind(self) -> Cursor:
-        """Begin anew, at a later instant if the cursor has one of its own.
+        """Return to the start. On the store, the cursor will read a new snapshot.
 
         >>> cursor = store.collection("users").find()
         >>> next(cursor) == next(cursor.rewind())
@@ -214,7 +215,7 @@ class Cursor:
         return self
 
     def __repr__(self) -> str:
-        """What is asked for, and how far it is.
+        """Show the query and the cursor's state.
 
         >>> store.collection("users").find({"city": "Oslo"}).sort("age", -1).limit(5)
         <cursor of collection 'users', filter={'city': 'Oslo'}, sort=[('age', -1)], limit=5, not begun>
@@ -249,7 +250,7 @@ class Cursor:
 
 
 class Results:
-    """The results of ``aggregate``, one after the other; made by ``collection.aggregate``. Closed as a cursor is."""
+    """An iterator over the results of ``collection.aggregate``. It is closed in the same way as a cursor."""
 
     def __init__(
         self, documents: Iterator[Document], held: HeldRead, name: str, explain: Callable[[], dict[str, Any]]
@@ -260,8 +261,10 @@ class Results:
         self._explain = explain
 
     def explain(self) -> dict[str, Any]:
-        """How the pipeline is answered: what is read, as ``Cursor.explain`` tells it, under ``$cursor``, and how many
-        documents each stage gives. Runs it, and leaves the results as they are.
+        """Run the pipeline again and return how it was answered.
+
+        ``$cursor`` describes the query, as ``Cursor.explain`` does; then follows how many documents each stage
+        returned. These results are not consumed.
 
         >>> pipeline = [{"$match": {"_id": {"$gte": 2}}}, {"$group": {"_id": "$city"}}]
         >>> stages = store.collection("users").aggregate(pipeline).explain()["stages"]
@@ -313,7 +316,7 @@ class Results:
 
 
 def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: ReadCounts) -> dict[str, Any]:
-    """A plan and what it came to, in MongoDB's form."""
+    """Describe a plan and its execution, in MongoDB's form."""
     stage = by.described()
     if sort is not None and not by.ordered:
         stage = {"stage": "SORT", "sortPattern": dict(sort.keys), "inputStage": stage}
@@ -328,21 +331,21 @@ def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: Re
 
 
 def check_length(length: Any) -> int:
-    """``length``, if ``to_list`` takes it."""
+    """Return ``length`` if ``to_list`` accepts it."""
     if check_count("length", length) < 1:
         raise UsageError(f"length is at least 1, or None for all; not {length}")
     return int(length)
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
-    """``value``, if it is a number of documents."""
+    """Return ``value`` if it is a number of documents."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise OperationFailure(f"{name} is a number from {max(0, least)} on, not {shown(value)}")
     return value
 
 
 def parse_hint(hint: Hint | Mapping[str, int] | Sequence[Any] | None) -> str | SortKeys | None:
-    """The name of an index, or its keys."""
+    """Return the name of an index, or its keys."""
     if hint is None or isinstance(hint, str):
         return hint
     pairs = list(hint.items()) if isinstance(hint, Mapping) else list(hint) if isinstance(hint, Sequence) else []

@@ -1,4 +1,4 @@
-"""What the writing methods of a collection do, each to one look: select, then change. Without I/O of their own."""
+"""The write operations of a collection: insert, update and delete in a write batch. They do no I/O of their own."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ from lowtide.values.values import Document
 
 @dataclass(frozen=True)
 class Selection:
-    """Which documents a statement changes: the first that matches, or all."""
+    """Which documents a statement changes: the first match, or all."""
 
     spec: Any
-    """The filter as it was given."""
+    """The filter as the caller gave it."""
     many: bool = False
     sort: Sort | None = None
     hint: str | SortKeys | None = None
     point: Point | None = None
-    """What the filter asks for, if that is one value, and nothing else is said."""
+    """The point, if the filter asks for one value of one field and there is no sort or hint."""
 
     @cached_property
     def filter(self) -> Filter:
         return compile_filter(self.spec)
 
     def of(self, batch: WriteBatch) -> list[Found]:
-        """The documents, all found before the first one is changed: a statement never meets its own writes."""
+        """Return the documents. All are found before the first is changed, so a statement never sees its own writes."""
         point = self.point
         if point is not None and batch.reader.knows(point):
             stored = batch.reader.at_point(point)
@@ -49,17 +49,17 @@ class Selection:
 
 
 class Prepared(NamedTuple):
-    """A document on its way in: its ``_id``, its key and its stored form."""
+    """A document that is ready to be inserted: its ``_id``, its key and its encoded form."""
 
     id: Any
     key: bytes
     encoded: bytes
     is_new: bool
-    """Whether the ``_id`` was made here, so that nobody has it."""
+    """Whether the ``_id`` was generated here, so that no other document has it."""
 
 
 def prepare(document: Any) -> Prepared:
-    """Check and encode a document to insert. One without an ``_id`` is given one, as PyMongo does, in place."""
+    """Check and encode a document to insert. If it has no ``_id``, one is added to it, as PyMongo does."""
     is_new = False
     if (type(document) is dict or isinstance(document, Mapping)) and "_id" not in document:
         if not hasattr(document, "__setitem__"):
@@ -74,7 +74,7 @@ def prepare(document: Any) -> Prepared:
 
 
 def _key_of(value: Any) -> bytes:
-    """The key of an ``_id``, which may be of a subclass: the stored form has it without."""
+    """Return the key of an ``_id``. It may be of a subclass of str, int or bytes, which is stored as its base type."""
     return id_key(value if type(value) in ID_TYPES else clean(value, "_id"))
 
 
@@ -90,8 +90,8 @@ def update(
     *,
     replacing: bool = False,
 ) -> tuple[UpdateResult, Document | None, Document | None]:
-    """Change what is selected; if that is nothing and ``upsert`` is the filter, insert what it and the update say. Also
-    the document before and after, of the last one."""
+    """Update the selected documents. If there are none and ``upsert`` is the filter, insert the document that filter
+    and update describe. Also returns the last document, before and after."""
     found = selection.of(batch)
     if not found and upsert is not None:
         after = _seeded(batch, change, upsert, replacing)
@@ -114,7 +114,7 @@ def update(
 
 
 def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
-    """Insert the document of an upsert."""
+    """Insert the document of an upsert, and return it."""
     seed = seed_of(filter, only_id=replacing)
     new = change.apply(seed, now=datetime.now(UTC), inserting=True)
     prepared = prepare(dict(new))
@@ -123,7 +123,7 @@ def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replac
 
 
 def delete(batch: WriteBatch, selection: Selection) -> tuple[DeleteResult, Document | None]:
-    """Remove what is selected; also the last of it."""
+    """Delete the selected documents. Also returns the last one."""
     found = selection.of(batch)
     for each in found:
         batch.delete(each)
@@ -131,8 +131,8 @@ def delete(batch: WriteBatch, selection: Selection) -> tuple[DeleteResult, Docum
 
 
 def select(filter: Any, *, many: bool, sort: Sort | None = None, hint: str | SortKeys | None = None) -> Selection:
-    """The selection of a filter, which is refused now if it is none. None is no filter here, as in PyMongo: whoever
-    forgot a value does not mean to change everything."""
+    """Compile the selection of a filter, or raise. None is not accepted here, as in PyMongo: a caller that forgot a
+    value does not mean to change every document."""
     if filter is None:
         raise OperationFailure("a filter of what to change is a dict, not None; give {} for every document")
     point = point_of(filter) if type(filter) is dict and not many and hint is None and sort is None else None

@@ -1,4 +1,4 @@
-"""A collection that can be read: the queries of PyMongo's ``Collection``."""
+"""``ReadCollection``: a collection that can be read, with the queries of PyMongo's ``Collection``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
 
 
 class ReadCollection:
-    """A collection of documents that can be read.
+    """A read-only collection of documents, as a snapshot opens it. ``Collection`` adds the writes.
 
     >>> with store.snapshot() as snapshot:
     ...     snapshot.collection("users").find_one({"city": "Bergen"})["name"]
@@ -62,7 +62,7 @@ class ReadCollection:
         skip: int = 0,
         hint: Hint | None = None,
     ) -> Document | None:
-        """The first document that matches, or None. What is no dict is taken for an ``_id``.
+        """Return the first document that matches the filter, or None. A filter that is not a dict is an ``_id``.
 
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
@@ -95,7 +95,9 @@ class ReadCollection:
         sort: SortSpec | None = None,
         hint: Hint | None = None,
     ) -> Cursor:
-        """A cursor over the documents that match.
+        """Return a cursor over the documents that match the filter.
+
+        The query runs when the cursor is first iterated, and reads one snapshot to the end.
 
         >>> [user["name"] for user in store.collection("users").find({"city": "Oslo"}, sort="age")]
         ['Bob', 'Ann']
@@ -109,8 +111,10 @@ class ReadCollection:
     def count_documents(
         self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
     ) -> int:
-        """How many documents match. By an index that says it all, no document is read; of all of them the number is
-        mostly known from the pages that they lie on, and always exact.
+        """Return the exact number of documents that match the filter.
+
+        If an index covers the filter, no document is read. With an empty filter, the number comes mostly from the
+        storage pages.
 
         >>> store.collection("users").count_documents({"city": "Oslo"})
         2
@@ -133,7 +137,7 @@ class ReadCollection:
         return self._read(work)
 
     def estimated_document_count(self) -> int:
-        """How many documents there are, exactly: as ``count_documents`` without a filter.
+        """Return the number of documents. It is exact: the same as ``count_documents({})``.
 
         >>> store.collection("users").estimated_document_count()
         3
@@ -141,7 +145,7 @@ class ReadCollection:
         return self.count_documents({})
 
     def distinct(self, key: str, filter: FilterSpec = None, *, hint: Hint | None = None) -> list[Any]:
-        """The different values at a path, of the documents that match; each element of an array is one.
+        """Return the distinct values of a field over the documents that match. Each element of an array counts.
 
         >>> store.collection("users").distinct("city")
         ['Oslo', 'Bergen']
@@ -162,13 +166,13 @@ class ReadCollection:
         return self._read(work)
 
     def aggregate(self, pipeline: Sequence[Mapping[str, Any]]) -> Results:
-        """The results of a pipeline of stages, one after the other.
+        """Run an aggregation pipeline and return an iterator over its results.
 
         >>> ages = {"_id": "$city", "age": {"$avg": "$age"}}
         >>> list(store.collection("users").aggregate([{"$group": ages}, {"$sort": {"_id": 1}}]))
         [{'_id': 'Bergen', 'age': 25.0}, {'_id': 'Oslo', 'age': 31.5}]
         """
-        from lowtide.documents.aggregation import compile_pipeline  # most programs need none of its many modules
+        from lowtide.documents.aggregation import compile_pipeline  # imported late: many modules, rarely needed
 
         compiled = compile_pipeline(pipeline)
         held = self._statements.hold()
@@ -190,7 +194,7 @@ class ReadCollection:
         return pipeline.rest.run(documents, _foreign(reading, prefix_of))
 
     def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
-        """Run a pipeline at an instant of its own, and count."""
+        """Run a pipeline on a new snapshot, and count what each stage returns."""
 
         def work(reading: ReadView, prefix_of: PrefixOf) -> dict[str, Any]:
             leading, reader, touched = pipeline.leading, CollectionReader(reading, prefix_of, self.name), ReadCounts()
@@ -204,8 +208,10 @@ class ReadCollection:
         return self._statements.read(work)
 
     def to_arrow(self, columns: Sequence[str] | None = None, schema: Any = None, *, filter: FilterSpec = None) -> Any:
-        """The documents, or those that match, as a ``pyarrow.Table`` (extra ``arrow``): all fields, or ``columns``.
-        Types are found out, and widened until every value fits, or given by a ``pyarrow.Schema``, which all must fit.
+        """Return the documents that match the filter as a ``pyarrow.Table``. Needs the extra ``arrow``.
+
+        ``columns`` limits the table to some fields. Column types are inferred, and widened until every value fits. If a
+        ``pyarrow.Schema`` is given, every value must fit it.
 
         >>> store.collection("users").to_arrow(["_id", "city"]).to_pylist()[0]
         {'_id': 1, 'city': 'Oslo'}
@@ -224,8 +230,8 @@ class ReadCollection:
         return self._read(work)
 
     def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
-        """Stored documents in the order of their ids, a batch at a time, as they are asked for: at least those that
-        match, without looking at documents that no index leads to."""
+        """Yield encoded documents in ``_id`` order, a batch at a time: at least those that match the filter, and only
+        those that an index leads to where an index applies."""
         compiled = compile_filter(filter)
         held = self._statements.hold()
         try:
@@ -235,7 +241,7 @@ class ReadCollection:
             held.close()
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
-        """The documents, or those that match, as a ``pandas.DataFrame``, by way of ``to_arrow``.
+        """Return the documents that match the filter as a ``pandas.DataFrame``, through ``to_arrow``.
 
         >>> list(store.collection("users").to_pandas(["age"])["age"])
         [33, 30, 25]
@@ -244,7 +250,7 @@ class ReadCollection:
         return self.to_arrow(columns, filter=filter).to_pandas()
 
     def to_polars(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
-        """The documents, or those that match, as a ``polars.DataFrame``, by way of ``to_arrow``.
+        """Return the documents that match the filter as a ``polars.DataFrame``, through ``to_arrow``.
 
         >>> store.collection("users").to_polars(["age"])["age"].sum()
         88
@@ -260,10 +266,11 @@ class ReadCollection:
         before: bool = False,
         timeout: float | None = None,
     ) -> CollectionWatch:
-        """The changes of the documents that match, after commit ``since``, by default after the last one, and further
-        ones as they are committed. Only of the store's own collections: ``store.collection(name).watch()``.
+        """Iterate over the changes of the documents that match the filter, and wait for further ones.
 
-        ``before`` asks for the documents that were replaced or deleted, see ``store.watch``, as ``timeout`` does.
+        It starts after commit ``since``, by default after the last commit. With ``before``, each change has the
+        document as it was before; ``timeout`` is how long to wait for a change. Both work as in ``store.watch``. A
+        transaction's collection cannot be watched: use ``store.collection(name).watch()``.
 
         >>> with store.collection("users").watch({"city": "Oslo"}, since=0, timeout=0) as changes:
         ...     [(change.kind, change.document["name"]) for change in changes]
@@ -271,7 +278,9 @@ class ReadCollection:
         """
         feed, compiled = self._feed, compile_filter(filter)
         if feed is None:
-            raise UsageError(f"changes come with commits: watch store.collection({self.name!r}), outside a transaction")
+            raise UsageError(
+                f"only a store's own collection can be watched; use store.collection({self.name!r}).watch()"
+            )
         feed.check_open()
         start = feed.published() if since is None else feed.check_since(since)
         assert feed.generations is not None
@@ -280,7 +289,7 @@ class ReadCollection:
         return CollectionWatch(watch, self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
-        """The indexes by name, with their keys and what else was asked for.
+        """Return the indexes by name, each with its keys and options.
 
         >>> store.collection("users").index_information()
         {'_id_': {'key': [('_id', 1)]}}
@@ -289,7 +298,7 @@ class ReadCollection:
         return {PRIMARY: {"key": [("_id", 1)]}} | {each.name: each.information() for each in row.indexes}
 
     def schema(self) -> dict[str, Any] | None:
-        """The JSON Schema that documents must satisfy; None if there is none.
+        """Return the JSON Schema that documents must satisfy, or None.
 
         >>> store.collection("users").schema()
         """
@@ -298,7 +307,7 @@ class ReadCollection:
         return found
 
     def keyspaces(self) -> list[str]:
-        """The keyspaces that hold the collection, its indexes and what is known of it: for ``store.pin``.
+        """Return the keyspaces that hold the documents, the indexes and the catalog row, for ``store.pin``.
 
         >>> store.collection("users").keyspaces()
         ['lowtide/collections', 'documents/users']
@@ -320,7 +329,7 @@ def _first(
     skip: int,
     hint: str | SortKeys | None,
 ) -> Document | None:
-    """The first document that matches, after ``skip`` others."""
+    """Return the first document that matches, after ``skip`` others."""
     if point is not None and reader.knows(point):
         stored = reader.at_point(point)
         return decode_document(stored[1]) if stored is not None else None
@@ -329,13 +338,13 @@ def _first(
 
 
 def _led(leading: Leading) -> tuple[Filter, Sort | None, int]:
-    """What a pipeline begins with, compiled: the filter, the order, and how many documents it takes; 0 for all."""
+    """Compile the start of a pipeline: its filter, its order, and how many documents it reads (0: no limit)."""
     limit = leading.limit + leading.skip if leading.limit is not None else 0
     return compile_filter(leading.filter), compiled_sort(leading.sort), limit
 
 
 def _foreign(reading: ReadView, prefix_of: PrefixOf) -> Callable[[str, Mapping[str, Any]], Iterator[Document]]:
-    """Finds the documents of other collections, for ``$lookup``."""
+    """Return a function that finds documents of other collections, for ``$lookup``."""
 
     def foreign(name: str, filter: Mapping[str, Any]) -> Iterator[Document]:
         other, wanted = CollectionReader(reading, prefix_of, check_collection_name(name)), compile_filter(filter)

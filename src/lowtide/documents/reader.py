@@ -1,4 +1,4 @@
-"""A look at a collection: its row and its documents, as they are at one instant, read by a plan."""
+"""``CollectionReader``: reads a collection's catalog row and its documents at one timestamp, by a plan."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _MOST_FIELDS: Final = 20
 _Value = TypeVar("_Value")
 
 Stored = tuple[bytes, bytes]
-"""A document's key, and its stored form."""
+"""A document's key and its encoded form."""
 Found = tuple[bytes, bytes, Document]
-"""A document's key, its stored form, and the document."""
+"""A document's key, its encoded form, and the document."""
 Decode = Callable[[bytes], Document]
 
 _second: Final = itemgetter(1)
@@ -47,7 +47,7 @@ class ReadCounts:
 
 
 class CollectionReader:
-    """One collection at one instant."""
+    """Reads one collection at one timestamp."""
 
     __slots__ = ("name", "prefix", "prefix_of", "reading", "row", "row_key")
 
@@ -62,15 +62,15 @@ class CollectionReader:
     def plan(
         self, filter: Filter, sort: Sort | None, hint: str | SortKeys | None = None, limited: bool = False
     ) -> Plan:
-        """How the documents for ``filter`` are found."""
+        """Return the plan for a query."""
         return plan(filter, sort.keys if sort is not None else (), self.row.indexes, hint, limited=limited)
 
     def knows(self, point: Point | None) -> bool:
-        """Whether ``at_point`` can be asked."""
+        """Whether ``at_point`` can answer for this point."""
         return point is not None and (point.path == "_id" or point.path in self.row.points)
 
     def at_point(self, point: Point) -> Stored | None:
-        """The first document with this value, without a plan."""
+        """Return the first document with this value, without making a plan."""
         path, encoded, _ = point
         if path == "_id":
             stored = self.reading.read(self.prefix + encoded)
@@ -95,8 +95,8 @@ class CollectionReader:
         limit: int = 0,
         touched: ReadCounts | None = None,
     ) -> Iterator[Found]:
-        """The documents that match, in the order of ``sort``; the first ``limit`` of them, unless that is 0. They come
-        one by one, if the plan has the order that is asked for."""
+        """Yield the documents that match, in the order of ``sort``, at most ``limit`` (0: no limit). They are read
+        lazily if the plan has that order."""
         stored = self.stored(by, limit if by.ordered else 0, touched)
         matches = _predicate(filter, by)
         found: Iterator[Found]
@@ -112,7 +112,7 @@ class CollectionReader:
     def documents(
         self, filter: Filter, by: Plan, sort: Sort | None = None, limit: int = 0, decode: Decode = decode_document
     ) -> Iterator[Document]:
-        """As ``matching``, the documents alone."""
+        """As ``matching``, but yields only the documents."""
         found = map(decode, self.values(by, limit if by.ordered else 0))
         matches = _predicate(filter, by)
         if matches is not None:
@@ -122,7 +122,8 @@ class CollectionReader:
         return islice(found, limit) if limit else found
 
     def stored(self, by: Plan, wanted: int = 0, touched: ReadCounts | None = None) -> Iterator[Stored]:
-        """The documents that a plan reads, each once. About ``wanted`` will be asked for; 0 for all."""
+        """Yield the encoded documents that a plan reads, each once. ``wanted`` is about how many the caller will take
+        (0: all)."""
         if by.branches:
             return self._of_branches(by, touched)
         if by.index is None and by.keys is None:
@@ -133,14 +134,14 @@ class CollectionReader:
         return found if touched is None else _counted(found, touched)
 
     def values(self, by: Plan, wanted: int = 0) -> Iterator[bytes]:
-        """As ``stored``, without the keys."""
+        """As ``stored``, but without the keys."""
         if by.branches or (by.index is None and by.keys is None):
             return map(_second, self.stored(by, wanted))
         fetched = self._fetched(self.document_keys(by, wanted), wanted)
         return builtins.filter(None, chain.from_iterable(map(_second, fetched)))
 
     def count(self, low: bytes = b"", high: bytes | None = None) -> int:
-        """How many documents have keys from ``low`` on, before ``high``, None for the end."""
+        """Count the documents with ``low <= key < high``. A ``high`` of None is the end of the collection."""
         end = self.prefix + high if high is not None else after_prefix(self.prefix)
         wanted = Range(self.prefix + low, end)
         if isinstance(self.reading, EngineSnapshot):
@@ -148,13 +149,13 @@ class CollectionReader:
         return sum(1 for _ in self.reading.scan(wanted))
 
     def between(self, low: bytes, high: bytes | None) -> Iterator[Stored]:
-        """The documents with keys from ``low`` on, before ``high``, None for the end."""
+        """Yield the documents with ``low <= key < high``. A ``high`` of None is the end of the collection."""
         prefix = self.prefix
         return self.reading.scan(Range(prefix + low, after_prefix(prefix) if high is None else prefix + high))
 
     def batches(self, by: Plan, size: int, filter: Filter | None = None) -> Iterator[list[bytes]]:
-        """As ``values``, those that match ``filter``, in lists of about ``size``, none of them empty: the quick way for
-        whoever wants all of them."""
+        """As ``values``, but only those that match ``filter``, in non-empty lists of about ``size``: the fast way to
+        read all of them."""
         if by.branches:
             found = lists_of(self.values(by), size)
         elif by.index is None and by.keys is None:
@@ -164,8 +165,8 @@ class CollectionReader:
         return builtins.filter(None, found if filter is None else picked(found, filter, by))
 
     def batches_narrowed(self, by: Plan, size: int, most: int) -> Iterator[list[bytes]]:
-        """At least the documents that a plan leads to, in the order of their keys, in lists of about ``size``. All of
-        them, if the plan leads to more than ``most`` by an index: to fetch them one by one would take longer."""
+        """Yield at least the documents that a plan leads to, in key order, in lists of about ``size``. If an index
+        leads to more than ``most``, yields the whole collection: fetching them one by one would take longer."""
         if by.index is None and by.keys is None and not by.branches:
             return self.batches(by, size)
         keys = () if by.branches else sorted(islice(self.document_keys(by), most + 1))
@@ -174,8 +175,8 @@ class CollectionReader:
         return builtins.filter(None, self._fetched_whole(iter(keys), size))
 
     def batches_between(self, low: bytes, high: bytes | None, size: int) -> Iterator[list[bytes]]:
-        """The stored forms of the documents with ``low <= key < high``, None being the end of the collection, in their
-        order, in lists of about ``size``, none of them empty."""
+        """Yield the encoded documents with ``low <= key < high`` in key order, in non-empty lists of about ``size``. A
+        ``high`` of None is the end of the collection."""
         end = self.prefix + high if high is not None else after_prefix(self.prefix)
         return builtins.filter(None, self._read_through(Range(self.prefix + low, end), size))
 
@@ -199,7 +200,7 @@ class CollectionReader:
                     yield each
 
     def _scanned(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a keyspace in the stretches of a plan."""
+        """Yield the entries of a keyspace in the stretches of a plan."""
         scan, ranges = self.reading.scan, self._ranges(prefix, by, wanted)
         if by.merged:
             starts = reversed(by.merged) if by.reverse else by.merged
@@ -207,7 +208,7 @@ class CollectionReader:
         return scan(next(ranges)) if by.ranges == 1 else chain.from_iterable(map(scan, ranges))
 
     def _ranges(self, prefix: bytes, by: Plan, wanted: int = 0) -> Iterator[Range]:
-        """The stretches of a plan in a keyspace, in the order in which they are read."""
+        """Return the stretches of a plan in a keyspace, in reading order."""
         reverse, first = by.reverse, min(wanted + 1, _FIRST_READ) if wanted else 0
         if by.stretches is None:
             return iter((Range(prefix, after_prefix(prefix), reverse, first),))
@@ -215,7 +216,7 @@ class CollectionReader:
         return (Range(prefix + each.low, prefix + each.high, reverse, first) for each in stretches)
 
     def entries(self, by: Plan, wanted: int = 0) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of the plan's index."""
+        """Yield the entries of the plan's index."""
         assert by.index is not None
         prefix = self.prefix_of(by.index.keyspace)
         if by.keys is None:
@@ -225,7 +226,7 @@ class CollectionReader:
         return ((key, value) for key, value in zip(keys, values, strict=True) if value is not None)
 
     def document_keys(self, by: Plan, wanted: int = 0, touched: ReadCounts | None = None) -> Iterator[bytes]:
-        """The keys of the documents that a plan leads to, each once."""
+        """Yield the keys of the documents that a plan leads to, each once."""
         index = by.index
         if index is None:
             assert by.keys is not None
@@ -237,7 +238,7 @@ class CollectionReader:
         return _once(found) if by.repeats else found
 
     def _fetched(self, keys: Iterator[bytes], wanted: int) -> Iterator[tuple[list[bytes], list[bytes | None]]]:
-        """The keys a batch at a time, with the stored forms of their documents; None where there is none."""
+        """Yield the keys, read in batches, with their encoded documents; None where there is no document."""
         prefix, size = self.prefix, min(wanted, _LARGEST_FETCH) or _FIRST_FETCH
         while batch := list(islice(keys, size)):
             values: list[bytes | None]
@@ -256,38 +257,38 @@ def _from(entries: Iterator[Stored], start: int) -> Iterator[tuple[bytes, bytes,
 
 
 def _merged(stretches: list[tuple[Iterator[Stored], int]], reverse: bool) -> Iterator[Stored]:
-    """The entries of all stretches in the order of what follows in their keys after so many bytes. Lazy: of each
-    stretch no more is read than is asked for."""
+    """Merge the entries of all stretches, ordered by what follows in their keys after the first bytes. Lazy: no more of
+    each stretch is read than is needed."""
     ordered = [_from(entries, start) for entries, start in stretches]
     return ((key, value) for _, key, value in heapq.merge(*ordered, reverse=reverse))
 
 
 def _predicate(filter: Filter, by: Plan) -> Callable[[Document], bool] | None:
-    """What is still to be asked of the documents that a plan reads; None if nothing is."""
+    """Return what must still be checked on the documents that a plan reads; None if nothing."""
     everything = filter.complete and not filter.conjuncts and not filter.alternatives
     return None if by.exact or everything else filter.matches
 
 
 def fields_of(filter: Filter) -> frozenset[str] | None:
-    """The top-level fields that a filter looks at; None if its conditions do not say."""
+    """Return the top-level fields that a filter reads; None if its conditions do not tell."""
     return frozenset(each.path.split(".")[0] for each in filter.conjuncts) if filter.complete else None
 
 
 def decoder_for(fields: frozenset[str] | None) -> Decode:
-    """What decodes documents with these fields only, which takes a fraction of the time; None for all."""
+    """Return a decoder of these fields only, which takes a fraction of the time; None for all fields."""
     if fields is None or len(fields) > _MOST_FIELDS:
         return decode_document
     return decoder_of(tuple(sorted(fields)))
 
 
 def lists_of(values: Iterator[_Value], size: int) -> Iterator[list[_Value]]:
-    """The values in lists of ``size``; the last one may be shorter."""
+    """Yield the values in lists of ``size``. The last list may be shorter."""
     while batch := list(islice(values, size)):
         yield batch
 
 
 def picked(batches: Iterator[list[bytes]], filter: Filter, by: Plan) -> Iterator[list[bytes]]:
-    """Those of the stored documents that match, decoded no further than the filter looks."""
+    """Return the encoded documents that match. Only the fields that the filter reads are decoded."""
     matches = _predicate(filter, by)
     if matches is None:
         return batches

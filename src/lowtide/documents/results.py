@@ -1,4 +1,4 @@
-"""What a write answers with; the names are PyMongo's."""
+"""The results of writes, with PyMongo's names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class ReturnDocument(Enum):
-    """Which document ``find_one_and_update`` and ``find_one_and_replace`` return: as it was, or as it is now."""
+    """Which document ``find_one_and_update`` and ``find_one_and_replace`` return: before or after the change."""
 
     BEFORE = False
     AFTER = True
@@ -16,7 +16,7 @@ class ReturnDocument(Enum):
 
 @dataclass(frozen=True, slots=True)
 class InsertOneResult:
-    """The ``_id`` that was given or made."""
+    """The ``_id`` of the inserted document, given or generated."""
 
     inserted_id: Any
     acknowledged: bool = True
@@ -32,7 +32,7 @@ class InsertManyResult:
 
 @dataclass(frozen=True, slots=True)
 class UpdateResult:
-    """How many documents matched, how many of them changed, and the ``_id`` of one that was inserted instead."""
+    """How many documents matched, how many of them changed, and the ``_id`` of an upserted document."""
 
     matched_count: int
     modified_count: int
@@ -43,7 +43,7 @@ class UpdateResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """How many documents went."""
+    """How many documents were deleted."""
 
     deleted_count: int
     acknowledged: bool = True
@@ -51,7 +51,7 @@ class DeleteResult:
 
 @dataclass(slots=True)
 class BulkWriteResult:
-    """The sums over all operations, and the ``_id`` of each upsert by the operation's place."""
+    """The totals of all operations, and the ``_id`` of each upserted document by the index of its operation."""
 
     inserted_count: int = 0
     matched_count: int = 0
@@ -65,7 +65,7 @@ class BulkWriteResult:
         return len(self.upserted_ids)
 
     def add(self, place: int, result: InsertOneResult | UpdateResult | DeleteResult) -> None:
-        """Count the result of the operation at ``place``."""
+        """Add the result of the operation with index ``place``."""
         if isinstance(result, InsertOneResult):
             self.inserted_count += 1
         elif isinstance(result, DeleteResult):
@@ -77,7 +77,7 @@ class BulkWriteResult:
                 self.upserted_ids[place] = result.upserted_id
 
     def details(self, errors: list[dict[str, Any]]) -> dict[str, Any]:
-        """As ``BulkWriteError.details`` has them."""
+        """Return the totals in the form of ``BulkWriteError.details``."""
         return {
             "writeErrors": errors,
             "writeConcernErrors": [],

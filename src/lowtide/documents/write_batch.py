@@ -1,7 +1,7 @@
-"""A unit of writing: what one statement does to a collection's documents, and to its indexes with them.
+"""``WriteBatch``: the writes of one statement to a collection's documents and indexes.
 
-It gathers the writes, and gives them to the transaction at its end; one that fails before has changed nothing. So a
-document and its index entries are always written together, and a refused document leaves no entry behind.
+A batch buffers its writes and passes them to the transaction at the end. A statement that fails before that has changed
+nothing. So a document and its index entries are always written together, and a refused document leaves no entries.
 """
 
 from __future__ import annotations
@@ -25,25 +25,26 @@ class WriteBatch:
     __slots__ = ("_before", "_indexes", "_left_alone", "_replaced", "_writing", "reader", "row", "writes")
 
     def __init__(self, writing: WriteView, prefix_of: PrefixOf, name: str, beside: CatalogRow | None = None) -> None:
-        """``beside`` is in place of the collection's row: the documents are others, which nobody reads yet."""
+        """``beside`` replaces the collection's row: the batch writes to keyspaces of a bulk load that no reader sees
+        yet."""
         self._writing = writing
         self.reader = CollectionReader(writing, prefix_of, name)
         if beside is not None:
             self.reader.row, self.reader.prefix = beside, prefix_of(beside.keyspace)
         self.row: CatalogRow = self.reader.row
-        """As it will be: a document may be the first with an array in an index."""
+        """The row as the batch will leave it: a document may be the first with an array in an index."""
         self.writes: Writes = {}
         self._before: Writes | None = {}
-        """What is known to have been there before; None if that is not known of all."""
+        """The previous values of the keys written; None unless all of them are known."""
         self._replaced: set[bytes] = set()
         self._left_alone: list[bytes] = []
-        """Entries that other documents have of a value that one of these gave up; see ``_remove``."""
+        """Index entries of other documents with a value that a document of this batch gave up; see ``_remove``."""
         self._indexes = [(each, prefix_of(each.index.keyspace)) for each in self.row.entries]
         if any(each.index.building for each, _ in self._indexes):
             self._before = None
 
     def insert(self, key: bytes, encoded: bytes, *, is_new: bool) -> None:
-        """Add a document. ``is_new`` says that nobody can have its ``_id``."""
+        """Insert a document. ``is_new`` says that no other document can have its ``_id``."""
         full_key = self.reader.prefix + key
         if not is_new and self._read(full_key) is not None:
             _id = decode_document(encoded)["_id"]
@@ -66,21 +67,21 @@ class WriteBatch:
             self._before.update(dict.fromkeys(changes))
 
     def known_ids(self, keys: list[bytes]) -> frozenset[bytes]:
-        """Those of the keys that documents have."""
+        """Return those of the keys that belong to a document."""
         return frozenset(key for key, value in zip(keys, self.stored_of(keys), strict=True) if value is not None)
 
     def stored_of(self, keys: list[bytes]) -> list[bytes | None]:
-        """The stored forms of the documents with these keys, as they were before the unit."""
+        """Return the encoded documents with these keys, as they were before the batch."""
         prefix = self.reader.prefix
         return self._writing.read_many([prefix + key for key in keys])
 
     @property
     def is_plain(self) -> bool:
-        """Whether a document is its stored form and nothing else: there is no index and no schema."""
+        """Whether the collection has neither index nor schema, so that a document is one key and nothing else."""
         return not self._indexes and self.row.schema is None
 
     def insert_plain(self, keys: list[bytes], documents: list[bytes]) -> None:
-        """Add many documents, none of which is there, to a collection that is plain."""
+        """Insert many documents, none of which exists, into a plain collection."""
         prefix = self.reader.prefix
         full_keys = [prefix + key for key in keys]
         self.writes.update(zip(full_keys, documents, strict=True))
@@ -88,21 +89,20 @@ class WriteBatch:
             self._before.update(dict.fromkeys(full_keys))
 
     def replace_plain(self, key: bytes, stored: bytes, encoded: bytes) -> None:
-        """Put another document in the place of one that is stored, in a collection that is plain."""
+        """Replace a stored document in a plain collection."""
         full_key = self.reader.prefix + key
         self._replaced.add(full_key)
         self._add({full_key: encoded}, {full_key: stored})
 
     def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
-        """Put ``new`` in the place of a document that was found. They differ in ``fields`` only; None if it is another
-        one altogether."""
+        """Replace a document that was found by ``new``. They differ in ``fields`` only; None for any field."""
         key, stored, old = found
         if fields is None:
             self._replaced.add(self.reader.prefix + key)
         self._put(key, stored, old, new, encoded, fields)
 
     def delete(self, found: Found) -> None:
-        """Remove a document that was found."""
+        """Delete a document that was found."""
         key, stored, old = found
         full_key = self.reader.prefix + key
         changes: Writes = {full_key: None}
@@ -147,7 +147,7 @@ class WriteBatch:
         self._add(changes, before)
 
     def _add(self, changes: Writes, before: Writes) -> None:
-        """Take over what one document comes to. Of what the statement has written before, ``before`` knows nothing."""
+        """Add the writes of one document. ``before`` leaves out what the statement itself has written earlier."""
         if self._before is not None:
             if self.writes:
                 before = {full_key: value for full_key, value in before.items() if full_key not in self.writes}
@@ -155,9 +155,11 @@ class WriteBatch:
         self.writes.update(changes)
 
     def _remove(self, changes: Writes, before: Writes, index: Index, entry: bytes, key: bytes) -> None:
-        """Remove an entry of the document with this key. One that is not there yet, of an index that is being built, is
-        removed as well, so that a step which is about to enter it finds it changed. Another document's is left alone,
-        and the commit relies on it: once that document gives it up, a step may enter it for this one."""
+        """Delete an index entry of the document with this key.
+
+        In an index that is being built, an entry that does not exist yet is deleted as well, so that a build step which
+        is about to write it finds it changed. An entry of another document is left alone, and the commit relies on it:
+        once that document gives it up, a build step may write it for this one."""
         if index.building and index.unique and (holder := self._read(entry)) is not None and holder != key:
             self._left_alone.append(entry)
             return
@@ -165,12 +167,12 @@ class WriteBatch:
         before[entry] = entry_value(index, key)
 
     def _read(self, full_key: bytes) -> bytes | None:
-        """The value of a full key, with what this statement has written so far."""
+        """Return the value of a full key, including what this statement has written so far."""
         writes = self.writes
         return writes[full_key] if full_key in writes else self._writing.read(full_key)
 
     def _note(self, name: str, special: int) -> None:
-        """Let the collection's row say that an index has several entries for a document, or one that is cut."""
+        """Note in the collection's row that an index has several entries for a document, or a truncated one."""
         index = self.row.index(name)
         assert index is not None
         noted = index.noting(multikey=bool(special & MULTIKEY), long=bool(special & LONG))
@@ -183,13 +185,13 @@ class WriteBatch:
         return DuplicateKeyError(self.reader.name, entries.index.name, key_value(entries.index, new), found)
 
     def apply_beside(self) -> CatalogRow:
-        """Give the writes to the transaction, but for the row, which is returned as it should be."""
+        """Pass the writes to the transaction, except for the row, which is returned as it should be written."""
         if self.writes:
             self._writing.apply(self.writes, (self.reader.row_key,), self._before)
         return self.row
 
     def apply(self) -> None:
-        """Give the writes to the transaction."""
+        """Pass the writes to the transaction."""
         if self.row is not self.reader.row:
             self.writes[self.reader.row_key] = encode_row(self.row)
         if self.writes:
@@ -199,8 +201,8 @@ class WriteBatch:
 
 
 def _old_entries(entries: IndexEntries, old: Document) -> Sequence[bytes]:
-    """The entries of a document that is there. One that an index cannot hold has none in it: the index is being built,
-    and will not be finished."""
+    """Return the entries of a stored document. A document that the index cannot hold has none. That happens only while
+    the index is being built, and the build will fail."""
     try:
         return entries.of(old)[0]
     except WriteError:
@@ -208,7 +210,7 @@ def _old_entries(entries: IndexEntries, old: Document) -> Sequence[bytes]:
 
 
 def key_value(index: Index, document: Document) -> dict[str, Any]:
-    """The values of a document at the paths of an index, for a message."""
+    """Return the values of a document at the paths of an index, for an error message."""
     found = {}
     for path in index.paths:
         value: Any = document

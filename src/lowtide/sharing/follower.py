@@ -47,8 +47,7 @@ from lowtide.sharing.waiting import RemoteWaiters
 from lowtide.upkeep.basis import Running
 
 if TYPE_CHECKING:
-    import lmdb
-
+    from lowtide.engine.base.types import Txn
 _BEHIND = 1000
 """Commits that the base may be ahead of a generation before another one begins there, instead of reading them."""
 
@@ -215,7 +214,7 @@ class Follower:
     def newest(self, full_key: bytes) -> bytes | None:
         """The newest value of a key, from the base and from the log above it, without reading that into memory."""
 
-        def look(txn: lmdb.Transaction[bytes]) -> tuple[int, bytes | None]:
+        def look(txn: Txn) -> tuple[int, bytes | None]:
             return self._base.boundary_in(txn) or 0, txn.get(full_key, db=self._base.rows)
 
         for _ in range(_ATTEMPTS):

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from lowtide.engine.base.codec import decode_ts, is_tombstone, row_ts, row_value
+from lowtide.engine.base.tables import Tables, open_tables, read_tables
 from lowtide.engine.log.frame import decode
 from lowtide.engine.log.segment import HEADER_SIZE, chained_frames, decode_header, scan_segment
 from lowtide.engine.versions.chain import versions_of
 from lowtide.errors import CorruptionError, UsageError
-from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
+from lowtide.upkeep.basis import Running
 
 _SHOWN = 40
 

@@ -1,33 +1,35 @@
-"""Building an index, while others read and write.
+"""Index builds, which run while other threads read and write.
 
-First the collection's row says that the index is being built: from then on every writer keeps it up, and a writer that
-began before fails, since its commit relies on the row. Then the documents are entered in steps, each a transaction.
-At last the row says that the index is ready, and queries begin to use it.
+A build has three phases. First it announces the index in the collection's row, as one that is being built. From then on
+every writer maintains the index; a writer that began earlier fails, because its commit relies on the row. Then the
+build indexes the documents in steps, each in its own transaction. Finally it marks the index as ready in the row, and
+queries start to use it.
 
-A step never fails for a document that is changed under it, so a build ends beside any load: it writes the entries that
-are missing at its snapshot, and its commit leaves out those that another commit has changed since
-(``yielding``). That is right, because every writer writes each entry that its document gains or loses:
+A step never fails because a document changes while it runs, so a build ends under any load. A step writes the entries
+that are missing at its snapshot. Its commit leaves out those that another commit has changed since (``yielding``). This
+is correct because every writer writes each entry that its document gains or loses:
 
-* An entry that no commit has written since the snapshot is missing still, and its document still has the value. So it
-  is entered.
-* An entry that another commit has written is what its last writer made of it. In an index that is not unique this is
-  right: an entry is of one document.
-* An entry of a unique index may have been taken, and given up again, by another document. So the documents whose
-  entries were left out are looked at once more, at a later snapshot: an entry that another document holds is a
-  duplicate, one that is missing is entered, one that is there was made by a writer.
-* A writer whose document gives up a value leaves the entry alone if it is another document's, and its commit relies on
-  that (``Unit._remove``). Else the other could give it up as well, and a step enter a value that is gone.
+* An entry that no commit has written since the snapshot is still missing, and its document still has the value. The
+  step writes it.
+* An entry that another commit has written is as its last writer left it. In a non-unique index this is correct, because
+  an entry belongs to one document.
+* An entry of a unique index may have been taken, and given up again, by another document. So a later snapshot checks
+  the documents whose entries were left out again. An entry that another document holds is a duplicate. A missing entry
+  is written. An existing entry was made by a writer.
+* A writer whose document gives up a value does not touch an entry that belongs to another document, and its commit
+  relies on that entry (``WriteBatch._remove``). Otherwise the other document could give it up as well, and a step could
+  write an entry for a value that is gone.
 
-Documents that come after the announcement have their entries from their writers. So a build looks at the documents of
-one instant only, by their keys, and reads each of them anew in its step.
+Documents that are inserted after the announcement get their entries from their writers. So a build takes the keys of
+one snapshot only, and each step reads its documents again, in its own transaction.
 
-A build has a number, drawn when it is announced. A step that finds another one, because the index was dropped and made
-again meanwhile, starts over from the first document; two threads that build the same index both enter all documents,
-and the first to end says so. Nothing is undone when a build is interrupted: the index stays one that is being built,
-and ``create_index`` starts it over.
+Each announcement draws a build number. A step that finds another number, because the index was dropped and created
+again meanwhile, starts over from the first document. If two threads build the same index, both index all documents, and
+the first to finish marks it as ready. Nothing is undone when a build is interrupted: the index stays in the state of
+being built, and ``create_index`` starts over.
 
-In a transaction an index is made at once, of the documents that the transaction sees, and its commit fails if another
-one has changed any since.
+In a transaction an index is built in one step, from the documents that the transaction sees. The commit fails if
+another transaction has changed any of them since.
 """
 
 from __future__ import annotations
@@ -62,19 +64,19 @@ from lowtide.values.codec import decode_document, encode_value
 from lowtide.values.values import Document
 
 STEP: Final = 250
-"""Documents that one step enters. Other commits wait while it is committed: about a millisecond."""
+"""Documents per step. Other commits wait while a step commits: about a millisecond."""
 MOST_ENTRIES: Final = 1000
-"""Entries after which a step takes no further document."""
+"""Entries after which a step takes no more documents."""
 
 Progress = Callable[[int], object]
 Batch = list[tuple[bytes, bytes]]
-"""Keys of documents, and their stored forms."""
+"""Keys of documents, with their encoded forms."""
 
 
 def index_asked_for(
     keys: Keys, name: str | None, unique: bool, sparse: bool, condition: Mapping[str, Any] | None
 ) -> Index:
-    """The index that ``create_index`` is asked for; where it lies is decided later."""
+    """Return the index that ``create_index`` was asked for, still without a keyspace."""
     parts = parse_keys(keys)
     if name is not None and (not isinstance(name, str) or not name or name == PRIMARY or "/" in name):
         raise OperationFailure(f"an index is named by a string without /, other than {PRIMARY!r}; not by {name!r}")
@@ -99,7 +101,7 @@ def index_asked_for(
 
 
 def create_index(statements: Statements, collection: str, asked: Index, progress: Progress | None) -> str:
-    """Make the index, unless it is there; its name."""
+    """Create the index, unless it exists, and return its name."""
     if asked.keys == (("_id", 1),):
         return PRIMARY  # the order of the documents themselves
     if not isinstance(statements, AutocommitStatements):
@@ -119,7 +121,7 @@ def create_index(statements: Statements, collection: str, asked: Index, progress
 
 
 def _unfinished(row: CatalogRow, name: str, build: int) -> Index | None:
-    """The index, if it is still the one that cannot be built."""
+    """Return the index of this name, if it is still the build that failed."""
     index = row.index(name)
     return index if index is not None and index.building and index.build == build else None
 
@@ -137,7 +139,7 @@ def _at_once(writing: WriteView, prefix_of: PrefixOf, collection: str, asked: In
 
 
 def _announce(reader: CollectionReader, writing: WriteView, asked: Index) -> Index | None:
-    """Let the collection's row say that the index is being built. None if it is there."""
+    """Announce the index in the collection's row. Returns None if it exists already."""
     for each in reader.row.indexes:
         if each.name == asked.name or each.keys == asked.keys:
             if not each.same_as(asked) or each.name != asked.name:
@@ -151,7 +153,7 @@ def _announce(reader: CollectionReader, writing: WriteView, asked: Index) -> Ind
 
 
 def _build(statements: AutocommitStatements, collection: str, index: Index, progress: Progress | None) -> Index | None:
-    """Enter all documents and say that the index is ready; or the index as another build has announced it."""
+    """Index all documents and mark the index as ready. If another build was announced meanwhile, returns its index."""
     done = 0
     again: list[bytes] = []
     with closing(_keys_in_steps(statements, collection)) as batches:
@@ -170,8 +172,8 @@ def _build(statements: AutocommitStatements, collection: str, index: Index, prog
 
 
 def _keys_in_steps(statements: AutocommitStatements, collection: str) -> Generator[list[bytes], None, None]:
-    """The keys of the documents that are there now, so many as a step takes at once. Of one instant: else a build could
-    run after those that others insert, for ever. One whose snapshot is expired goes on with another."""
+    """Yield the keys of the documents of one snapshot, in lists for one step each. It is one snapshot because a build
+    could otherwise follow new inserts for ever. If the snapshot expires, continues with a new one."""
     after = b""
     while True:
         held = statements.hold()
@@ -191,7 +193,7 @@ def _keys_in_steps(statements: AutocommitStatements, collection: str) -> Generat
 def _step(
     statements: AutocommitStatements, collection: str, index: Index, keys: list[bytes]
 ) -> tuple[Index, list[bytes]]:
-    """Enter the documents with these keys, in one transaction. The index as it is now, and the keys that are left."""
+    """Index the documents with these keys, in one transaction. Returns the current index and the remaining keys."""
 
     def work(tx: EngineTransaction, prefix_of: PrefixOf) -> tuple[Index, list[bytes], dict[bytes, bytes], list[bytes]]:
         reader = CollectionReader(tx, prefix_of, collection)
@@ -219,8 +221,8 @@ def _of_row(reader: CollectionReader, name: str) -> Index:
 def _enter(
     reader: CollectionReader, writing: WriteView, index: Index, batch: Batch, most: int = maxsize
 ) -> tuple[dict[bytes, bytes], int]:
-    """Write those entries of documents that are not there yet, until there are ``most``: for the full key of each the
-    key of its document; and of how many documents they are."""
+    """Write the missing entries of documents, up to about ``most``. Returns the document key by the full key of each
+    entry, and how many documents were indexed."""
     entries, prefix, special = IndexEntries(index), reader.prefix_of(index.keyspace), 0
     wanted: list[tuple[bytes, bytes, bytes]] = []
     taken = 0
@@ -255,7 +257,7 @@ def _duplicate(reader: CollectionReader, index: Index, document: Document, holde
 
 
 def _finish(reader: CollectionReader, writing: WriteView, index: Index) -> Index | None:
-    """Say that the index is ready, if it is still the one that was built."""
+    """Mark the index as ready, if it is still the one that was built."""
     current = _of_row(reader, index.name)
     if not current.building:
         return None
