@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from types import CodeType
 from typing import TYPE_CHECKING
 
 from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.scans import scan_latest
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.errors import SnapshotExpired, UsageError
@@ -38,37 +37,28 @@ class Newest:
         return engine.reader.get_latest(engine.catalog.prefix_of(self._name) + key)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        frame = sys._getframe(2)
-        return self._scan(wanted, frame.f_code, frame.f_lasti)
+        return self._scan(wanted, caller())
 
-    def _scan(self, wanted: Range, code: CodeType, instruction: int) -> Iterator[tuple[bytes, bytes]]:
+    def _scan(self, wanted: Range, opened_by: Caller) -> Iterator[tuple[bytes, bytes]]:
         """The engine is taken when the scan begins, as the snapshot is. A scan that finds its pin lost before its
         first entry is retried: the caller has seen nothing of that instant."""
         try:
-            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            entries = self._scan_at(self._follower.engine, wanted, opened_by)
             first = next(entries, None)
         except SnapshotExpired:
-            entries = self._scan_at(self._follower.engine, wanted, code, instruction)
+            entries = self._scan_at(self._follower.engine, wanted, opened_by)
             first = next(entries, None)
         if first is not None:
             yield first
             yield from entries
 
-    def _scan_at(
-        self, engine: Engine, wanted: Range, code: CodeType, instruction: int
-    ) -> Iterator[tuple[bytes, bytes]]:
+    def _scan_at(self, engine: Engine, wanted: Range, opened_by: Caller | None) -> Iterator[tuple[bytes, bytes]]:
         prefix = engine.catalog.prefix_of(self._name)
         low = prefix + wanted.low[KEYSPACE_PREFIX:]
         high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
         here = Range(low, high, wanted.reverse)
         return scan_latest(
-            engine,
-            here,
-            own=None,
-            one_snapshot=True,
-            code=code,
-            instruction=instruction,
-            check=self._follower.check_open,
+            engine, here, own=None, one_snapshot=True, opened_by=opened_by, check=self._follower.check_open
         )
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
