@@ -47,8 +47,8 @@ MUTANTS = [
         "engine/garbage/sweep.py",
         (
             (
-                "    def change(txn: lmdb.Transaction[bytes]) -> Swept:\n",
-                "    pins = base.read(base.pins.all)\n\n    def change(txn: lmdb.Transaction[bytes]) -> Swept:\n",
+                "    def change(txn: Txn) -> Swept:\n",
+                "    pins = base.read(base.pins.all)\n\n    def change(txn: Txn) -> Swept:\n",
             ),
             (
                 "(row for _, row in base.pins.all(txn))",
@@ -65,8 +65,8 @@ MUTANTS = [
         "engine/checkpoint/apply.py",
         (
             (
-                "    def change(txn: lmdb.Transaction[bytes]) -> Applied:\n",
-                "    pins = base.read(base.pins.all)\n\n    def change(txn: lmdb.Transaction[bytes]) -> Applied:\n",
+                "    def change(txn: Txn) -> Applied:\n",
+                "    pins = base.read(base.pins.all)\n\n    def change(txn: Txn) -> Applied:\n",
             ),
             (
                 "(row for _, row in base.pins.all(txn))",

@@ -125,6 +125,16 @@ def test_the_door_has_what_is_imported_through_it_and_nothing_else() -> None:
     assert taken == set(importlib.import_module(DOOR).__all__)
 
 
+@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("lowtide.engine.base.")])
+def test_only_the_base_imports_lmdb(module: str) -> None:
+    """The rest has LMDB's types and errors from ``lowtide.engine.base.types``."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.Import):
+            assert "lmdb" not in {each.name.split(".")[0] for each in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert (node.module or "").split(".")[0] != "lmdb"
+
+
 def test_every_part_has_its_place() -> None:
     assert {part_of(module) for module in MODULES} == set(HEIGHT)
 

@@ -19,10 +19,10 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn, ParamSpec
 
-import lmdb
 import typer
 
 from lowtide.cli.words import clean
+from lowtide.engine import LmdbError
 from lowtide.errors import BulkWriteError, Error, UsageError, WriteError
 
 FAILED, WRONG, INTERRUPTED, UNREAD = 1, 2, 130, 141
@@ -47,7 +47,7 @@ def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
             fail(error, FAILED)
         except UsageError as error:
             fail(error, WRONG)
-        except (Error, lmdb.Error) as error:
+        except (Error, LmdbError) as error:
             fail(error, FAILED)
         except OSError as error:
             where = f"{error.filename}: " if error.filename is not None else ""

@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-import lmdb
-
-from lowtide.engine import Base, ConsumerRow, check_name
+from lowtide.engine import Base, ConsumerRow, Txn, check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed
@@ -45,7 +43,7 @@ class Consumers:
         if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= last):
             raise UsageError(f"since must be the timestamp of a commit, from 0 to {last}, not {since!r}")
 
-        def change(txn: lmdb.Transaction[bytes]) -> bool:
+        def change(txn: Txn) -> bool:
             if self._base.consumers.get(txn, name) is not None:
                 return False
             self._base.consumers.put(txn, name, ConsumerRow(last if since is None else since, self._time()))
@@ -73,7 +71,7 @@ class Consumers:
         if isinstance(to, bool) or not isinstance(to, int) or not 0 <= to <= last:
             raise UsageError(f"a consumer's place is the timestamp of a commit, from 0 to {last}, not {to!r}")
 
-        def change(txn: lmdb.Transaction[bytes]) -> None:
+        def change(txn: Txn) -> None:
             row = self._base.consumers.get(txn, name)
             if row is None:
                 raise UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")

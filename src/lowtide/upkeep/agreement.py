@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from lowtide.engine.base.codec import is_tombstone, row_ts, row_value
+from lowtide.engine.base.tables import Tables
 from lowtide.engine.log.frame import Commit
 from lowtide.engine.versions.chain import versions_of
-from lowtide.upkeep.basis import Tables
 from lowtide.upkeep.check_base import named
 from lowtide.upkeep.check_chains import LayerCopy
 from lowtide.upkeep.report import REPORT, RESTORE, Examination

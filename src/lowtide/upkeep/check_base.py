@@ -8,10 +8,10 @@ from lowtide.engine.base.codec import decode_ts, encode_ts, is_tombstone, row_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval, decode_interval
 from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.tables import Tables
 from lowtide.engine.garbage.living import Living
 from lowtide.engine.types import KEYSPACE_PREFIX
 from lowtide.system.messages import UNDECODABLE
-from lowtide.upkeep.basis import Tables
 from lowtide.upkeep.report import Examination
 
 _TS = 8

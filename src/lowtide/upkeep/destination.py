@@ -19,11 +19,11 @@ from pathlib import Path
 import msgspec
 
 from lowtide.engine.base.sharing import READERS, sole_use
+from lowtide.engine.base.tables import read_tables
 from lowtide.engine.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
 from lowtide.engine.recovery.ownership import Ownership
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.system.messages import UNDECODABLE
-from lowtide.upkeep.basis import read_tables
 
 _BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log", "published"}
 _IN_BASE = {"data.mdb", "lock.mdb", READERS}

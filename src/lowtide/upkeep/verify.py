@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import lmdb
-
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.pages import Unreadable
 from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.tables import Tables, open_tables, read_tables
+from lowtide.engine.base.types import LmdbError
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.living import with_pins
 from lowtide.engine.log.segment import segment_paths
@@ -33,7 +33,7 @@ from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
 from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.errors import CorruptionError, Error, StoreLocked, UsageError
 from lowtide.upkeep.agreement import Agreement
-from lowtide.upkeep.basis import Running, Tables, open_tables, read_tables
+from lowtide.upkeep.basis import Running
 from lowtide.upkeep.check_base import (
     check_consumers,
     check_history,
@@ -141,7 +141,7 @@ def _verify_directory(directory: Path) -> VerifyReport:
             if log.last_ts < boundary:
                 log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be begun anew")
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
-    except (CorruptionError, lmdb.Error) as error:
+    except (CorruptionError, LmdbError) as error:
         pages.problem(str(error), directory / "base")
         return VerifyReport(directory, 0, 0, (manifest.check(), pages.check()))
     examined = [manifest, *log.checks, agreement.before, pages, *checks, agreement.base]
@@ -216,7 +216,7 @@ def _guarded(check: Examination, tables: Tables, examine: Callable[[], None]) ->
     """Examine, and count it as a problem if LMDB cannot read its own file."""
     try:
         examine()
-    except lmdb.Error as error:
+    except LmdbError as error:
         check.problem(f"LMDB cannot read its file: {error}", tables.directory)
 
 

@@ -24,7 +24,7 @@ from struct import error as StructError
 import lmdb
 
 from lowtide.engine.base.chunks import stretch
-from lowtide.engine.base.codec import decode_ts, encode_ts, row_ts
+from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.forks import note_opened
@@ -108,6 +108,21 @@ class Base(LmdbFile):
             return row
         except lmdb.Error as error:
             return self._again(error, lambda: self.row(full_key), full_key)
+
+    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]:
+        """The first entry with ``low <= key < high`` at ``ts``, in one step, where the first row tells it. False if it
+        does not, because it is newer or a tombstone, or because the history may have an earlier key: then scan."""
+        try:
+            with self._begin(self.rows) as txn:
+                cursor = txn.cursor()
+                entry = cursor.item() if cursor.set_range(low) else None
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.first(low, high, ts), low)
+        if ts < self.history_below:
+            return False, None
+        if entry is None or entry[0] >= high:
+            return True, None
+        return (True, (entry[0], entry[1][8:])) if entry[1] < horizon(ts) else (False, None)
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
         """The rows of those of the keys that have one, in one transaction."""

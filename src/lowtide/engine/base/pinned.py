@@ -100,6 +100,10 @@ class PinnedBase:
 
         return self._base.read(look)
 
+    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]:
+        """As ``Base.first``; at a pin it takes a scan, because the history may have an earlier key."""
+        return False, None
+
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
         """The rows of those of the keys that have one at the pin, see ``row``; in one transaction."""
 

@@ -10,12 +10,11 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-import lmdb
-
 from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.base.marks import put_marks
+from lowtide.engine.base.types import Txn
 from lowtide.engine.checkpoint.plan import plan_key
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Cell
@@ -89,7 +88,7 @@ def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> 
     chains = changes.chains
     keys = sorted(chains)
 
-    def change(txn: lmdb.Transaction[bytes]) -> Applied:
+    def change(txn: Txn) -> Applied:
         found = base.boundary_in(txn)
         if found is not None and found >= target.upto:
             return Applied(0, 0, None)
@@ -123,7 +122,7 @@ def _batches(keys: list[bytes]) -> Iterator[list[bytes]]:
 
 def _apply_batch(
     base: Base,
-    txn: lmdb.Transaction[bytes],
+    txn: Txn,
     keys: list[bytes],
     chains: Chains,
     living: Living,

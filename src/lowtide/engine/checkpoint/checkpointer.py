@@ -22,9 +22,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-import lmdb
-
 from lowtide.engine.base.environment import Base
+from lowtide.engine.base.types import MapFull
 from lowtide.engine.checkpoint.apply import Applied, Changes, CheckpointTarget, apply_checkpoint
 from lowtide.engine.checkpoint.helper import Helper, HelperDied, HelperLost, HelperRequest
 from lowtide.engine.garbage.horizon import Exact
@@ -164,7 +163,7 @@ class Checkpointer:
         while self._prefers_helper(layer):
             try:
                 return self._helper.checkpoint(self._request(target), target.sample)
-            except lmdb.MapFullError:
+            except MapFull:
                 self._base.grow()
             except CorruptionError as error:
                 self._base.soundness.note(error)

@@ -19,11 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
-import lmdb
 import msgspec
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.sharing import SharedUse
+from lowtide.engine.base.types import MapFull
 from lowtide.engine.checkpoint.apply import Applied, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Cell
@@ -112,7 +112,7 @@ class Helper:
         if answer is None:
             raise _lost(self.kill(), "the checkpoint helper ended before it answered")
         if response.map_full:
-            raise lmdb.MapFullError(response.error or "map full")
+            raise MapFull(response.error or "map full")
         if response.damaged:
             raise CorruptionError(Path(request.base), f"the checkpoint helper failed: {response.error}")
         if response.error is not None:
@@ -196,7 +196,7 @@ def serve() -> None:
     while data := receive(requests):
         try:
             response = perform(msgspec.msgpack.decode(data, type=HelperRequest), lambda: _ask(requests, responses))
-        except lmdb.MapFullError as error:
+        except MapFull as error:
             response = Response(map_full=True, error=str(error))
         except Exception as error:
             damaged = isinstance(error, CorruptionError) and error.path.name == "data.mdb"

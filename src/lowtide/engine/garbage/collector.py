@@ -27,9 +27,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 
-import lmdb
-
 from lowtide.engine.base.environment import Base
+from lowtide.engine.base.types import Txn
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Kept, Ledger
 from lowtide.engine.garbage.living import Living, with_pins
@@ -234,7 +233,7 @@ class Collector:
         ledger = self._ledger
         eager, self._eager = self._eager, False
 
-        def look(txn: lmdb.Transaction[bytes]) -> tuple[Living, int]:
+        def look(txn: Txn) -> tuple[Living, int]:
             return with_pins(self._sample(), (row for _, row in self._base.pins.all(txn))), self._base.history.count(
                 txn
             )

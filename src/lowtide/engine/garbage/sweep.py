@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-import lmdb
-
 from lowtide.engine.base.codec import decode_ts, encode_tombstone, encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
+from lowtide.engine.base.types import Txn
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Cell, Ledger
 from lowtide.engine.garbage.living import Living, with_pins
@@ -69,7 +68,7 @@ def sweep_history(
     if not wanted or base.count_history() == 0:
         return Swept(0, [], emptied=bool(wanted))
 
-    def change(txn: lmdb.Transaction[bytes]) -> Swept:
+    def change(txn: Txn) -> Swept:
         snapshots = sample()  # point: sweep.sampled
         living = with_pins(snapshots, (row for _, row in base.pins.all(txn)))
         boundary = base.boundary_in(txn) or 0
@@ -93,7 +92,7 @@ def _up_to(wanted: list[Stretch], last: int) -> list[Stretch]:
 
 
 def _find_garbage(
-    txn: lmdb.Transaction[bytes], base: Base, living: Living, wanted: list[Stretch], budget: int
+    txn: Txn, base: Base, living: Living, wanted: list[Stretch], budget: int
 ) -> tuple[list[Interval], dict[Cell, int], list[Stretch]]:
     """The garbage in the ``wanted`` stretches, what else lies there by who sees it, and what the budget left out."""
     garbage: list[Interval] = []
@@ -119,7 +118,7 @@ def sweep_tombstones(base: Base, oldest_writer: int, budget: int) -> int:
     if base.read(lambda txn: txn.stat(base.tombstones))["entries"] == 0:
         return 0
 
-    def change(txn: lmdb.Transaction[bytes]) -> int:
+    def change(txn: Txn) -> int:
         cursor = txn.cursor(base.tombstones)
         dropped = 0
         while dropped < budget and cursor.first() and decode_ts(entry := cursor.key()) <= oldest_writer:

@@ -16,14 +16,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-import lmdb
-
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
 from lowtide.engine.base.codec import MAX_TS
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.exchange import COMPACTED
 from lowtide.engine.base.leases import Leases
+from lowtide.engine.base.types import Txn
 from lowtide.engine.checkpoint.apply import BoundaryMoved, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
@@ -357,7 +356,7 @@ def _take_back_consumers(base: Base, last_ts: int) -> None:
     """With relaxed durability a power loss may take commits that a consumer has acknowledged. It is set back, so that
     it is shown those that get their timestamps."""
 
-    def change(txn: lmdb.Transaction[bytes]) -> None:
+    def change(txn: Txn) -> None:
         for name, row in base.consumers.all(txn):
             if row.position > last_ts:
                 base.consumers.put(txn, name, ConsumerRow(last_ts, row.acknowledged))

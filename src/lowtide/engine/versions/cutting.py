@@ -19,8 +19,7 @@ from lowtide.engine.versions.layers import Layer, VersionStore
 from lowtide.engine.versions.visibility import BaseRows
 
 if TYPE_CHECKING:
-    import lmdb
-
+    from lowtide.engine.base.types import Txn
 FEW, FEW_HEAVY = 50_000, 1_000
 """Rows of the base below which its keys are better counted; the latter if they have large values."""
 
@@ -52,7 +51,7 @@ def estimated_cuts(versions: VersionStore, rows: BaseRows, wanted: Range, ts: in
     return tidy(nearest(starts, counts, parts), wanted.low, wanted.high)
 
 
-def _is_older(rows: BaseRows, txn: lmdb.Transaction[bytes], prefix: bytes, ts: int) -> bool:
+def _is_older(rows: BaseRows, txn: Txn, prefix: bytes, ts: int) -> bool:
     """Whether the base may have changes of the keyspace that a snapshot does not see."""
     newest = newest_in(rows, txn, prefix)
     return (rows.boundary_in(txn) or 0) > ts and (newest is None or newest > ts)

@@ -14,11 +14,8 @@ from pathlib import Path
 from time import sleep
 from typing import Protocol, TypeVar
 
-import lmdb
-
 from lowtide.engine.base.codec import LATEST, horizon
-from lowtide.engine.base.environment import Base
-from lowtide.engine.base.first import first_row
+from lowtide.engine.base.types import TableHandle, Txn
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
@@ -50,15 +47,17 @@ class BaseRows(Protocol):
     directory: Path
 
     @property
-    def meta(self) -> lmdb._Database: ...
+    def meta(self) -> TableHandle: ...
 
-    def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None: ...
+    def boundary_in(self, txn: Txn) -> int | None: ...
 
-    def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result: ...
+    def read(self, look: Callable[[Txn], _Result]) -> _Result: ...
 
     def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None: ...
 
     def row(self, full_key: bytes) -> bytes | None: ...
+
+    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]: ...
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]: ...
 
@@ -228,19 +227,16 @@ class Reader:
             rest = rest.beyond(last) if last is not None else beyond
 
     def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
-        """The first entry with ``low <= key < high``, with its full key: a scan that stops there, with less ado. As of
-        a ``ts`` that is not registered, what is not found may have been there."""
+        """The first entry with ``low <= key < high``, with its full key. Faster than a scan that stops there. At a
+        ``ts`` that is not registered, an entry that is not found may have been there."""
         active, frozen, _ = self._versions.view
         above = active.keys.between(low, high, 1, False) or (
             frozen is not None and frozen.keys.between(low, high, 1, False)
         )
-        base = self._base
-        if not above and isinstance(base, Base) and ts >= base.history_below:
-            entry = first_row(base, low)
-            if entry is None or entry[0] >= high:
-                return None
-            if entry[1] < horizon(ts):
-                return entry[0], entry[1][8:]
+        if not above:
+            known, entry = self._base.first(low, high, ts)
+            if known:
+                return entry
         for chunk in self.scan(Range(low, high, False, 2), lambda: ts, None):
             for key, value in chunk:
                 return low[:KEYSPACE_PREFIX] + key, value

@@ -36,6 +36,17 @@ def in_child(work: Callable[[], object]) -> str:
     return told
 
 
+def test_py_lmdb_still_has_the_private_name_that_reopening_in_a_child_needs() -> None:
+    """``forks`` replaces ``lmdb._envid.env_keys`` briefly; pyproject.toml bounds py-lmdb's version for it."""
+    try:
+        from lmdb import _envid
+    except ImportError:
+        pytest.fail(f"py-lmdb {lmdb.__version__} has no lmdb._envid: revise engine/base/forks.py")
+    assert callable(getattr(_envid, "env_keys", None)), (
+        f"py-lmdb {lmdb.__version__} has no lmdb._envid.env_keys: revise engine/base/forks.py"
+    )
+
+
 def slots(base: Base) -> list[str]:
     return [line.split()[0] for line in base.env.readers().splitlines()[1:]]
 

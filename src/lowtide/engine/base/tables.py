@@ -1,0 +1,138 @@
+"""The tables of a base for upkeep: all of them, in one LMDB read transaction, of an open base or of a file.
+
+A file that no process writes is opened read-only, without LMDB's lock file: nothing beside it is created.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import lmdb
+
+from lowtide.engine.base.codec import decode_ts
+from lowtide.engine.base.consumers import ConsumerTable
+from lowtide.engine.base.environment import Base
+from lowtide.engine.base.history import HistoryTable
+from lowtide.engine.base.mapping import missing_bytes
+from lowtide.engine.base.pins import PinTable
+from lowtide.engine.base.types import TableHandle, Txn
+from lowtide.errors import CorruptionError, UsageError
+
+_TABLES = ("rows", "history", "history-index", "tombstones", "keyspaces", "meta")
+_SINCE_FORMAT_2 = ("pins", "consumers")
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The tables of a base, with one LMDB read transaction to read them in: nothing in them changes."""
+
+    directory: Path
+    env: lmdb.Environment
+    txn: Txn
+    rows: TableHandle
+    history: HistoryTable
+    tombstones: TableHandle
+    keyspaces: TableHandle
+    meta: TableHandle
+    pins: PinTable | None
+    consumers: ConsumerTable | None
+    """None in a base of format 1, which has neither."""
+
+    def meta_value(self, name: bytes) -> bytes | None:
+        return self.txn.get(name, db=self.meta)
+
+    @property
+    def boundary(self) -> int:
+        """The boundary; 0 if the base has lost it."""
+        value = self.meta_value(b"boundary")
+        return decode_ts(value) if value is not None else 0
+
+    @property
+    def store_id(self) -> bytes | None:
+        return self.meta_value(b"store")
+
+    def names(self) -> dict[bytes, str]:
+        """The keyspaces, prefix to name."""
+        return {prefix: name.decode(errors="replace") for name, prefix in self.txn.cursor(self.keyspaces)}
+
+    def named(self) -> dict[str, TableHandle]:
+        """The tables by the names that file-format.md has for them."""
+        found = {
+            "rows": self.rows,
+            "history": self.history.rows,
+            "history-index": self.history.index,
+            "tombstones": self.tombstones,
+            "keyspaces": self.keyspaces,
+            "meta": self.meta,
+        }
+        if self.pins is not None:
+            found["pins"] = self.pins.table
+        if self.consumers is not None:
+            found["consumers"] = self.consumers.table
+        return found
+
+
+@contextmanager
+def open_tables(base: Base) -> Iterator[Tables]:
+    """The tables of an open base. Others read and write meanwhile."""
+    with base.reading_long() as txn:
+        yield Tables(
+            base.directory,
+            base.env,
+            txn,
+            base.rows,
+            base.history,
+            base.tombstones,
+            base.keyspaces,
+            base.meta,
+            base.pins,
+            base.consumers,
+        )
+
+
+@contextmanager
+def read_tables(data: Path) -> Iterator[Tables]:
+    """The tables in the file ``data`` of a base that nobody writes, which stays as it is: no lock file is made."""
+    if not data.is_file() or not data.stat().st_size:
+        raise CorruptionError(data, "the base is missing; what was committed before the last checkpoint is lost")
+    try:
+        env = lmdb.open(str(data), subdir=False, readonly=True, lock=False, create=False, max_dbs=16)
+    except lmdb.Error as error:
+        if "already open" in str(error):
+            raise UsageError(f"{data} is open in this process; close it first") from error
+        raise CorruptionError(data, f"this is not an LMDB file that can be opened: {error}") from error
+    try:
+        if short := missing_bytes(env, data):
+            raise CorruptionError(data, f"the last {short} bytes are missing; if it was cut short, restore a backup")
+        tables = {name: _open_table(env, name) for name in (*_TABLES, *_SINCE_FORMAT_2)}
+        missing = [name for name in _TABLES if tables[name] is None]
+        if missing:
+            raise CorruptionError(data, f"this is not the base of a Lowtide store: it has no table {missing[0]!r}")
+        rows, history, index, tombstones, keyspaces, meta, pins, consumers = tables.values()
+        with env.begin() as txn:
+            yield Tables(
+                data.parent,
+                env,
+                txn,
+                rows,
+                HistoryTable(history, index),
+                tombstones,
+                keyspaces,
+                meta,
+                PinTable(pins, data.parent) if pins is not None else None,
+                ConsumerTable(consumers, data.parent) if consumers is not None else None,
+            )
+    finally:
+        env.close()
+
+
+def _open_table(env: lmdb.Environment, name: str) -> Any:
+    dupes = name == "history-index"
+    try:
+        return env.open_db(name.encode(), create=False, dupsort=dupes)
+    except lmdb.NotFoundError:
+        return None
