@@ -165,5 +165,5 @@ class CollectionGenerations:
         self, swap: Swap, low: bytes = b"", high: bytes | None = None
     ) -> Iterator[tuple[bytes, Difference]]:
         engine = self._engine()
-        with EngineSnapshot(engine, None, 1) as snapshot:
+        with EngineSnapshot(engine, None) as snapshot:
             yield from difference_at(snapshot, engine.catalog.prefix_of, swap, low, high)

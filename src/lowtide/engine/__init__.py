@@ -35,7 +35,7 @@ from lowtide.engine.transaction.catalog import NOWHERE
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import Isolation, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
-from lowtide.engine.transaction.registry import Origin
+from lowtide.engine.transaction.origin import Origin, caller
 from lowtide.engine.transaction.savepoint import Savepoint
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction
@@ -78,6 +78,7 @@ __all__ = [
     "atomic",
     "begun_between",
     "bytes_between",
+    "caller",
     "check_keyspaces",
     "check_name",
     "commits_with",

@@ -62,4 +62,4 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
     b'red'
     >>> pin.release()
     """
-    return Snapshot(open_pinned(path, pin, 3))
+    return Snapshot(open_pinned(path, pin))
