@@ -36,13 +36,13 @@ class LogWriter:
         directory: Path,
         store_id: bytes,
         segment_bytes: int,
-        time: Callable[[], float] = SystemClock().time,
+        time: Callable[[], float] | None = None,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._store_id = store_id
         self._segment_bytes = segment_bytes
-        self._time = time
+        self._time = time or SystemClock().time
         self._files = SegmentFiles(disk, directory, segment_bytes)
         self._sync_lock = threading.Lock()
         self._file: LogFile | None = None
