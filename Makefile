@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
-.PHONY: help demo test quick bench mutants soak attack lint docs clean setup
+.PHONY: help demo test quick bench mutants soak attack lint docs graph clean setup
 
 help:
 	@echo "make demo    set up, then show the store at work"
@@ -16,6 +16,7 @@ help:
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
 	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
 	@echo "make docs    set up, then build the site of docs/ into site/"
+	@echo "make graph   set up, then draw docs/layers.svg, the imports between the packages"
 	@echo "make clean   remove what the above created"
 
 setup: $(STAMP)
@@ -65,6 +66,9 @@ lint: setup
 docs: setup
 	@$(BIN)/python -m mkdocs build --strict --quiet
 	@echo "site/index.html"
+
+graph: setup
+	@$(BIN)/python -m tests.project.graph
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site

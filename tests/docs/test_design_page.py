@@ -5,18 +5,40 @@ from __future__ import annotations
 import re
 
 from tests.docs.documents import ROOT, section, table
-from tests.project.test_layers import LAYERS
+from tests.project.graph import counts, drawn_edges, edges
+from tests.project.test_layers import LAYERS, ROOMS
 
 PAGE = ROOT / "docs" / "design.md"
 SOURCE = ROOT / "src" / "lowtide"
 
 
 def test_the_layers_are_those_that_are_tested() -> None:
-    told = re.search(r"^`(errors < [^`]*)`", section(PAGE, "Layers"), re.MULTILINE)
-    assert told is not None
-    layers = [tuple(each.split(", ")) for each in told[1].split(" < ")]
+    """The page has the highest first."""
+    rows = [row[0].replace("`", "").replace(".py", "") for row in table(section(PAGE, "Layers"))]
     package = {("lowtide",), ("__main__",)}
-    assert layers == [each for each in LAYERS if each not in package]
+    assert [tuple(row.split(", ")) for row in reversed(rows)] == [each for each in LAYERS if each not in package]
+
+
+def test_the_rooms_of_the_engine_are_those_that_are_tested() -> None:
+    told = re.search(r"^`(log < [^`]*)`", section(PAGE, "The engine's rooms"), re.MULTILINE)
+    assert told is not None
+    assert tuple(told[1].split(" < ")) == tuple(each for each in ROOMS if each != "types")
+
+
+def test_the_picture_of_the_imports_is_current() -> None:
+    """``make graph`` draws it again."""
+    assert drawn_edges() == edges()
+    assert "(layers.svg)" in PAGE.read_text()
+
+
+def test_what_must_not_come_back_has_not() -> None:
+    """The other counts of the page are of the day on which the layers were rebuilt."""
+    told = {row[0]: int(row[2]) for row in table(section(PAGE, "Before and after"))}
+    now = counts(SOURCE)
+    assert told["layers"] == len(LAYERS)
+    assert set(told) - {"layers"} == set(now)
+    for what in ("loose modules", "class names defined twice"):
+        assert now[what] == told[what]
 
 
 def test_each_noun_lives_where_the_table_says() -> None:

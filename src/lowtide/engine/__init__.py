@@ -16,7 +16,8 @@ from lowtide.engine.base.cuts import tidy
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import describe_owner
 from lowtide.engine.base.names import check_keyspaces, check_name
-from lowtide.engine.base.types import LmdbError, Txn
+from lowtide.engine.base.positions import ConsumerPositions
+from lowtide.engine.base.types import LmdbError
 from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
 from lowtide.engine.log.frame import REPLACED, Commit
@@ -35,7 +36,7 @@ from lowtide.engine.transaction.catalog import NOWHERE
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import Isolation, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
-from lowtide.engine.transaction.registry import Origin
+from lowtide.engine.transaction.origin import Origin, caller
 from lowtide.engine.transaction.savepoint import Savepoint
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction
@@ -52,6 +53,7 @@ __all__ = [
     "AutocommitStatements",
     "Base",
     "Commit",
+    "ConsumerPositions",
     "ConsumerRow",
     "Engine",
     "EngineSnapshot",
@@ -71,13 +73,13 @@ __all__ = [
     "Savepoint",
     "SnapshotStatements",
     "Statements",
-    "Txn",
     "WriteView",
     "Writes",
     "after_prefix",
     "atomic",
     "begun_between",
     "bytes_between",
+    "caller",
     "check_keyspaces",
     "check_name",
     "commits_with",

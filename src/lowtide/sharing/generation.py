@@ -95,18 +95,18 @@ class Generation:
 def read_only_engine(options: Options, catalog: Catalog, registry: Registry, reader: Reader) -> Engine:
     """The engine of snapshots and transactions that can only read."""
     return Engine(
-        options.clock.monotonic,
-        options.clock.time,
-        catalog,
-        registry,
-        reader,
-        NoCommits(),
-        False,
-        _nothing,
-        _nothing,
-        True,
-        False,
-        options.snapshot_origins,
+        now=options.clock.monotonic,
+        time=options.clock.time,
+        catalog=catalog,
+        registry=registry,
+        reader=reader,
+        committer=NoCommits(),
+        durable=False,
+        sync=_nothing,
+        released=_nothing,
+        read_only=True,
+        before_images=False,
+        origins=options.snapshot_origins,
     )
 
 

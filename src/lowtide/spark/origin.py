@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lowtide.engine import Origin, describe_owner
+from lowtide.engine import Origin, caller, describe_owner
 from lowtide.system.identity import Identity, parent_of
 
 if TYPE_CHECKING:
@@ -22,10 +21,9 @@ if TYPE_CHECKING:
 _NAME = "spark.app.name="
 
 
-def line_above(depth: int) -> str:
-    """The line of the program that called, ``depth`` calls up."""
-    frame = sys._getframe(depth + 1)
-    return str(Origin(frame.f_code, frame.f_lasti))
+def user_line() -> str:
+    """The line of the user's program that called into Lowtide."""
+    return str(Origin(*caller()))
 
 
 def application_of(spark: SparkSession) -> str:

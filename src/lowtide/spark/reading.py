@@ -16,11 +16,11 @@ from lowtide.errors import UsageError
 from lowtide.sharing.generation import LEASE
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import Renewer, renew_pin
-from lowtide.spark.instant import BLOCK, StorePath, new_load, new_name, pinning_of
+from lowtide.spark.load_pin import BLOCK, StorePath, new_load, new_name
 from lowtide.spark.options import LOAD, ORIGIN, SparkOptions
-from lowtide.spark.origin import application_of, line_above
+from lowtide.spark.origin import application_of, user_line
 from lowtide.spark.session import explained, register
-from lowtide.store.opening import open_store
+from lowtide.store.opening import follower_of, open_store
 from lowtide.values.extended import dumps
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 _KEYS = ("keyStart", "keyEnd", "keyPrefix")
-_USER = 3
-"""Calls from the pin of a block up to the line that opens it; contextlib lies between."""
 
 
 def read(
@@ -50,7 +48,7 @@ def read(
     Further options are those of the format, see docs/spark.md: ``partitions=4``.
     """
     given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
-    given |= {LOAD: new_load(), ORIGIN: f"{application_of(spark)}, {line_above(1)}"}
+    given |= {LOAD: new_load(), ORIGIN: f"{application_of(spark)}, {user_line()}"}
     reader = register(spark).read.format("lowtide").options(**given)
     if schema is not None:
         reader = reader.schema(_chosen(schema, columns))
@@ -108,8 +106,8 @@ def pinned(path: StorePath) -> Iterator[str]:
     loaded as of it keeps its instant."""
     name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
-        pinning = pinning_of(store)
-        pin = pinning.pin(name, LEASE, depth=_USER, process=os.getpid())
+        pinning = follower_of(store).pinning
+        pin = pinning.pin(name, LEASE, process=os.getpid())
         renewer = Renewer(lambda: renew_pin(path, name))
         try:
             yield name

@@ -13,6 +13,7 @@ from lowtide.documents.sql import Parameters, SqlResult
 from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.retry import bounds, run
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction
@@ -46,6 +47,7 @@ class Store(Kinds):
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self._options = options
+        self._origins = options.snapshot_origins
         self._backend = backend = Follower(path, options) if options.read_only else OwnedStore(path, options)
         try:
             self._finalizer = weakref.finalize(self, _close, backend)
@@ -63,7 +65,7 @@ class Store(Kinds):
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(self._begin(isolation, read_only))
+        return Transaction(self._begin(isolation, read_only, caller() if self._origins else None))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -71,11 +73,11 @@ class Store(Kinds):
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(self._begin(isolation, read_only))
+        return Transaction(self._begin(isolation, read_only, caller() if self._origins else None))
 
-    def _begin(self, isolation: Isolation | str, read_only: bool, depth: int = 3) -> EngineTransaction:
+    def _begin(self, isolation: Isolation | str, read_only: bool, opened_by: Caller | None) -> EngineTransaction:
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        tx = EngineTransaction(self._backend.engine, policy, read_only, depth)
+        tx = EngineTransaction(self._backend.engine, policy, read_only, opened_by)
         tx.keep = self
         return tx
 
@@ -104,8 +106,9 @@ class Store(Kinds):
         >>> store.run(ripen)
         """
         most, seconds = bounds(attempts, timeout)
-        line = self._backend.engine.line
-        return run(line, lambda: self._begin(isolation, False, 5), lambda tx: fn(Transaction(tx)), most, seconds)
+        opened_by = caller() if self._origins else None
+        begin, work = lambda: self._begin(isolation, False, opened_by), lambda tx: fn(Transaction(tx))
+        return run(self._backend.engine.line, begin, work, most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a
@@ -116,9 +119,9 @@ class Store(Kinds):
         3
         """
         if at is not None:
-            snapshot = self._backend.pinning.snapshot(at, 2)
+            snapshot = self._backend.pinning.snapshot(at)
         else:
-            snapshot = EngineSnapshot(self._backend.engine, None, 2)
+            snapshot = EngineSnapshot(self._backend.engine, None, caller() if self._origins else None)
         snapshot.keep = self
         return Snapshot(snapshot)
 
@@ -145,7 +148,7 @@ class Store(Kinds):
         True
         """
         self._backend.check_open()
-        return self._backend.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, depth=2, process=process)
+        return self._backend.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, process=process)
 
     def renew(self, name: str, ttl: float | None = None) -> Pin:
         """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.
@@ -194,7 +197,7 @@ class Store(Kinds):
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
         [('fir',)]
         """
-        with Snapshot(EngineSnapshot(self._backend.engine, None, 2)) as snapshot:
+        with Snapshot(EngineSnapshot(self._backend.engine, None)) as snapshot:
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from types import FrameType
 from typing import Protocol, TypeVar
 
 from lowtide.engine.statements.statement import ReadView, Statement, WriteView, statement_of
@@ -180,7 +178,7 @@ class AutocommitStatements:
 
     def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         engine = self._store.engine
-        with EngineSnapshot(engine, None, _outside() if engine.origins else 1) as snapshot:
+        with EngineSnapshot(engine, None) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
@@ -196,7 +194,7 @@ class AutocommitStatements:
 
     def hold(self) -> HeldRead:
         engine = self._store.engine
-        snapshot = EngineSnapshot(engine, None, _outside())
+        snapshot = EngineSnapshot(engine, None)
         return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
@@ -206,14 +204,4 @@ class AutocommitStatements:
 
 def _begun(engine: Engine) -> EngineTransaction:
     """A transaction for one statement, or for a few that belong together."""
-    return EngineTransaction(engine, SNAPSHOT, False, _outside() if engine.origins else 1)
-
-
-def _outside() -> int:
-    """How deep, seen from what the caller calls, the first frame lies that is not of this package."""
-    frame: FrameType | None = sys._getframe(1)
-    depth = 1
-    while frame is not None and str(frame.f_globals.get("__name__", "")).startswith("lowtide."):
-        frame = frame.f_back
-        depth += 1
-    return depth if frame is not None else 1
+    return EngineTransaction(engine, SNAPSHOT, False)

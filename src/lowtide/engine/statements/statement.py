@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from lowtide.engine.transaction.guards import Guards
+from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.transaction.scans import tracked
 from lowtide.engine.transaction.transaction import EngineTransaction
@@ -56,7 +57,8 @@ class Statement:
         self.ts = tx.open_ts()
         if not tx.policy.fixed:
             engine = tx.engine
-            self._registration = engine.registry.register((not steady, engine.now(), None, 0))
+            opened_by = caller() if steady and engine.origins else None
+            self._registration = engine.registry.register((not steady, engine.now(), opened_by))
             self.ts = self._registration.ts
 
     def read(self, full_key: bytes) -> bytes | None:

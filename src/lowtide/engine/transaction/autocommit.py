@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 
 from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.scans import scan_latest
 from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
@@ -44,5 +44,5 @@ class Autocommit:
             raise UsageError(self._engine.closed)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        frame = sys._getframe(2)
-        return scan_latest(self._engine, wanted, None, True, frame.f_code, frame.f_lasti, self._check_open)
+        opened_by = caller() if self._engine.origins else None
+        return scan_latest(self._engine, wanted, None, True, opened_by, self._check_open)

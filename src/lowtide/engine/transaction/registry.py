@@ -33,29 +33,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from types import CodeType
 from typing import Final, TypeVar
 from weakref import ref
 
+from lowtide.engine.transaction.origin import Caller, Origin, origin_of
 from lowtide.errors import SnapshotExpired, TransientError, UsageError
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where in the user's program a snapshot was opened; turned into words only when somebody asks. ``code`` is None if
-    it was not to be remembered."""
-
-    code: CodeType | None
-    instruction: int
-
-    def __str__(self) -> str:
-        if self.code is None:
-            return "unknown (snapshot_origins is off)"
-        line = None
-        for start, end, number in self.code.co_lines():
-            if start <= self.instruction < end:
-                line = number
-        return f"{self.code.co_filename}:{line if line is not None else self.code.co_firstlineno}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +72,8 @@ class Expired:
         )
 
 
-Details = tuple[bool, float, CodeType | None, int]
-"""(may still commit, begun at, code, instruction)"""
+Details = tuple[bool, float, Caller | None]
+"""(may still commit, begun at, opened by)"""
 
 NOT_DRAWN: Final = -1
 
@@ -281,8 +263,8 @@ class Registry:
         found = []
         for token, ts in _items(self.live):
             if (details := self.details.get(token)) is not None:
-                writer, begun, code, instruction = details[0]
-                found.append(Entry(token, ts, writer, begun, Origin(code, instruction)))
+                writer, begun, caller = details[0]
+                found.append(Entry(token, ts, writer, begun, origin_of(caller)))
         return sorted(found, key=lambda entry: entry.ts)
 
     def timestamps(self) -> list[int]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from types import CodeType
 
 from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.origin import Caller
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.types import Range
@@ -27,8 +27,7 @@ def scan_latest(
     wanted: Range,
     own: OwnWrites | None,
     one_snapshot: bool,
-    code: CodeType,
-    instruction: int,
+    opened_by: Caller | None,
     check: Callable[[], object],
 ) -> Iterator[tuple[bytes, bytes]]:
     """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
@@ -45,7 +44,7 @@ def scan_latest(
         if registration is None or not one_snapshot:
             if registration is not None:
                 registration.release(engine.released)
-            registration = engine.registry.register((False, engine.now(), code, instruction))
+            registration = engine.registry.register((False, engine.now(), opened_by))
         return registration.ts
 
     try:

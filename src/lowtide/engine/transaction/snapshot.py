@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Protocol, Self
@@ -10,7 +9,7 @@ from typing import Protocol, Self
 from lowtide.engine.base.cuts import of_keys
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import ReadKeyspace
-from lowtide.engine.transaction.registry import Details
+from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.counting import count_visible
 from lowtide.engine.versions.cutting import estimated_cuts
@@ -36,7 +35,7 @@ class EngineSnapshot:
         self,
         engine: Engine,
         at: int | None,
-        depth: int = 1,
+        opened_by: Caller | None = None,
         *,
         pinned: Callable[[], bool] = bool,
         keyspaces: tuple[str, ...] | None = None,
@@ -51,12 +50,9 @@ class EngineSnapshot:
         """The store, which must not be closed under this because it was dropped."""
         self._closing: Closing | None = None
         self._closed = False
-        details: Details
-        if engine.origins:
-            frame = sys._getframe(depth)
-            details = (False, engine.now(), frame.f_code, frame.f_lasti)
-        else:
-            details = (False, engine.now(), None, 0)
+        if opened_by is None and engine.origins:
+            opened_by = caller()
+        details = (False, engine.now(), opened_by)
         registry = engine.registry
         if at is None:
             self._registration = registry.register(details)

@@ -6,7 +6,6 @@ commit. A rollback discards the buffer and nothing else. A transaction that is d
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from types import TracebackType
@@ -18,8 +17,9 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.isolation import Isolation, Policy
 from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Details, Registration
+from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.scans import scan_latest, tracked
@@ -64,7 +64,7 @@ class EngineTransaction:
         "writes",
     )
 
-    def __init__(self, engine: Engine, policy: Policy, read_only: bool, depth: int = 1) -> None:
+    def __init__(self, engine: Engine, policy: Policy, read_only: bool, opened_by: Caller | None = None) -> None:
         if engine.closed:
             raise UsageError(engine.closed)
         self.engine = engine
@@ -94,12 +94,9 @@ class EngineTransaction:
             return
         if policy.tracks_reads and not read_only:
             self.reads = ReadSet()
-        details: Details
-        if engine.origins:
-            frame = sys._getframe(depth)
-            details = (not read_only, engine.now(), frame.f_code, frame.f_lasti)
-        else:
-            details = (not read_only, engine.now(), None, 0)
+        if opened_by is None and engine.origins:
+            opened_by = caller()
+        details = (not read_only, engine.now(), opened_by)
         self._registration = registration = registry.register(details, self.reads is not None)
         self.ts = registration.ts
 
@@ -223,9 +220,8 @@ class EngineTransaction:
         if self.policy.fixed:
             entries = self._scan_snapshot(wanted, own)
             return entries if self.reads is None else tracked(entries, wanted, self.reads)
-        frame = sys._getframe(2)
-        one_snapshot = self.policy.scan_snapshot
-        return scan_latest(self.engine, wanted, own, one_snapshot, frame.f_code, frame.f_lasti, self.open_ts)
+        opened_by = caller() if self.engine.origins else None
+        return scan_latest(self.engine, wanted, own, self.policy.scan_snapshot, opened_by, self.open_ts)
 
     def own_writes(self) -> OwnWrites:
         """The own writes as they are now, for a scan."""

@@ -52,7 +52,7 @@ class FollowerPins(Pins):
     def _older_engines(self) -> list[Engine]:
         return self._older()
 
-    def _take(self, request: PinRequest, at: At | None, depth: int) -> PinRow:
+    def _take(self, request: PinRequest, at: At | None) -> PinRow:
         beside, wanted = self._placed(at, request.keyspaces)
         return self.leases.take(
             request.name, request.ttl, beside=beside, keyspaces=wanted, where=request.where, process=request.process
@@ -70,9 +70,9 @@ class FollowerPins(Pins):
             refresh(self._path, self._options, checkpoint=True)
         return None, keyspaces
 
-    def _open_at(self, name: str, row: PinRow, depth: int) -> EngineSnapshot:
+    def _open_at(self, name: str, row: PinRow) -> EngineSnapshot:
         """A snapshot that ends with the pin."""
-        return snapshot_at(self._base, self._options, name, row, depth=depth + 1)
+        return snapshot_at(self._base, self._options, name, row)
 
     # Pins that several users share
 

@@ -35,8 +35,8 @@ class OwnerPins(Pins):
     def _current_engine(self) -> Engine:
         return self._engine
 
-    def _take(self, request: PinRequest, at: At | None, depth: int) -> PinRow:
-        with self.snapshot(at, depth + 1) as held:
+    def _take(self, request: PinRequest, at: At | None) -> PinRow:
+        with self.snapshot(at) as held:
             wanted = request.keyspaces if request.keyspaces is not None else held.keyspaces
             for each in wanted or ():
                 held.keyspace(each)  # refused if ``at`` is a pin that does not hold it
@@ -54,14 +54,14 @@ class OwnerPins(Pins):
             self.leases.remove(name, row.id)
             raise
 
-    def _open_at(self, name: str, row: PinRow, depth: int) -> EngineSnapshot:
+    def _open_at(self, name: str, row: PinRow) -> EngineSnapshot:
         """A snapshot that holds its timestamp by itself from then on, also after the pin is removed."""
 
         def pinned() -> bool:
             self.leases.find(name, row.id)  # by id: a later pin of this name may have another timestamp
             return True
 
-        return EngineSnapshot(self._engine, row.ts, depth + 1, pinned=pinned, keyspaces=row.keyspaces)
+        return EngineSnapshot(self._engine, row.ts, pinned=pinned, keyspaces=row.keyspaces)
 
     def expire(self) -> None:
         """Remove the pins that have expired, and have what they held collected; also what was held by pins that other

@@ -6,7 +6,6 @@ A subclass says how a fresh pin is made durable (``_take``) and how a snapshot a
 from __future__ import annotations
 
 import contextlib
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from lowtide.engine.base.leases import Leases, check_process, check_ttl
 from lowtide.engine.base.names import check_keyspaces, check_name
 from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.registry import Origin
+from lowtide.engine.transaction.origin import Origin, caller
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.sharing.pins.pin import Pin
@@ -44,10 +43,7 @@ class PinRequest:
 
 class Pins(ABC):
     """The pins of an open store. ``time`` is the time of day; ``unpinned`` is called with the timestamp of each pin
-    that was removed here.
-
-    ``depth``, where a method takes one, is how many frames up the stack the user's line is.
-    """
+    that was removed here."""
 
     def __init__(self, leases: Leases, time: Callable[[], float], unpinned: Callable[[int], None]) -> None:
         self._time = time
@@ -55,12 +51,12 @@ class Pins(ABC):
         self.leases = leases
 
     @abstractmethod
-    def _take(self, request: PinRequest, at: At | None, depth: int) -> PinRow:
+    def _take(self, request: PinRequest, at: At | None) -> PinRow:
         """Write the row of a new pin, at the last commit or at what ``at`` holds. What the pin keeps is in the base
         when the row is."""
 
     @abstractmethod
-    def _open_at(self, name: str, row: PinRow, depth: int) -> EngineSnapshot:
+    def _open_at(self, name: str, row: PinRow) -> EngineSnapshot:
         """Open a snapshot at a live pin."""
 
     @abstractmethod
@@ -78,16 +74,14 @@ class Pins(ABC):
         *,
         keyspaces: Iterable[str] | None = None,
         at: At | None = None,
-        depth: int,
         process: int | None = None,
     ) -> Pin:
         """Pin the last commit, or ``at``."""
         check_name(name)
         check_ttl(ttl)
-        frame = sys._getframe(depth)
-        where = str(Origin(frame.f_code, frame.f_lasti))
+        where = str(Origin(*caller()))
         request = PinRequest(name, ttl, check_keyspaces(keyspaces), where=where, process=check_process(process))
-        return self._handle(name, self._take(request, at, depth + 1))
+        return self._handle(name, self._take(request, at))
 
     def renew(self, name: str, ttl: float | None) -> Pin:
         """Extend the life of a pin, also of one that another process took."""
@@ -107,21 +101,21 @@ class Pins(ABC):
         now = self._time()
         return [self._handle(name, row) for name, row in self.leases.all() if row.expires > now]
 
-    def snapshot(self, at: At | None, depth: int) -> EngineSnapshot:
+    def snapshot(self, at: At | None) -> EngineSnapshot:
         """Open a snapshot of the last commit, at a pin, or at a timestamp that a live snapshot of this process or a
         pin holds."""
         engine = self._current_engine()
         if at is None:
-            return EngineSnapshot(engine, None, depth + 1)
+            return EngineSnapshot(engine, None)
         check_at(at)
         if isinstance(at, int):
             with contextlib.suppress(SnapshotExpired):  # no snapshot holds all of it; an older engine or a pin may
-                return EngineSnapshot(engine, at, depth + 1)
+                return EngineSnapshot(engine, at)
             for older in self._older_engines():
                 with contextlib.suppress(SnapshotExpired, UsageError):  # it may be too old, or have just ended
-                    return EngineSnapshot(older, at, depth + 1)
+                    return EngineSnapshot(older, at)
         name, row = self._find(at)
-        return self._open_at(name, row, depth + 1)
+        return self._open_at(name, row)
 
     def _find(self, at: At) -> tuple[str, PinRow]:
         """The live pin that ``at`` means: the pin itself, the one of this name, or one that holds this timestamp."""

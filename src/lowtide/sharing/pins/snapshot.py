@@ -33,9 +33,7 @@ from lowtide.system.clock import SystemClock
 logger = logging.getLogger("lowtide")
 
 
-def snapshot_at(
-    base: Base, options: Options, name: str, row: PinRow, depth: int, closing: Closing | None = None
-) -> EngineSnapshot:
+def snapshot_at(base: Base, options: Options, name: str, row: PinRow, closing: Closing | None = None) -> EngineSnapshot:
     """A snapshot that reads at the pin ``name`` and at nothing else: when the pin ends, so does it."""
     registry = Registry(row.ts)
     renewed_here = isinstance(closing, Renewer)
@@ -43,10 +41,10 @@ def snapshot_at(
     reader = Reader(VersionStore(row.ts), pinned, registry, 0)
     catalog = Catalog(base.saved_keyspaces(), fixed=True)
     engine = read_only_engine(options, catalog, registry, reader)
-    return EngineSnapshot(engine, row.ts, depth + 1, keyspaces=row.keyspaces, closing=closing)
+    return EngineSnapshot(engine, row.ts, keyspaces=row.keyspaces, closing=closing)
 
 
-def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, depth: int = 2) -> EngineSnapshot:
+def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None) -> EngineSnapshot:
     """The engine's snapshot behind ``lowtide.open_snapshot``."""
     directory, options = Path(path).absolute(), Options(read_only=True)
     check_store(directory, options)
@@ -79,7 +77,7 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None, dept
             closing = Borrowed(base)
             undo.pop_all()
     try:
-        return snapshot_at(base, options, name, row, depth, closing)
+        return snapshot_at(base, options, name, row, closing)
     except BaseException:
         closing.close()
         raise

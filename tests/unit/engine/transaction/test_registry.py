@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from weakref import ref
 
 import pytest
 
 import lowtide
-from lowtide.engine.transaction.registry import Entry, Origin, Registration, Registry
+from lowtide.engine.transaction.origin import Origin
+from lowtide.engine.transaction.registry import Entry, Registration, Registry
 from lowtide.errors import SnapshotExpired, UsageError
 from tests.support.parts import parts_of
 
@@ -28,13 +28,13 @@ def _drop_what_is_owned() -> Iterator[None]:
 def register(
     registry: Registry, *, writer: bool = True, tracks_reads: bool = False, begun: float = 0.0
 ) -> tuple[int, int]:
-    registration = registry.register((writer, begun, CODE, 0), tracks_reads)
+    registration = registry.register((writer, begun, (CODE, 0)), tracks_reads)
     _owned.append(registration)
     return registration.token, registration.ts
 
 
 def register_at(registry: Registry, at: int) -> int:
-    registration = registry.register_at(at, (False, 0.0, CODE, 0))
+    registration = registry.register_at(at, (False, 0.0, (CODE, 0)))
     _owned.append(registration)
     return registration.token
 
@@ -87,7 +87,7 @@ def test_the_entries_say_who_lives_oldest_first() -> None:
     registry = Registry(5)
     register(registry, begun=12.5)
     registry.live[999] = 1
-    registry.details[999] = ((False, 3.0, CODE, 0), ref(_owned[0]))
+    registry.details[999] = ((False, 3.0, (CODE, 0)), ref(_owned[0]))
     assert [(entry.ts, entry.writer, entry.begun) for entry in registry.entries()] == [(1, False, 3.0), (5, True, 12.5)]
 
 
@@ -114,12 +114,6 @@ def test_one_that_was_given_back_before_it_could_be_expired_leaves_no_note() -> 
     registry.release(token)
     assert not registry.expire(entry, 7.5, 7.0)
     assert (registry.expired, registry.expirations) == ({}, 0)
-
-
-def test_an_origin_names_the_line() -> None:
-    frame = sys._getframe()
-    origin, line = Origin(frame.f_code, frame.f_lasti), frame.f_lineno
-    assert str(origin) == f"{__file__}:{line}"
 
 
 class Watched(dict[int, int]):
@@ -169,14 +163,14 @@ def test_one_that_is_being_drawn_is_counted_and_named_and_held_by_none() -> None
 def test_one_that_is_dropped_is_released_and_the_collector_is_told() -> None:
     registry, told = Registry(4), list[int]()
     registry.abandoned = told.append
-    registry.register((True, 0.0, CODE, 0), True)
+    registry.register((True, 0.0, (CODE, 0)), True)
     assert (registry.live, registry.details, registry.serializable, told) == ({}, {}, {}, [4])
 
 
 def test_one_that_is_released_is_told_once() -> None:
     registry, told = Registry(4), list[int]()
     registry.abandoned = told.append
-    registration = registry.register((True, 0.0, CODE, 0))
+    registration = registry.register((True, 0.0, (CODE, 0)))
     for _ in range(2):
         registration.release(told.append)
     del registration
@@ -189,7 +183,7 @@ def test_what_a_destructor_could_not_release_is_reaped(monkeypatch: pytest.Monke
     registry.abandoned = told.append
     monkeypatch.setattr(Registration, "__del__", lambda self: None)
     register(registry)
-    lost, expired = registry.register((True, 0.0, CODE, 0), True), registry.register((True, 0.0, CODE, 0), True)
+    lost, expired = registry.register((True, 0.0, (CODE, 0)), True), registry.register((True, 0.0, (CODE, 0)), True)
     assert registry.expire(next(each for each in registry.entries() if each.token == expired.token), 2.0, 1.0)
     del lost, expired
     registry.reap()

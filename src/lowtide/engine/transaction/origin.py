@@ -1,0 +1,56 @@
+"""Where in the user's program a transaction, a snapshot or a pin comes from."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from types import CodeType
+from typing import Final
+
+Caller = tuple[CodeType, int]
+"""A place in a program: code, and the offset of an instruction in it. Cheap to take, turned into words by Origin."""
+
+_SKIPPED: Final = ("lowtide.", "contextlib")
+"""The beginnings of modules' names whose frames are not the user's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where in the user's program a snapshot was opened. ``code`` is None if that was not recorded."""
+
+    code: CodeType | None
+    instruction: int
+
+    def __str__(self) -> str:
+        if self.code is None:
+            return "unknown (snapshot_origins is off)"
+        line = None
+        for start, end, number in self.code.co_lines():
+            if start <= self.instruction < end:
+                line = number
+        return f"{self.code.co_filename}:{line if line is not None else self.code.co_firstlineno}"
+
+
+def origin_of(caller: Caller | None) -> Origin:
+    return Origin(None, 0) if caller is None else Origin(*caller)
+
+
+def caller() -> Caller:
+    """The innermost frame outside this package, seen from the function that calls this. In a thread of Lowtide's own
+    there is none: then that function's own caller.
+
+    It walks a frame for each call inside the package, so ``store.begin`` and its like call it first and pass the result
+    on.
+    """
+    nearest = frame = sys._getframe(2)
+    while True:
+        name = frame.f_globals.get("__name__")
+        if type(name) is not str or not name.startswith(_SKIPPED):
+            break
+        if frame.f_back is None:
+            frame = nearest
+            break
+        frame = frame.f_back
+    if name == "threading":
+        frame = nearest
+    return frame.f_code, frame.f_lasti
