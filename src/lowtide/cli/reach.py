@@ -8,7 +8,6 @@ process does not know.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,8 @@ from lowtide.engine import BACKUP, LOCK, MANIFEST, describe_holder
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
+from lowtide.sharing.takeover import ask_or_take_over
+from lowtide.system.clock import SYSTEM_CLOCK
 
 PATIENCE = 5.0
 """Seconds within which an owner that lives gives a sign of life."""
@@ -75,9 +76,8 @@ def find_store(path: Path, *, backups: bool = False) -> Path:
 
 @contextlib.contextmanager
 def connected(path: Path) -> Iterator[tuple[Owner, int] | None]:
-    """A connection to the owner of the store and its process id, once it has given a sign of life; None if nobody
-    listens."""
-    deadline = time.monotonic() + settings.patience
+    """A connection to the owner of the store and its process id, once it has answered; None if no process listens."""
+    deadline = SYSTEM_CLOCK.monotonic() + settings.patience
     while True:
         owner = reach_owner(path)
         if owner is None:
@@ -85,39 +85,47 @@ def connected(path: Path) -> Iterator[tuple[Owner, int] | None]:
             return
         with owner:
             try:
-                process = int(owner.ask("hello", timeout=settings.patience))
-            except OwnerSilent as error:
-                raise OwnerSilent(
-                    f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Wake it or "
-                    "end it, or wait for longer with --timeout"
-                ) from error
+                process = _greet(path, owner)
             except OwnerGone:
-                if time.monotonic() > deadline:
+                if SYSTEM_CLOCK.monotonic() > deadline:
                     raise
             else:
                 yield owner, process
                 return
-        time.sleep(_PAUSE)
+        SYSTEM_CLOCK.sleep(_PAUSE)
+
+
+def _greet(path: Path, owner: Owner) -> int:
+    """The process id of an owner that answers; raises OwnerSilent if it does not."""
+    try:
+        return int(owner.ask("hello", timeout=settings.patience))
+    except OwnerSilent as error:
+        raise OwnerSilent(
+            f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Resume it or "
+            "end it, or wait longer with --timeout"
+        ) from error
 
 
 def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -> CommandResult:
-    """Have the owner of the store do something that may be repeated; without one, do it ``here``. An owner that goes
-    away meanwhile, or is just coming, is waited for."""
-    deadline: float | None = None
-    while True:
-        try:
-            with connected(path) as owner:
-                if owner is None:
-                    return CommandResult(here(), None)
-                return CommandResult(owner[0].ask(operation, **arguments), owner[1])
-        except OwnerGone as error:
-            trouble: Error = error
-        except StoreLocked as error:
-            trouble = Error(f"{error}, or use this command as the same user; it does not listen to other processes")
-        deadline = deadline or time.monotonic() + settings.patience
-        if time.monotonic() > deadline:
-            raise trouble
-        time.sleep(_PAUSE)
+    """Have the owner of the store run an operation that can be repeated; without an owner, run it ``here``. If the
+    owner goes away meanwhile, or is just opening the store, wait for it for ``settings.patience`` seconds."""
+
+    def by_owner(owner: Owner) -> CommandResult:
+        process = _greet(path, owner)
+        return CommandResult(owner.ask(operation, **arguments), process)
+
+    def timed_out(failure: OwnerGone | StoreLocked) -> CommandResult:
+        if isinstance(failure, OwnerGone):
+            raise failure
+        raise Error(f"{failure}, or use this command as the same user; it does not listen to other processes")
+
+    return ask_or_take_over(
+        path,
+        by_owner,
+        lambda: CommandResult(here(), None),
+        deadline=lambda: SYSTEM_CLOCK.monotonic() + settings.patience,
+        timed_out=timed_out,
+    )
 
 
 @contextlib.contextmanager

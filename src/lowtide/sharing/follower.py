@@ -31,15 +31,13 @@ from lowtide.engine.log.segment import segment_paths
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
-from lowtide.engine.transaction.origin import Caller, caller
-from lowtide.engine.transaction.scans import scan_latest
-from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
 from lowtide.observe.stats import PinStats, SnapshotStats, Stats
 from lowtide.options import Options
 from lowtide.sharing.generation import Generation
+from lowtide.sharing.newest import Newest
 from lowtide.sharing.owner import Owner, reach_owner
 from lowtide.sharing.page import Page
 from lowtide.sharing.pins.follower import FollowerPins
@@ -80,14 +78,14 @@ class Follower:
             self._leases = Leases(self._base, options.clock.time)
             self._waiters = RemoteWaiters(path, self._page)
             self.feed = Feed(
-                path / "log",
-                self._store_id,
-                self._catalog,
-                self._last_published,
-                self._waiters,
-                self.check_open,
-                self._base.named_upto,
-                CollectionGenerations(lambda: self.engine, lambda: self.feed),
+                log=path / "log",
+                store_id=self._store_id,
+                names=self._catalog,
+                published=self._last_published,
+                waiting=self._waiters,
+                check_open=self.check_open,
+                saved=self._base.named_upto,
+                generations=CollectionGenerations(lambda: self.engine, lambda: self.feed),
             )
             self.consumers = Consumers(self._base, self.feed, options.clock.time)
             self.pinning = FollowerPins(
@@ -148,7 +146,12 @@ class Follower:
         self._retire()
         self._catalog.learn(self._base.saved_keyspaces())
         self._current = Generation(
-            self._path / "log", self._store_id, self._base, self._leases, self._catalog, self._options
+            log=self._path / "log",
+            store_id=self._store_id,
+            base=self._base,
+            leases=self._leases,
+            catalog=self._catalog,
+            options=self._options,
         )
         return self._current
 
@@ -275,7 +278,16 @@ class Follower:
             log_bytes=sum(path.stat().st_size for path in segment_paths(self._path / "log")),
             snapshots=[SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), 0, 0) for entry in entries],
             pins=[
-                PinStats(name, row.ts, time - row.taken, row.expires - time, row.owner, row.keyspaces, 0, 0)
+                PinStats(
+                    name=name,
+                    ts=row.ts,
+                    age=time - row.taken,
+                    expires_in=row.expires - time,
+                    owner=row.owner,
+                    keyspaces=row.keyspaces,
+                    versions_held=0,
+                    bytes_held=0,
+                )
                 for name, row in pins
             ],
             collected=0,
@@ -331,57 +343,6 @@ class Follower:
             each.engine.closed = self.closed
             each.versions.close(self.closed)
         self._current = None
-
-
-class Newest:
-    """The newest state of one keyspace of a read-only store, which may not exist yet: its prefix is looked up for each
-    call. The keyspace that reads from here has the prefix NOWHERE."""
-
-    __slots__ = ("_follower", "_keep", "_name")
-
-    def __init__(self, follower: Follower, name: str, keep: object = None) -> None:
-        self._follower = follower
-        self._name = name
-        self._keep = keep
-
-    def read(self, full_key: bytes) -> bytes | None:
-        try:
-            return self._read(full_key[KEYSPACE_PREFIX:])
-        except SnapshotExpired:  # the pin was lost, as the engine knows now: nobody asked for that instant
-            return self._read(full_key[KEYSPACE_PREFIX:])
-
-    def _read(self, key: bytes) -> bytes | None:
-        engine = self._follower.engine
-        return engine.reader.get_latest(engine.catalog.prefix_of(self._name) + key)
-
-    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        return self._scan(wanted, caller())
-
-    def _scan(self, wanted: Range, opened_by: Caller) -> Iterator[tuple[bytes, bytes]]:
-        """The engine is taken when the scan begins, as the snapshot is. One that finds its pin lost before its first
-        entry begins anew: nobody has seen that instant."""
-        try:
-            entries = self._scan_at(self._follower.engine, wanted, opened_by)
-            first = next(entries, None)
-        except SnapshotExpired:
-            entries = self._scan_at(self._follower.engine, wanted, opened_by)
-            first = next(entries, None)
-        if first is not None:
-            yield first
-            yield from entries
-
-    def _scan_at(self, engine: Engine, wanted: Range, opened_by: Caller | None) -> Iterator[tuple[bytes, bytes]]:
-        prefix = engine.catalog.prefix_of(self._name)
-        low = prefix + wanted.low[KEYSPACE_PREFIX:]
-        high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
-        here = Range(low, high, wanted.reverse)
-        return scan_latest(engine, here, None, True, opened_by, self._follower.check_open)
-
-    def write(self, full_key: bytes, value: bytes | None) -> None:
-        raise UsageError("the store was opened read-only")
-
-    def write_many(self, writes: Writes) -> None:
-        raise UsageError("the store was opened read-only")
 
 
 _followers: weakref.WeakSet[Follower] = weakref.WeakSet()

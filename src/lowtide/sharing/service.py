@@ -18,7 +18,6 @@ import os
 import socket
 import struct
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from typing import Any
 import msgspec
 
 from lowtide.errors import Error
+from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.system.messages import UNDECODABLE, receive, send
 
 logger = logging.getLogger("lowtide")
@@ -88,7 +88,7 @@ class Service:
                 if self._closed:
                     return
                 logger.warning("a connection of another process failed, others are waited for: %s", error)
-                time.sleep(_PAUSE)  # descriptors may have run out
+                SYSTEM_CLOCK.sleep(_PAUSE)  # descriptors may have run out
                 continue
             if not is_trusted(connection):
                 connection.close()
@@ -171,15 +171,15 @@ def is_trusted(connection: socket.socket, *users: int) -> bool:
 def _listen(directory: Path) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE
         while True:
             try:
                 listener.bind(socket_address(directory))
                 break
             except OSError as error:
-                if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
+                if error.errno != errno.EADDRINUSE or SYSTEM_CLOCK.monotonic() > deadline:
                     raise
-            time.sleep(_PAUSE)
+            SYSTEM_CLOCK.sleep(_PAUSE)
         listener.listen(64)
         return listener
     except BaseException:

@@ -1,31 +1,74 @@
-"""Bringing the base up to date from another process: by its owner if one lives, by taking the store over if none
-does."""
+"""Having something done to a store from another process: by its owner, or, if it has none, by taking the store over.
+
+There is never a second writer: whether this process may take the store over is decided by the store's lock.
+"""
 
 from __future__ import annotations
 
 import sys
-import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Final, TypeVar
 
 from lowtide.engine.recovery.opening import BACKUP, FORMAT, MANIFEST, read_manifest, recovered
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import Options
-from lowtide.sharing.owner import OwnerGone, reach_owner
+from lowtide.sharing.owner import Owner, OwnerGone, reach_owner
 from lowtide.sharing.page import Page
+from lowtide.system.clock import SYSTEM_CLOCK, Clock
 
-_PATIENCE = 30.0
-"""Seconds that a living owner may take for a checkpoint, or for opening the store."""
+_PATIENCE: Final = 30.0
+"""Seconds that a live owner may take for a checkpoint, or for opening the store."""
 
-_PAUSE = 0.01
+_PAUSE: Final = 0.01
+"""Seconds between two attempts to reach an owner."""
+
+T = TypeVar("T")
+
+
+def ask_or_take_over(
+    path: Path,
+    ask: Callable[[Owner], T],
+    take_over: Callable[[], T],
+    *,
+    deadline: Callable[[], float],
+    timed_out: Callable[[OwnerGone | StoreLocked], T],
+    clock: Clock = SYSTEM_CLOCK,
+) -> T:
+    """Have the owner of the store do something (``ask``), or do it here if the store has no owner (``take_over``).
+
+    Both may be tried several times, so what they do must be repeatable: an owner may die after it has done the work
+    and before it answers (OwnerGone), and the next owner, or this process, is asked again. StoreLocked from
+    ``take_over`` means that an owner holds the lock and does not listen: it is opening or closing the store, or cannot
+    make a socket.
+
+    ``deadline`` is called after the first of these failures. It returns the time on the clock after which there is no
+    further attempt; then the result is that of ``timed_out``, which gets the last failure. Other errors are raised.
+    """
+    until: float | None = None
+    while True:
+        failure: OwnerGone | StoreLocked
+        try:
+            owner = reach_owner(path)
+            if owner is None:
+                return take_over()
+            with owner:
+                return ask(owner)
+        except (OwnerGone, StoreLocked) as error:
+            failure = error
+        until = deadline() if until is None else until
+        if clock.monotonic() > until:
+            return timed_out(failure)
+        clock.sleep(_PAUSE)
 
 
 def check_store(path: Path, options: Options) -> bytes:
-    """The id of the store in ``path``; refuses what is none. One of an older format is brought to this one."""
+    """The id of the store in ``path``; raises UsageError if there is none. A store of an older format is converted."""
     if not (path / MANIFEST).exists():
-        raise UsageError(f"there is no Lowtide store in {path}; a store that is only read is not made")
+        raise UsageError(f"there is no Lowtide store in {path}; opening read-only does not create one")
     if (path / BACKUP).exists():
-        raise UsageError(f"{path} is a backup, which reading would make a store of its own: open it with lowtide.open")
+        raise UsageError(f"{path} is a backup; open it with lowtide.open first, which turns it into a store of its own")
     store_id, written_by = read_manifest(path / MANIFEST)
     if written_by != FORMAT:
         refresh(path, options, checkpoint=False)
@@ -33,32 +76,29 @@ def check_store(path: Path, options: Options) -> bytes:
 
 
 def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
-    """See to it that the base, or else the log of a living owner, has every commit that was acknowledged before this
-    call; with ``checkpoint``, that the base itself has."""
-    deadline = time.monotonic() + _PATIENCE
-    while True:
-        try:
-            owner = reach_owner(path)
-            if owner is not None:
-                with owner:
-                    owner.ask("checkpoint" if checkpoint else "hello", timeout=_PATIENCE)
-                return
-            _take_over(path, options)
-            return
-        except OwnerGone:
-            pass  # it was killed, or closed the store: the next round takes the store over
-        except StoreLocked as error:
-            # An owner that does not listen: it is opening or closing the store, or cannot make a socket.
-            if time.monotonic() > deadline:
-                if not checkpoint:
-                    return  # its page tells how far it is
-                raise Error(f"{error}; it does not answer requests for a checkpoint") from error
-        time.sleep(_PAUSE)
+    """Ensure that the base, or else the log of a live owner, has every commit that was acknowledged before this call;
+    with ``checkpoint``, that the base itself has."""
+
+    def ask(owner: Owner) -> None:
+        owner.ask("checkpoint" if checkpoint else "hello", timeout=_PATIENCE)
+
+    def timed_out(failure: OwnerGone | StoreLocked) -> None:
+        if checkpoint:
+            raise Error(f"{failure}; the owner does not answer requests for a checkpoint") from failure
+        # Without a checkpoint nothing is needed of the owner: the shared page has its last commit.
+
+    ask_or_take_over(
+        path,
+        ask,
+        lambda: _take_over(path, options),
+        deadline=lambda: SYSTEM_CLOCK.monotonic() + _PATIENCE,
+        timed_out=timed_out,
+    )
 
 
 def _take_over(path: Path, options: Options) -> None:
-    """Own the store for a moment, to recover it: recovery brings all of the log to the base. How much of the log its
-    owners want to keep is not known here, so nothing of it is released."""
+    """Own the store for a moment, to recover it: recovery brings the whole log to the base. Nothing of the log is
+    released, since the ``feed_bytes`` of the store's real owners are not known here."""
     with recovered(path, replace(options, read_only=False, feed_bytes=sys.maxsize)) as opened:
         opened.log.mark()
         page = Page(path, opened.store_id, owner=True)
@@ -67,7 +107,7 @@ def _take_over(path: Path, options: Options) -> None:
 
 
 def tell_of_pins(path: Path) -> None:
-    """Have a living owner collect what removed pins held; without one, the next owner does."""
+    """Have a live owner collect what removed pins held; without one, the next owner does."""
     owner = reach_owner(path)
     if owner is not None:
         with owner:

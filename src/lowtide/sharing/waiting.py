@@ -1,22 +1,22 @@
-"""Waiting, in another process, for the owner's next commit: the owner is asked, and answers when there is one."""
+"""Waiting in a follower for the owner's next commit: the owner is asked, and answers when there is one."""
 
 from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lowtide.errors import Error
 from lowtide.sharing.owner import Owner, reach_owner
 from lowtide.sharing.page import Page
+from lowtide.system.clock import SYSTEM_CLOCK
 
 _SLICE = 5.0
 """Seconds for which the owner is asked to wait at a time, so that one that hangs is noticed."""
 
 _NO_OWNER = 0.05
-"""Seconds between two looks for an owner while there is none: then nothing is committed either."""
+"""Seconds between two attempts to reach an owner while there is none: then nothing is committed either."""
 
 
 class RemoteWaiters:
@@ -32,9 +32,9 @@ class RemoteWaiters:
 
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int:
         """Wait until there is a commit later than ``after``, see ``Waiters.wait``."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
         while (published := self._page.published) <= after and not stopped() and not self._closed.is_set():
-            remaining = _SLICE if deadline is None else min(_SLICE, deadline - time.monotonic())
+            remaining = _SLICE if deadline is None else min(_SLICE, deadline - SYSTEM_CLOCK.monotonic())
             if remaining <= 0:
                 break
             owner = self._connection()
@@ -68,7 +68,7 @@ class RemoteWaiters:
                 self._waiting.discard(owner)
 
     def wake(self) -> None:
-        """Have every waiting thread look whether it is to stop."""
+        """Have every waiting thread check whether it should stop."""
         with self._lock:
             for owner in self._waiting:
                 owner.hang_up()

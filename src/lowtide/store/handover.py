@@ -1,14 +1,12 @@
 """Handing a load job over to the process that owns the store, or, if none does, doing it in this one.
 
-There is never a second writer: the lock of the store decides, as for everybody else. Whoever vanishes meanwhile leaves
-a receipt in the store or nothing, so the job is asked for again, of the next owner, until somebody says what came of
-it.
+There is never a second writer: the lock of the store decides which process applies the job. A process that dies
+meanwhile leaves a receipt in the store or nothing, so the job is handed to the next owner until one reports its result.
 """
 
 from __future__ import annotations
 
 import contextlib
-import time
 from pathlib import Path
 from typing import Final
 
@@ -19,15 +17,16 @@ from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.sharing.loading.job import Receipt
 from lowtide.sharing.loading.staged import cancel, staging_of
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
+from lowtide.sharing.takeover import ask_or_take_over
 from lowtide.store.opening import open_store
 from lowtide.store.owned import OwnedStore
 from lowtide.store.store import backend_of
+from lowtide.system.clock import SYSTEM_CLOCK
 
 TIMEOUT: Final = 600.0
-"""Seconds for which an owner is waited for, unless the caller says otherwise."""
+"""Seconds to wait for an owner, by default."""
 _GRACE: Final = 30.0
-"""Seconds more, for one who is committing at the end of these."""
-_PAUSE: Final = 0.05
+"""Seconds more for an owner that is committing when the time is over."""
 
 
 class LoadTimeout(Error):
@@ -35,35 +34,29 @@ class LoadTimeout(Error):
 
 
 def load(path: Path, name: str, timeout: float = TIMEOUT) -> Receipt:
-    """Have a job that is ready applied, and wait for it for ``timeout`` seconds. Raises what the job met, and then
-    nothing was changed; LoadTimeout, if there was no answer."""
-    deadline = time.monotonic() + timeout
-    while True:
-        left = max(deadline - time.monotonic(), 0.1)
-        owner = reach_owner(path)
-        if owner is not None:
-            with owner:
-                try:
-                    return _ask(owner, name, left)
-                except OwnerSilent:
-                    return _too_late(path, name, timeout, "did not finish")
-                except OwnerGone:
-                    pass  # the next owner, or this process, finds the receipt, or does it
-        else:
-            try:
-                return _take_over(path, name)
-            except StoreLocked as error:
-                if time.monotonic() > deadline:
-                    return _too_late(path, name, timeout, f"could not be reached ({error.holder})")
-        if time.monotonic() > deadline:
-            return _too_late(path, name, timeout, "was not there for long enough")
-        time.sleep(_PAUSE)
+    """Have a staged job applied, by the owner or here, and wait up to ``timeout`` seconds for it. Raises the error of
+    the job, and then nothing was changed; LoadTimeout if there was no answer."""
+    deadline = SYSTEM_CLOCK.monotonic() + timeout
+
+    def ask(owner: Owner) -> Receipt:
+        try:
+            return _ask(owner, name, max(deadline - SYSTEM_CLOCK.monotonic(), 0.1))
+        except OwnerSilent:
+            return _too_late(path, name, timeout, "did not finish")
+
+    def timed_out(failure: OwnerGone | StoreLocked) -> Receipt:
+        if isinstance(failure, StoreLocked):
+            return _too_late(path, name, timeout, f"could not be reached ({failure.holder})")
+        return _too_late(path, name, timeout, "was not there for long enough")
+
+    # A job leaves a receipt in the store or nothing, so it can be asked for again.
+    return ask_or_take_over(path, ask, lambda: _take_over(path, name), deadline=lambda: deadline, timed_out=timed_out)
 
 
 def ensure_store(path: Path) -> None:
-    """Make the store, if there is none in ``path``."""
+    """Create the store if there is none in ``path``."""
     if not (path / MANIFEST).exists():
-        with contextlib.suppress(StoreLocked):  # somebody else is making it
+        with contextlib.suppress(StoreLocked):  # another process is creating it
             open_store(path).close()
 
 
@@ -91,7 +84,7 @@ def _take_over(path: Path, name: str) -> Receipt:
 
 
 def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:
-    """Take the job back, or, if it is being committed, wait a little longer to learn what came of it."""
+    """Take the job back; if it is being committed, wait a little longer for its result."""
     if cancel(staging_of(path, name)):
         raise LoadTimeout(
             f"the owner of {path} {what} within {timeout:g} seconds; the write was taken back, nothing was changed. "

@@ -97,26 +97,26 @@ class OwnedStore:
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
-            options,
-            opened.store_id,
-            path / "log",
-            self.log,
-            self.versions,
-            self.base,
-            self.committer.exclusive,
-            self.registry.last_published,
-            self._sample_at,
-            self._checkpoint_applied,
-            lambda boundary: retained_from(self.log, self.base, options, boundary),
+            options=options,
+            store_id=opened.store_id,
+            log_directory=path / "log",
+            log=self.log,
+            versions=self.versions,
+            base=self.base,
+            exclusive=self.committer.exclusive,
+            published=self.registry.last_published,
+            sample=self._sample_at,
+            applied=self._checkpoint_applied,
+            retained_from=lambda boundary: retained_from(self.log, self.base, options, boundary),
         )
         self.collector = Collector(
-            self.versions,
-            self.base,
-            options.collect_threshold,
-            self._prune,
-            self._sample,
-            self.registry.oldest_writer,
-            self.maintenance.wake,
+            versions=self.versions,
+            base=self.base,
+            threshold=options.collect_threshold,
+            prune=self._prune,
+            sample=self._sample,
+            oldest_writer=self.registry.oldest_writer,
+            wake=self.maintenance.wake,
         )
         self.registry.abandoned = self.collector.dropped
         durable = options.durability == "full"

@@ -1,9 +1,9 @@
-"""The one place where Lowtide learns the time, so that tests can set it."""
+"""The clock: the one place where Lowtide reads the time, so that tests can set it."""
 
 from __future__ import annotations
 
 import time
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class Clock(Protocol):
@@ -30,3 +30,7 @@ class SystemClock:
         self.time = time.time
         self.monotonic = time.monotonic
         self.sleep = time.sleep
+
+
+SYSTEM_CLOCK: Final[Clock] = SystemClock()
+"""For waits on other processes and threads. These take real time, whatever clock the store was opened with."""

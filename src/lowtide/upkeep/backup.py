@@ -124,7 +124,14 @@ def back_up(
             Record(running.store_id.hex(), noted.published, tuple(whole[name] for name in sorted(whole)), tail)
         )
     skipped = len(names) - len(wanted)
-    return BackupReport(path, noted.published, copies, len(wanted), skipped, written)
+    return BackupReport(
+        path=path,
+        reaches=noted.published,
+        base_copied=copies,
+        segments_copied=len(wanted),
+        segments_skipped=skipped,
+        bytes=written,
+    )
 
 
 def _note(running: Running) -> _Noted:

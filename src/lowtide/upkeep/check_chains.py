@@ -37,7 +37,16 @@ def copy_layers(versions: VersionStore, published: int) -> list[LayerCopy]:
 
 
 def _copy(name: str, layer: Layer, above: int, upto: int) -> LayerCopy:
-    return LayerCopy(name, layer, dict(layer.chains), set(layer.held), layer.versions, layer.bytes, above, upto)
+    return LayerCopy(
+        name=name,
+        layer=layer,
+        chains=dict(layer.chains),
+        held=set(layer.held),
+        versions=layer.versions,
+        bytes=layer.bytes,
+        above=above,
+        upto=upto,
+    )
 
 
 def check_layer(copy: LayerCopy, names: dict[bytes, str], counters: Examination, order: Examination) -> None:

@@ -79,7 +79,9 @@ def inspect_key(running: Running, keyspace: str, key: bytes) -> KeyReport:
 
     def report(where: str, begin: int, end: int | None, value: bytes | None) -> VersionReport:
         seen = tuple(words for ts, words in snapshots if begin <= ts and (end is None or ts < end))
-        return VersionReport(where, begin, end, value is None, len(value or b""), seen)
+        return VersionReport(
+            where=where, begin=begin, end=end, deleted=value is None, size=len(value or b""), seen_by=seen
+        )
 
     found: list[VersionReport] = []
     end: int | None = None
@@ -157,20 +159,27 @@ def inspect_segment(path: str | os.PathLike[str]) -> SegmentReport:
             size = sum(len(value) for value in commit.writes.values() if value is not None)
         frames.append(
             FrameReport(
-                frame.offset, frame.end - frame.offset, frame.ts, frame.durable, not frame.payload, at, keys, size
+                offset=frame.offset,
+                size=frame.end - frame.offset,
+                ts=frame.ts,
+                durable=frame.durable,
+                marker=not frame.payload,
+                time=at,
+                keys=keys,
+                value_bytes=size,
             )
         )
     scan = scan_segment(where, data)
     return SegmentReport(
-        where,
-        len(data),
-        header.store_id.hex(),
-        header.sequence,
-        header.first_ts,
-        header.salt,
-        tuple(frames),
-        frames[-1].offset + frames[-1].size if frames else HEADER_SIZE,
-        _why(scan.end == len(data), scan.dirty, scan.torn, scan.beyond),
+        path=where,
+        size=len(data),
+        store=header.store_id.hex(),
+        sequence=header.sequence,
+        first_ts=header.first_ts,
+        salt=header.salt,
+        frames=tuple(frames),
+        end=frames[-1].offset + frames[-1].size if frames else HEADER_SIZE,
+        ends_because=_why(scan.end == len(data), scan.dirty, scan.torn, scan.beyond),
     )
 
 
@@ -247,15 +256,15 @@ def _base_report(tables: Tables, readers: tuple[str, ...]) -> BaseReport:
     meta_pages = 2
     free = pages - meta_pages - _pages(main) - sum(table.pages for table in found)
     return BaseReport(
-        tables.directory,
-        tables.boundary,
-        tuple(found),
-        (tables.directory / "data.mdb").stat().st_size,
-        page_size,
-        pages,
-        max(0, free),
-        int(info["map_size"]),
-        readers,
+        path=tables.directory,
+        boundary=tables.boundary,
+        tables=tuple(found),
+        file_bytes=(tables.directory / "data.mdb").stat().st_size,
+        page_size=page_size,
+        pages=pages,
+        free_pages=max(0, free),
+        map_size=int(info["map_size"]),
+        readers=readers,
     )
 
 

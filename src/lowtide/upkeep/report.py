@@ -101,4 +101,11 @@ class Examination:
         self.notes.append(text)
 
     def check(self) -> Check:
-        return Check(self.name, self.unit, self.examined, self.found, tuple(self.problems), tuple(self.notes))
+        return Check(
+            name=self.name,
+            unit=self.unit,
+            examined=self.examined,
+            found=self.found,
+            problems=tuple(self.problems),
+            notes=tuple(self.notes),
+        )

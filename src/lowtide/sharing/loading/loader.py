@@ -10,7 +10,6 @@ import logging
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any, Final
 
 import msgspec
@@ -39,6 +38,7 @@ from lowtide.sharing.loading.staged import (
     staging_of,
     sweep,
 )
+from lowtide.system.clock import SYSTEM_CLOCK
 
 logger = logging.getLogger("lowtide")
 
@@ -169,15 +169,15 @@ class Loader:
 
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
         """All of it in one transaction, repeated if others were quicker, but not for long."""
-        begun = monotonic()
+        begun = SYSTEM_CLOCK.monotonic()
         for attempt, pause in enumerate(pauses(), 1):
             try:
                 return self._attempt(self._parts.engine, name, job, directory)
             except TransientError:
                 give_up_claim(directory)
-                if attempt >= ATTEMPTS or (attempt >= LEAST_ATTEMPTS and monotonic() - begun > IMPATIENCE):
+                if attempt >= ATTEMPTS or (attempt >= LEAST_ATTEMPTS and SYSTEM_CLOCK.monotonic() - begun > IMPATIENCE):
                     raise
-            sleep(pause)
+            SYSTEM_CLOCK.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
 
     def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:

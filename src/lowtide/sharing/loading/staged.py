@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -25,6 +24,7 @@ import msgspec
 
 from lowtide.errors import Error, UsageError
 from lowtide.sharing.loading.job import Job, StagedFile, check_job_name, decode_job, encode_job
+from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.system.extras import require
 from lowtide.system.identity import Identity, ancestor, boot_id, identify
 
@@ -105,7 +105,7 @@ def _is_litter(directory: Path) -> bool:
     driver = _driver_of(directory)
     if driver is None:
         with contextlib.suppress(OSError):
-            return time.time() - directory.stat().st_mtime > _ABANDONED
+            return SYSTEM_CLOCK.time() - directory.stat().st_mtime > _ABANDONED
         return False
     # A store is on a local disk: who comes from another start of a machine was here before this one's.
     return driver.process.boot != boot_id() or driver.process.is_gone
