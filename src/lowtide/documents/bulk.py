@@ -1,4 +1,4 @@
-"""Several operations in one: ``bulk_write`` and ``insert_many``."""
+"""Many operations in one statement: ``bulk_write`` and ``insert_many``."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from lowtide.documents.collection import Collection
 
 _REFUSED = 121
-"""MongoDB's number for a document that is refused."""
+"""MongoDB's error code for a document that is refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class InsertOne:
-    """Add a document, as ``insert_one`` does."""
+    """Insert a document, as ``insert_one`` does."""
 
     document: Any
 
 
 @dataclass(frozen=True, slots=True)
 class UpdateOne:
-    """Change the first document that matches, as ``update_one`` does."""
+    """Update the first document that matches, as ``update_one`` does."""
 
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
@@ -41,7 +41,7 @@ class UpdateOne:
 
 @dataclass(frozen=True, slots=True)
 class UpdateMany:
-    """Change every document that matches, as ``update_many`` does."""
+    """Update every document that matches, as ``update_many`` does."""
 
     filter: Mapping[str, Any]
     update: Mapping[str, Any]
@@ -63,7 +63,7 @@ class ReplaceOne:
 
 @dataclass(frozen=True, slots=True)
 class DeleteOne:
-    """Remove the first document that matches, as ``delete_one`` does."""
+    """Delete the first document that matches, as ``delete_one`` does."""
 
     filter: Mapping[str, Any]
     hint: Hint | None = field(default=None, kw_only=True)
@@ -71,7 +71,7 @@ class DeleteOne:
 
 @dataclass(frozen=True, slots=True)
 class DeleteMany:
-    """Remove every document that matches, as ``delete_many`` does."""
+    """Delete every document that matches, as ``delete_many`` does."""
 
     filter: Mapping[str, Any]
     hint: Hint | None = field(default=None, kw_only=True)
@@ -81,7 +81,7 @@ Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | Delete
 
 
 def check_operations(requests: Sequence[Operation]) -> list[Operation]:
-    """The operations, if that is what they are."""
+    """Return the operations as a list, or raise OperationFailure."""
     if not isinstance(requests, Iterable) or isinstance(requests, Mapping | str | bytes):
         raise OperationFailure(f"bulk_write takes a list of operations, not {type(requests).__name__}")
     found = list(requests)
@@ -96,7 +96,7 @@ def check_operations(requests: Sequence[Operation]) -> list[Operation]:
 def run_operations(
     collection: Collection, operations: Sequence[Operation], ordered: bool
 ) -> tuple[BulkWriteResult, BulkWriteError | None]:
-    """Do the operations one after the other, each seeing what those before it did. One that fails undoes itself."""
+    """Run the operations in order. Each sees the writes of those before it. One that fails changes nothing."""
     result, errors = BulkWriteResult(), []
     for place, operation in enumerate(operations):
         try:
@@ -125,7 +125,7 @@ def _run(collection: Collection, operation: Operation) -> InsertOneResult | Upda
 
 
 def insert_all(batch: WriteBatch, documents: Sequence[Prepared], ordered: bool) -> BulkWriteError | None:
-    """Insert what is not refused; the error tells of the rest."""
+    """Insert the documents that are not refused. Returns an error that lists the others, or None."""
     result, errors = BulkWriteResult(), []
     known = batch.known_ids([each.key for each in documents if not each.is_new])
     fresh = {each.key for each in documents}
@@ -143,7 +143,7 @@ def insert_all(batch: WriteBatch, documents: Sequence[Prepared], ordered: bool) 
 
 
 def described(place: int, error: Exception, operation: object) -> dict[str, Any]:
-    """An error as ``BulkWriteError.details`` has it."""
+    """Return an error in the form of ``BulkWriteError.details``."""
     code = error.code if isinstance(error, OperationFailure) else None
     found = {"index": place, "code": code or _REFUSED, "errmsg": str(error), "op": operation}
     if isinstance(error, DuplicateKeyError):

@@ -1,9 +1,9 @@
-"""The collections by name: which keyspace holds the documents of each, its indexes and its schema.
+"""The catalog of collections: the keyspace, indexes and schema of each collection, by name.
 
-A keyspace of its own, ``CATALOG``, has a row for each collection that has indexes or a schema, or was renamed or
-dropped. A collection without a row has the keyspace ``documents/NAME`` and nothing else: so that the first documents of
-a new collection may be inserted by several transactions at once. Rows change in transactions, like everything else;
-whoever writes a document relies on the collection's row, see ``engine/transaction/guards.py``.
+The keyspace ``CATALOG`` has a row for each collection that has indexes or a schema, or that was renamed or dropped. A
+collection without a row has the keyspace ``documents/NAME`` and nothing else, so that several transactions can insert
+the first documents of a new collection concurrently. Rows change in transactions, like all other data. Every write of a
+document relies on the collection's row, see ``engine/transaction/guards.py``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ MAX_NAME: Final = 100
 
 
 class Former(msgspec.Struct, frozen=True):
-    """A keyspace that a bulk load replaced, with commit ``ts``; ``changes`` is the keyspace that has the difference, as
-    long as the log has that commit. See ``feed/differences.py``."""
+    """A keyspace that a bulk load replaced in commit ``ts``. The keyspace ``changes`` has the difference for as long as
+    the log has that commit. See ``feed/differences.py``."""
 
     ts: int
     keyspace: str
@@ -38,7 +38,7 @@ class Former(msgspec.Struct, frozen=True):
 
 
 class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
-    """What is known of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
+    """The catalog row of one collection. ``exists`` is false for a name that is free, but whose first keyspace belongs
     to a collection that has another name now."""
 
     keyspace: str
@@ -47,18 +47,18 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     """A JSON Schema, encoded."""
     exists: bool = True
     doomed: tuple[str, ...] = ()
-    """Keyspaces of what was dropped, which are still to be emptied. Nobody writes there any more."""
+    """Keyspaces of dropped collections and indexes that are still to be emptied. No writer adds to them."""
     generation: int = 0
     """How many keyspaces the name has had before."""
     loading: tuple[str, ...] = ()
-    """Keyspaces that a bulk load is filling, in place of those that the collection has. Nobody reads there."""
+    """Keyspaces that a bulk load is filling, to replace those of the collection. No reader sees them."""
     former: tuple[Former, ...] = ()
     """The last bulk loads of this name, oldest first."""
     loaded: int = 0
-    """The commit with which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it began with it."""
+    """The commit in which a bulk load gave the collection its keyspace; -1 if a rename did, 0 if it is the first."""
 
     types: bytes | None = None
-    """Types of columns that the documents do not tell, see ``documents/column_types.py``."""
+    """Column types that cannot be inferred from the documents, see ``documents/column_types.py``."""
 
     @cached_property
     def entries(self) -> tuple[IndexEntries, ...]:
@@ -81,7 +81,7 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def points(self) -> dict[str, Index]:
-        """By path, the index that knows where each of its values is; a unique one rather than another."""
+        """By path, the index that answers point lookups; a unique one if there is one."""
         found: dict[str, Index] = {}
         for each in self.indexes:
             if len(each.keys) == 1 and not each.building and each.partial is None:
@@ -94,7 +94,7 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return next((each for each in self.indexes if each.name == name), None)
 
     def with_index(self, index: Index) -> CatalogRow:
-        """The row with this index, in place of one of its name."""
+        """Return the row with this index, which replaces any of the same name."""
         others = tuple(each for each in self.indexes if each.name != index.name)
         return msgspec.structs.replace(self, indexes=(*others, index))
 
@@ -105,13 +105,13 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def freed(self, name: str) -> CatalogRow:
-        """The row that is left to a name whose collection has gone elsewhere: it begins with a keyspace of its own."""
+        """Return the row of a name whose collection was renamed or dropped: it has a new, empty keyspace."""
         generation = self.generation + 1
         keyspace = f"{DOCUMENTS}{name}~{generation}"
         return CatalogRow(keyspace=keyspace, exists=False, generation=generation, former=self.former)
 
     def beside(self, name: str) -> CatalogRow:
-        """The row of a collection with keyspaces of its own, to be filled with documents that shall replace these."""
+        """Return a row with new keyspaces, for a bulk load that will replace the documents of this one."""
         generation = self.generation + 1
         fresh = CatalogRow(keyspace=f"{DOCUMENTS}{name}~{generation}", schema=self.schema, generation=generation)
         for each in self.indexes:
@@ -120,18 +120,18 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return fresh
 
     def swap_at(self, ts: int) -> Former | None:
-        """What the bulk load replaced that committed this row as commit ``ts``; None if another commit wrote it."""
+        """Return what a bulk load replaced when it wrote this row in commit ``ts``; None if it was another write."""
         return self.former[-1] if self.former and self.former[-1].ts == ts else None
 
     def index_keyspace(self, name: str) -> str:
-        """A keyspace for a new index of this name: one that no other has, and none that is still to be emptied."""
+        """Return an unused keyspace for a new index of this name, also none that is still to be emptied."""
         taken = {*self.doomed, *(each.keyspace for each in self.indexes)}
         first = f"{INDEXES}{self.keyspace.removeprefix(DOCUMENTS)}/{name}"
         return next(each for each in chain([first], (f"{first}~{n}" for n in count(1))) if each not in taken)
 
     @property
     def keyspaces(self) -> list[str]:
-        """Everything that a reader of the collection needs."""
+        """The keyspaces that a reader of the collection needs."""
         return [CATALOG, self.keyspace, *(each.keyspace for each in self.indexes)]
 
 
@@ -141,29 +141,29 @@ _decode: Final = msgspec.msgpack.Decoder(CatalogRow).decode
 
 @lru_cache(maxsize=4096)
 def row_of(name: str, encoded: bytes | None) -> CatalogRow:
-    """The row of a collection, from its stored form. Compiled indexes stay with it."""
+    """Decode the row of a collection. Its compiled indexes are cached with it."""
     return _decode(encoded) if encoded is not None else CatalogRow(keyspace=DOCUMENTS + name)
 
 
 def row_key(name: str) -> bytes:
-    """The key of a collection's row."""
+    """Return the key of a collection's row."""
     return name.encode()
 
 
 def check_collection_name(name: object) -> str:
-    """``name``, if it can be one.
+    """Return ``name`` if it is a valid name of a collection.
 
     >>> check_collection_name("users")
     'users'
     """
     if not isinstance(name, str) or not name:
-        raise UsageError(f"a collection is named by a string that is not empty, not by {name!r}")
+        raise UsageError(f"a collection's name is a non-empty string, not {name!r}")
     try:
         length = len(name.encode())
     except UnicodeEncodeError as error:
         raise UsageError(f"a collection's name must be encodable as UTF-8: {error}") from error
     if length > MAX_NAME:
-        raise UsageError(f"a collection's name may be {MAX_NAME} bytes long at most: {name[:40]!r}...")
+        raise UsageError(f"a collection's name has at most {MAX_NAME} bytes: {name[:40]!r}...")
     if any(each in name for each in "$\x00/~") or name.startswith(".") or name.endswith("."):
         raise UsageError(f"a collection's name has no $, /, ~ or NUL, and no dot at its ends: {name!r}")
     return name

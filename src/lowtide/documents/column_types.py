@@ -1,9 +1,8 @@
-"""The column types that are kept with a collection: what its documents alone do not tell.
+"""Column types that are stored with a collection, because its documents do not tell them.
 
-A date is stored as the midnight that begins it, and a map as an object, so a reader of the documents sees datetimes
-and objects. A bulk writer that knows the types of its columns leaves those here, in the collection's row, in the very
-transaction that writes the documents. What a type is said in, is between those who write and those who read; here they
-are only compared.
+A date is stored as its midnight, and a map as an object, so a reader of the documents sees datetimes and objects. A
+bulk writer that knows its column types stores them in the collection's row, in the same transaction that writes the
+documents. Writers and readers agree on how a type is written; this module only compares them.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def kept_types(stored: bytes | None) -> dict[str, Any]:
-    """The types by the names of fields, from their stored form."""
+    """Decode the stored types, by field name."""
     return {} if stored is None else _decode(stored)
 
 
 def merge_types(stored: bytes | None, written: Mapping[str, Any], *, replace: bool) -> bytes | None:
-    """What is kept after a write of these fields; None is the type of a field whose values tell it. A field that was
-    written with another type before has none of its own any more. ``replace``, if all documents were replaced.
+    """Return what is stored after a write of these fields. The type None is for a field whose values tell its type. A
+    field that was written with another type before loses its type. ``replace`` says that all documents were replaced.
 
     >>> merge_types(b'{"day":"date"}', {"day": None, "due": "date"}, replace=False)
     b'{"due":"date"}'

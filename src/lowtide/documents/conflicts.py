@@ -1,4 +1,4 @@
-"""Conflicts in the words of documents: which document of which collection, or which value another one took."""
+"""Conflicts explained in terms of documents: which document, or which value of a unique index, they are about."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lowtide.values.codec import decode_document
 
 
 def explained(error: ConflictError, tx: EngineTransaction) -> ConflictError:
-    """The conflict of a transaction that has failed, with what its key stands for."""
+    """Return the conflict of a failed transaction with a description of its key."""
     engine = tx.engine
     if error.keyspace.startswith(DOCUMENTS):
         full_key = engine.catalog.prefix_of(error.keyspace) + error.key
@@ -32,7 +32,7 @@ def explained(error: ConflictError, tx: EngineTransaction) -> ConflictError:
 
 
 def _of_entry(error: ConflictError, tx: EngineTransaction, engine: Engine) -> ConflictError:
-    """For an entry of a unique index that another document has now: that both wanted the same value."""
+    """Explain a conflict on an index entry. In a unique index, both documents wanted the same value."""
     named = _row_with(engine, error.keyspace)
     if named is None:
         return error
@@ -49,7 +49,7 @@ def _of_entry(error: ConflictError, tx: EngineTransaction, engine: Engine) -> Co
 
 
 def _row_with(engine: Engine, keyspace: str) -> tuple[str, CatalogRow] | None:
-    """The collection, and its row, whose documents or entries lie in ``keyspace``."""
+    """Return the collection, and its row, whose documents or index entries are in ``keyspace``."""
     rows = engine.catalog.prefix_of(CATALOG)
     last = engine.registry.published
     for chunk in engine.reader.scan(Range(rows, after_prefix(rows)), lambda: last, None):

@@ -1,10 +1,10 @@
-"""Which keyspaces a collection has had, as the log tells it.
+"""The lineage of a collection: which keyspaces it has had, according to the log.
 
-A collection's documents lie in the keyspace that its row in the catalog names. A bulk load gives the name another one
-in one commit, and has written down what that did to each document (``feed/differences.py``); so the changes of the
-collection are those of the first keyspace, the difference, and those of the next. A rename, and a drop beside writers,
-give the name another keyspace as well, but what they did to single documents is nowhere written: who follows the
-changes of a collection must be told where they end.
+A collection's documents are in the keyspace that its catalog row names. A bulk load replaces that keyspace in one
+commit, and records what it did to each document (``feed/differences.py``). So the changes of the collection are those
+of the first keyspace, then the difference, then those of the next keyspace. A rename, and a drop with concurrent
+writers, replace the keyspace as well, but what they did to each document is not recorded. A reader that follows the
+changes must be told that they end there.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Stretch(NamedTuple):
 
 
 class Lineage(NamedTuple):
-    """Where the changes of a collection are, in commit order, up to commit ``until``; ``keyspace`` is the one that it
-    has then. ``replaced`` is the next commit, if that replaced the collection as a whole; else None."""
+    """Where the changes of a collection are, in commit order, up to commit ``until``. ``keyspace`` is the collection's
+    at that commit. ``replaced`` is the next commit if it replaced the whole collection, else None."""
 
     parts: tuple[Stretch | Swap, ...]
     until: int
@@ -42,19 +42,19 @@ class Lineage(NamedTuple):
 
 
 def keyspace_at(feed: Feed, newest: Newest, collection: str, since: int) -> str | None:
-    """The keyspace that a collection had at commit ``since``; None if the log does not tell any more."""
+    """Return the keyspace that a collection had at commit ``since``; None if the log no longer tells."""
     catalog = feed.prefix_of(CATALOG, feed.published())
     if catalog is None:
         return DOCUMENTS + collection
     full_key = catalog + row_key(collection)
     row = row_of(collection, newest(full_key))
-    # Up to a commit that is taken after the look, so that the row is of no later one.
+    # The upper bound is read after the row, so that the row is not from a later commit.
     first = next(feed.writes_of(full_key, since, feed.published()), None)
     return row.keyspace if first is None else _before(feed, first, full_key, collection, since)
 
 
 def _before(feed: Feed, commit: Commit, full_key: bytes, collection: str, since: int) -> str | None:
-    """The keyspace that a collection had before the first commit after ``since`` that changes its row."""
+    """Return the keyspace that a collection had before the first commit after ``since`` that changes its row."""
     row = row_of(collection, commit.writes[full_key])
     if (former := row.swap_at(commit.ts)) is not None:
         return former.keyspace
@@ -77,7 +77,7 @@ def _before(feed: Feed, commit: Commit, full_key: bytes, collection: str, since:
 
 
 def lineage(feed: Feed, collection: str, keyspace: str, since: int, until: int) -> Lineage:
-    """Where the changes of a collection are that had ``keyspace`` at commit ``since``, up to commit ``until``."""
+    """Return the lineage, up to commit ``until``, of a collection that had ``keyspace`` at commit ``since``."""
     parts: list[Stretch | Swap] = []
     catalog = feed.prefix_of(CATALOG, until)
     begun, replaced_at = since, None
@@ -102,7 +102,7 @@ def lineage(feed: Feed, collection: str, keyspace: str, since: int, until: int) 
 
 
 def swaps_in(catalog: bytes, commit: Commit) -> Iterator[Swap]:
-    """The keyspaces that a commit put in the place of others, by the rows of the ``catalog``, which is a prefix."""
+    """Yield the keyspaces that a commit replaced. ``catalog`` is the prefix of the catalog's rows."""
     for full_key, value in commit.writes.items():
         if value is not None and full_key.startswith(catalog):
             name = full_key[len(catalog) :].decode()
@@ -114,8 +114,8 @@ def swaps_in(catalog: bytes, commit: Commit) -> Iterator[Swap]:
 def difference_at(
     reading: ReadView, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
 ) -> Iterator[tuple[bytes, Difference]]:
-    """The difference that a bulk load made, for the keys from ``low`` on, before ``high``, None for the end. Raises
-    ChangesLost if it is no longer kept; once the first key is there, all are, as long as the reading is."""
+    """Yield the difference that a bulk load made, for ``low <= key < high``; a ``high`` of None is the end. Raises
+    ChangesLost if it is no longer kept. Once the call returns, all of it can be read as long as ``reading`` is open."""
     former = CollectionReader(reading, prefix_of, swap.name).row.former
     if all(each.ts != swap.ts for each in former):
         raise ChangesLost(swap.ts - 1, swap.ts + 1)
@@ -125,7 +125,7 @@ def difference_at(
 
 
 def replaced(collection: str, commit: int) -> UsageError:
-    """What to say to who would follow the changes of a collection over a replacement."""
+    """Return the error for reading changes of a collection across a replacement."""
     return UsageError(
         f"collection {collection!r} was replaced as a whole at commit {commit}: it was renamed, or dropped beside "
         "writers, and the log does not have the changes of its documents. Start a new stream from its snapshot, with a "
@@ -134,15 +134,18 @@ def replaced(collection: str, commit: int) -> UsageError:
 
 
 class CollectionGenerations:
-    """Answers the feed's questions from the catalog. ``engine`` gives one that has all that is published."""
+    """Tells the feed which keyspaces a collection has had. ``engine`` returns one that has all published commits.
+
+    A caller that asks the feed for the keyspace of a collection means its documents, in whichever keyspace a bulk load
+    has put them."""
 
     def __init__(self, engine: Callable[[], Engine], feed: Callable[[], Feed]) -> None:
         self._engine = engine
         self._feed = feed
 
     def current(self, keyspace: str, since: int) -> str:
-        """The keyspace that had the documents of the collection at commit ``since`` which began with ``keyspace``; that
-        itself, if no bulk load has given it another one."""
+        """Return the keyspace that, at commit ``since``, had the documents of the collection whose first keyspace is
+        ``keyspace``. It is ``keyspace`` itself unless a bulk load has replaced it."""
         name = keyspace.removeprefix(DOCUMENTS)
         if name == keyspace or "~" in name:
             return keyspace
@@ -154,7 +157,7 @@ class CollectionGenerations:
         return self.named(name, since) if row.former or row.loaded > 0 else keyspace
 
     def named(self, name: str, since: int) -> str:
-        """The keyspace that the collection ``name`` had at commit ``since``; the first, if that is not known."""
+        """Return the keyspace of the collection ``name`` at commit ``since``; its first one if that is not known."""
         return keyspace_at(self._feed(), self._engine().reader.get_latest, name, since) or DOCUMENTS + name
 
     def swaps(self, commit: Commit) -> Iterable[Swap]:

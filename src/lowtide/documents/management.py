@@ -1,4 +1,4 @@
-"""The collections themselves: indexes dropped, schemas set, collections renamed, dropped and listed."""
+"""Collection management: drop indexes, set schemas, and rename, drop and list collections."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from lowtide.errors import OperationFailure, TransientError
 from lowtide.values.codec import clean, decode_document, encode_value
 
 STEP: Final = 1000
-"""Keys that one step of a drop removes."""
+"""Keys that one step of a drop deletes."""
 ATTEMPTS: Final = 3
-"""How often a drop begins again before it goes on in steps."""
+"""How often a drop is retried before it continues in steps."""
 
 
 def put_row(reader: CollectionReader, writing: WriteView, row: CatalogRow) -> None:
-    """Change what is known of a collection."""
+    """Write a collection's catalog row."""
     writing.apply({reader.row_key: encode_row(row)}, (reader.row_key,))
 
 
@@ -41,7 +41,7 @@ def _documents(reader: CollectionReader) -> Iterator[tuple[bytes, bytes]]:
 
 
 def drop_index(statements: Statements, collection: str, index_or_name: str | Keys) -> None:
-    """Remove an index and its entries."""
+    """Drop an index and delete its entries."""
     wanted = index_or_name if isinstance(index_or_name, str) else parse_keys(index_or_name)
 
     if wanted in (PRIMARY, (("_id", 1),)):
@@ -58,8 +58,9 @@ def drop_index(statements: Statements, collection: str, index_or_name: str | Key
 
 
 def discard_index(statements: Statements, collection: str, chosen: Callable[[CatalogRow], Index | None]) -> None:
-    """Remove an index, if one is chosen. Of the store itself, it goes from the row at once, so that nobody reads or
-    writes it any more, and its entries in steps: in one, every commit meanwhile would make it begin again."""
+    """Drop the chosen index, if any. On the store, the first transaction removes it from the row, so that no query
+    reads it and no writer maintains it. Its entries are then deleted in steps: a single transaction would conflict with
+    every concurrent commit."""
     steps = isinstance(statements, AutocommitStatements)
 
     def work(writing: WriteView, prefix_of: PrefixOf) -> None:
@@ -78,14 +79,14 @@ def discard_index(statements: Statements, collection: str, chosen: Callable[[Cat
 
 
 def outdated(reading: ReadView, prefix_of: PrefixOf, kept: int) -> list[str]:
-    """The collections with a bulk load before commit ``kept`` whose difference is still there."""
+    """Return the collections that still have the difference of a bulk load before commit ``kept``."""
     rows = reading.scan(_all_of(prefix_of(CATALOG)))
     names = ((key.decode(), encoded) for key, encoded in rows)
     return [name for name, encoded in names if any(each.ts < kept for each in row_of(name, encoded).former)]
 
 
 def doom_outdated(reader: CollectionReader, writing: WriteView, kept: int) -> CatalogRow:
-    """Have the differences emptied of bulk loads before commit ``kept``; the row as it is then."""
+    """Schedule the differences of bulk loads before commit ``kept`` for deletion. Returns the new row."""
     gone = [each for each in reader.row.former if each.ts < kept]
     if not gone:
         return reader.row
@@ -96,9 +97,9 @@ def doom_outdated(reader: CollectionReader, writing: WriteView, kept: int) -> Ca
 
 
 def finish_drops(statements: Statements, collection: str) -> None:
-    """Empty the keyspaces of what was dropped, also of what an interrupted drop has left. Each step goes on behind the
-    last key that the step before it removed: a scan passes the keys that were removed since the last checkpoint, too,
-    so steps that all began with the first key would take quadratic time."""
+    """Empty the keyspaces of what was dropped, including what an interrupted drop has left. Each step continues after
+    the last key that the previous step deleted. A scan also passes over the keys deleted since the last checkpoint, so
+    steps that all started at the first key would take quadratic time."""
     reached: tuple[str, bytes] | None = ("", b"")
     while reached is not None:
 
@@ -111,8 +112,8 @@ def finish_drops(statements: Statements, collection: str) -> None:
 
 
 def _empty_more(reader: CollectionReader, writing: WriteView, reached: tuple[str, bytes]) -> tuple[str, bytes] | None:
-    """One step. ``reached`` is a keyspace, and a key before which it is empty: no writer adds to it any more. Returns
-    how far it is empty now; None if nothing is doomed."""
+    """Run one step. ``reached`` is a keyspace and a key before which it is empty; no writer adds to it any more.
+    Returns how far it is empty now, or None if nothing is left to empty."""
     if not reader.row.doomed:
         return None
     keyspace = reader.row.doomed[0]
@@ -128,7 +129,7 @@ def _empty_more(reader: CollectionReader, writing: WriteView, reached: tuple[str
 
 
 def _empty(writing: WriteView, prefix: bytes, relied_on: tuple[bytes, ...] = ()) -> None:
-    """Remove everything in a keyspace, and fail if somebody adds to it meanwhile."""
+    """Delete everything in a keyspace. The commit fails if another transaction adds to it."""
     keys: Writes = {prefix + key: None for key, _ in writing.scan(_all_of(prefix))}
     writing.rely_on(_all_of(prefix))
     if keys:
@@ -142,7 +143,7 @@ def _all_of(prefix: bytes) -> Range:
 def set_schema(
     statements: Statements, collection: str, schema: Mapping[str, Any] | None
 ) -> list[tuple[Any, Violation]]:
-    """Set or remove the schema; what the documents that are there have against it."""
+    """Set or remove the schema. Returns the violations of the documents that exist."""
     validator = compile_schema(schema) if schema is not None else None
     encoded = encode_value(clean(dict(schema))) if schema is not None else None
 
@@ -162,19 +163,19 @@ def set_schema(
 
     def undo(writing: WriteView, prefix_of: PrefixOf) -> None:
         reader = CollectionReader(writing, prefix_of, collection)
-        if reader.row.schema == encoded:  # else somebody has set another one since
+        if reader.row.schema == encoded:  # else another transaction has set a new one
             put_row(reader, writing, reader.row.having(schema=former))
 
     try:
-        return statements.read(violations) if validator is not None else []  # after it holds, so that none is missed
-    except OperationFailure:  # it cannot be asked of a document that is there, nor could it be of others
+        return statements.read(violations) if validator is not None else []  # the schema is in force now
+    except OperationFailure:  # the schema cannot be evaluated on a document that exists, so it is not kept
         statements.write(undo)
         raise
 
 
 def drop(statements: Statements, collection: str) -> None:
-    """Remove a collection with everything that belongs to it: at once, or, of the store itself and beside writers that
-    let it never come through, first its name, and then what it had, in steps."""
+    """Drop a collection with its documents, indexes and schema, in one transaction. On the store, if concurrent writers
+    make that fail too often, the name is freed first and the contents are deleted in steps."""
     try:
         statements.write(
             atomic(lambda writing, prefix_of: _drop(CollectionReader(writing, prefix_of, collection), writing)),
@@ -189,13 +190,13 @@ def drop(statements: Statements, collection: str) -> None:
 
 
 def _forsake(reader: CollectionReader, writing: WriteView) -> None:
-    """Let the name begin anew, with another keyspace."""
+    """Free the name: it gets a new keyspace, and the old keyspaces are to be emptied."""
     doomed = (*reader.row.doomed, *reader.row.loading, *reader.row.keyspaces[1:])
     put_row(reader, writing, reader.row.freed(reader.name).having(doomed=doomed))
 
 
 def _drop(reader: CollectionReader, writing: WriteView) -> None:
-    """A name that has had one keyspace only needs no row any more."""
+    """Empty the collection. A name that has had only one keyspace needs no row any more."""
     for each in (*reader.row.keyspaces[2:], *reader.row.doomed, *reader.row.loading):
         _empty(writing, reader.prefix_of(each))
     _empty(writing, reader.prefix, (reader.row_key,))
@@ -209,7 +210,7 @@ def _drop(reader: CollectionReader, writing: WriteView) -> None:
 
 
 def rename(statements: Statements, collection: str, new_name: str, drop_target: bool) -> None:
-    """Give a collection another name."""
+    """Rename a collection."""
     check_collection_name(new_name)
     if new_name == collection:
         raise OperationFailure(f"the collection is named {collection!r} already")
@@ -223,14 +224,14 @@ def rename(statements: Statements, collection: str, new_name: str, drop_target: 
             raise OperationFailure(f"there is no collection {collection!r}")
         if _exists(target):
             if not drop_target:
-                raise OperationFailure(f"there is a collection {new_name!r} already; drop it, or say dropTarget=True")
+                raise OperationFailure(f"there is a collection {new_name!r} already; drop it, or pass dropTarget=True")
             _drop(target, writing)
             target.row = target.row.having(doomed=(), loading=())
         else:
             writing.rely_on(_all_of(target.prefix))
         doomed = (*reader.row.doomed, *reader.row.loading, *target.row.doomed, *target.row.loading)
         moved = reader.row.having(exists=True, generation=target.row.generation, doomed=doomed, loading=())
-        moved = moved.having(former=target.row.former, loaded=-1)  # the past of a name stays with the name
+        moved = moved.having(former=target.row.former, loaded=-1)  # the history of a name stays with the name
         rows = {reader.row_key: encode_row(reader.row.freed(collection)), target.row_key: encode_row(moved)}
         writing.apply(dict(rows), tuple(rows))
 
@@ -238,13 +239,13 @@ def rename(statements: Statements, collection: str, new_name: str, drop_target: 
 
 
 def _exists(reader: CollectionReader) -> bool:
-    """Whether a collection has a row that says so, or a document."""
+    """Whether a collection has a row that marks it as existing, or a document."""
     has_row = reader.reading.read(reader.row_key) is not None and reader.row.exists
     return has_row or next(_documents(reader), None) is not None
 
 
 def collection_names(statements: Statements) -> list[str]:
-    """The collections that exist: those with a row, and those without one that have a document."""
+    """Return the names of the collections that exist: those with a row, and those without one that have a document."""
     return statements.read(
         lambda reading, prefix_of: _names_in(reading, prefix_of, statements.keyspaces(), statements.holds)
     )

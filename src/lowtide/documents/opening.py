@@ -1,4 +1,4 @@
-"""How collections are opened: on a transaction, on a snapshot, or on the store."""
+"""The mixins that open collections on a transaction, a snapshot or the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowtide.engine import Statements
 from lowtide.feed.feed import Feed
 
 RESERVED = dict.fromkeys((CATALOG, DOCUMENTS, INDEXES), "store.collection(name)")
-"""The keyspaces that hold collections, by the beginning of their names, and what writes to them."""
+"""The prefixes of the keyspaces that hold collections, each with the call that writes to them."""
 
 
 class ReadCollections:
@@ -22,7 +22,7 @@ class ReadCollections:
         raise NotImplementedError
 
     def collection(self, name: str) -> ReadCollection:
-        """The collection ``name``, as it was at ``ts``; also ``snapshot[name]``.
+        """Return the collection ``name`` as of ``ts``. ``snapshot[name]`` is the same.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.collection("trees").find_one({"_id": "plum"})
@@ -33,7 +33,7 @@ class ReadCollections:
         return ReadCollection(self._statements(), name)
 
     def list_collection_names(self) -> list[str]:
-        """The collections that existed at ``ts``.
+        """Return the names of the collections that existed at ``ts``.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.list_collection_names()
@@ -51,12 +51,14 @@ class Collections:
         raise NotImplementedError
 
     def _changes(self) -> Feed | None:
-        """The change feed, where each statement is a commit of its own."""
+        """The change feed, on the store; None elsewhere."""
         return None
 
     def collection(self, name: str) -> Collection:
-        """The collection ``name``; also ``tx[name]`` and ``store[name]``. It exists once it has a document, an index
-        or a schema. On the store, each call is a transaction of its own.
+        """Return the collection ``name``. ``tx[name]`` and ``store[name]`` are the same.
+
+        A collection exists once it has a document, an index or a schema. On the store, each call is its own
+        transaction.
 
         >>> with store.transaction() as tx:
         ...     tx.collection("trees").insert_one({"_id": "plum", "height": 6}).inserted_id
@@ -70,7 +72,7 @@ class Collections:
         return Collection(self._statements(), name, self._changes())
 
     def list_collection_names(self) -> list[str]:
-        """The collections that exist: that have a document, an index or a schema.
+        """Return the names of the collections that exist: those that have a document, an index or a schema.
 
         >>> store.list_collection_names()
         ['users']

@@ -1,4 +1,7 @@
-"""The newest document with one value of one field, without a snapshot: the fast path of ``find_one``."""
+"""``PointReader``: reads the newest document with one value of one field, without a snapshot.
+
+This is the fast path of ``find_one`` on the store.
+"""
 
 from __future__ import annotations
 
@@ -12,21 +15,21 @@ from lowtide.values.values import Document
 
 
 class PointReader:
-    """The newest documents of one collection. Any thread may use it: ``_row_key`` only ever gets its one value."""
+    """Point reads of one collection. Safe for any thread: ``_row_key`` is set to one value only, and never changes."""
 
     __slots__ = ("_name", "_row_key")
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._row_key: bytes | None = None
-        """The full key of the collection's row, once it is known for good."""
+        """The full key of the collection's row, once the catalog's prefix is final."""
 
     def at(self, engine: Engine, point: Point) -> tuple[Document | None, bool]:
-        """The newest document with this value, and whether that is sure.
+        """Return the newest document with this value, and whether the answer is certain.
 
-        What is found is true of the instant at which the document was read: it had the value, and, since the row says
-        the same after as before, it was the collection's. That a key is not there is true of an instant as well; but
-        not that a scan without a snapshot finds nothing.
+        A document that is found is correct for the moment at which it was read: it had the value, and it belonged to
+        the collection, because the catalog row was the same before and after. A missing key is certain in the same way.
+        A scan that finds nothing is not, because it reads no snapshot.
         """
         prefix_of, reader = engine.catalog.prefix_of, engine.reader
         read = reader.get_latest

@@ -58,7 +58,7 @@ class DocumentChange:
 
 
 def decoded(change: Change, collection: str) -> DocumentChange:
-    """A change of the keyspace of a collection's documents as what it did to a document."""
+    """Decode a change in a collection's keyspace."""
     document = decode_document(change.value) if change.value is not None else None
     before = decode_document(change.before) if change.before is not None else None
     known = document or before
@@ -68,13 +68,13 @@ def decoded(change: Change, collection: str) -> DocumentChange:
 
 
 class CollectionWatch:
-    """The changes of a collection that match a filter, for ever; made by ``collection.watch``.
+    """An endless iterator over the changes of a collection that match a filter, from ``collection.watch``.
 
-    An insert or update matches by the document that it left. A delete matches by the document that it took, if the
-    store keeps those (``before_images``) and they were asked for, else by its ``_id``, which is all that is known.
+    An insert or update matches by the new document. A delete matches by the deleted document, if the store keeps those
+    (``before_images``) and ``before`` was passed, else by its ``_id``.
 
-    It reads the log at its user's own pace, so a slow user holds up nobody; one who falls behind what the log keeps
-    gets ChangesLost. Used by one thread; ``close`` may come from any other and ends the iteration.
+    It reads the log at its own pace, so a slow reader blocks no other. A reader that falls behind what the log keeps
+    gets ChangesLost. Use it in one thread; ``close`` may be called from any thread and ends the iteration.
     """
 
     def __init__(self, changes: Watch, collection: str, filter: Filter) -> None:
@@ -84,7 +84,7 @@ class CollectionWatch:
 
     @property
     def position(self) -> int:
-        """The last commit that was shown whole: where another watch can go on, as ``since``."""
+        """The last commit whose changes were all returned. Pass it as ``since`` to continue from here."""
         return self._changes.position
 
     def __iter__(self) -> CollectionWatch:
@@ -98,7 +98,7 @@ class CollectionWatch:
                 return found
 
     def close(self) -> None:
-        """End the iteration, also of a thread that waits in it."""
+        """End the iteration, also in a thread that is waiting for a change."""
         self._changes.close()
 
     def __enter__(self) -> CollectionWatch:

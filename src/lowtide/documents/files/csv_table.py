@@ -105,7 +105,7 @@ def read_csv(
         if documents:
             yield Batch(documents, places)
     except csv.Error as error:
-        raise BadFile(name, f"line {rows.line_num}", "", f"{error}; mend the row, or its quotes") from error
+        raise BadFile(name, f"line {rows.line_num}", "", f"{error}; fix the row, or its quotes") from error
     except UnicodeDecodeError as error:
         raise BadFile(name, f"after line {rows.line_num}", "", "it is no UTF-8; convert it first") from error
     finally:
@@ -153,7 +153,7 @@ class _Columns:
                         self._name,
                         f"line {line}",
                         column,
-                        f"{shown!r} is not of the kind {self._kinds[index]}; mend it, or read the column as text with "
+                        f"{shown!r} is not of the kind {self._kinds[index]}; fix it, or read the column as text with "
                         f"--types {column}=str",
                     ) from error
                 if self._nested:

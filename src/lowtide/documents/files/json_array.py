@@ -138,7 +138,7 @@ class _Window:
         try:
             restored = from_extended(found)
         except NotExtended as error:
-            raise BadFile(self._name, f"line {line}", error.path, f"{error.reason}; mend it there") from error
+            raise BadFile(self._name, f"line {line}", error.path, f"{error.reason}; fix it there") from error
         if type(restored) is not dict:
             self.fail(not_a_document(restored))
         return restored
@@ -168,4 +168,4 @@ class _Window:
 
     def fail(self, reason: str, at: int | None = None) -> NoReturn:
         line, column = self._place(self._at if at is None else at)
-        raise BadFile(self._name, f"line {line}, column {column}", "", f"{reason}; mend it there")
+        raise BadFile(self._name, f"line {line}, column {column}", "", f"{reason}; fix it there")

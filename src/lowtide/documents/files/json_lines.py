@@ -87,12 +87,12 @@ def _document(line: bytes, name: str, number: int) -> Document:
         if is_marked(line):
             found = from_extended(found)
     except NotExtended as error:
-        raise BadFile(name, f"line {number}", error.path, f"{error.reason}; mend the line") from error
+        raise BadFile(name, f"line {number}", error.path, f"{error.reason}; fix the line") from error
     except (ValueError, RecursionError) as error:
         reason, byte = reason_and_byte(error)
         column = f", column {len(line[:byte].decode(errors='replace')) + 1}" if byte is not None else ""
         raise BadFile(
-            name, f"line {number}{column}", "", f"{reason}; mend the line, or give --format json if it is one array"
+            name, f"line {number}{column}", "", f"{reason}; fix the line, or give --format json if it is one array"
         ) from error
     if type(found) is not dict:
         raise BadFile(name, f"line {number}", "", not_a_document(found))

@@ -6,7 +6,7 @@ from lowtide.errors import Error
 
 
 class BadFile(Error):
-    """A file does not hold what it should. ``place`` says where in it, ``field`` in which field; mend it there."""
+    """A file does not hold what it should. ``place`` says where in it, ``field`` in which field; fix it there."""
 
     def __init__(self, file: str, place: str, field: str, reason: str) -> None:
         self.file = file

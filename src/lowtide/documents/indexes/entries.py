@@ -1,14 +1,15 @@
-"""Which entries a document has in an index.
+"""Index entries: which entries a document has in an index.
 
-An entry's key is the encoded values of the index's parts, each inverted if it descends. In a unique index its value is
-the key of the document; in any other the document's key follows the values, and the value is its length, one byte.
+An entry's key is the encoded values of the index's fields, each inverted if the field is descending. In a unique index
+the entry's value is the key of the document. In any other index the document's key follows the values, and the entry's
+value is the length of that key, one byte.
 
-An array gives an entry for each of its elements, so a document may have several; an empty one gives an entry of the
-empty array itself. A path that leads nowhere gives null. Only one field may be an array; parts that lead into the same
-array give an entry for each combination of their values.
+An array gives one entry for each of its elements, so a document may have several. An empty array gives one entry for
+the empty array itself. A missing field gives null. Only one of the fields may be an array; fields inside the same array
+give an entry for each combination of their values.
 
-What takes more than ``MAX_VALUES`` bytes is cut, and ends in a hash of the whole. Such keys are equal if the values
-are, but do not sort among each other: an index that has one (``Index.long``) gives no order.
+Values that take more than ``MAX_VALUES`` bytes are truncated and end in a hash of the whole. Such keys are equal if the
+values are, but they do not sort. An index that has one (``Index.long``) cannot be used for sorting.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from lowtide.values.ordering import encode, inverted
 from lowtide.values.values import Document
 
 MAX_VALUES: Final = 290
-"""Bytes of an entry's values; with the key of a document they make up a keyspace's longest key."""
+"""Maximum bytes of an entry's values. Together with a document's key they fill the longest possible key."""
 MOST_ENTRIES: Final = 10_000
-"""Of one document in one index."""
+"""Maximum number of entries of one document in one index."""
 MULTIKEY: Final = 1
 LONG: Final = 2
 _HASH: Final = 16
@@ -40,14 +41,14 @@ Extract = Callable[[Document], tuple[list[Any], bool]]
 
 
 def cut(values: bytes) -> bytes:
-    """The key for encoded values, cut if they are too long."""
+    """Return the key for encoded values, truncated if they are too long."""
     if len(values) <= MAX_VALUES:
         return values
     return values[:CUT] + b"\xff" + blake2b(values, digest_size=_HASH).digest()
 
 
 def cut_bound(values: bytes) -> bytes:
-    """The beginning of encoded values that is left in every key that may stand for them."""
+    """Return the prefix of encoded values that every key for them has, truncated or not."""
     return values if len(values) <= CUT else values[:CUT]
 
 
@@ -60,12 +61,12 @@ def entry_value(index: Index, document_key: bytes) -> bytes:
 
 
 def document_key_of(index: Index, key: bytes, value: bytes) -> bytes:
-    """The key of the document that an entry is of."""
+    """Return the key of the document that an entry belongs to."""
     return value if index.unique else key[-value[0] :]
 
 
 def extract(path: str) -> Extract:
-    """What finds the values at ``path`` in a document."""
+    """Return a function that finds the values at ``path`` in a document."""
     if "." not in path:
 
         def flat(document: Document) -> tuple[list[Any], bool]:
@@ -86,7 +87,7 @@ def extract(path: str) -> Extract:
 
 
 def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
-    """Collect the values at the rest of a path; whether an array was met."""
+    """Collect the values at the rest of a path. Returns whether an array was met."""
     if at == len(parts):
         if type(value) is list:
             found.extend(value or [[]])
@@ -123,16 +124,16 @@ class IndexEntries:
         single = len(index.keys) == 1 and "." not in index.keys[0][0] and not self._descending[0]
         asked = index.partial_filter.conjuncts if index.partial_filter is not None else ()
         self.fields = frozenset(path.split(".")[0] for path in (*index.paths, *(each.path for each in asked)))
-        """The fields of a document that decide its entries."""
+        """The fields of a document that determine its entries."""
         self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
 
     @property
     def is_flat(self) -> bool:
-        """Whether ``only`` can be asked."""
+        """Whether ``only`` can be used."""
         return self._flat is not None
 
     def only(self, document: Document) -> bytes | None:
-        """The encoded value of the one entry of ``document``; None if it has several, or one that is too long."""
+        """Return the encoded value of the only entry of ``document``; None if it has several, or a truncated one."""
         value = document.get(self._flat)  # type: ignore[arg-type]
         if type(value) is list:
             return None
@@ -140,7 +141,7 @@ class IndexEntries:
         return encoded if len(encoded) <= MAX_VALUES else None
 
     def of(self, document: Document) -> tuple[list[bytes], int]:
-        """The encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
+        """Return the encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
         if self._flat is not None:
             value = document.get(self._flat)
             if type(value) is not list:

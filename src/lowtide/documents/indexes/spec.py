@@ -1,4 +1,4 @@
-"""What an index is: its name, its parts, and what it demands of documents."""
+"""``Index``: the definition of an index, with its name, its fields and its options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.values.codec import decode_value
 ASCENDING: Final = 1
 DESCENDING: Final = -1
 PRIMARY: Final = "_id_"
-"""The name of the order of the documents themselves, which needs no index."""
+"""The name of the index on ``_id``: the documents themselves are in that order."""
 MAX_PARTS: Final = 32
 MAX_NAME: Final = 60
 
@@ -23,12 +23,12 @@ Keys = str | Sequence[Any] | Mapping[str, Any]
 
 
 class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
-    """One index of a collection; a part of the collection's row.
+    """One index of a collection. It is stored in the collection's row.
 
-    ``keyspace`` holds the entries. ``multikey`` is whether a document has, or had, several entries: an array lies on
-    one of the paths; ``long`` whether there is, or was, an entry whose values are cut. ``partial`` is an encoded
-    filter. ``building`` is true until all documents are in it: it is written, and not read. ``build`` is drawn anew
-    each time that it is announced.
+    ``keyspace`` holds the entries. ``multikey`` says that a document has, or had, several entries, because of an array
+    on one of the paths. ``long`` says that there is, or was, a truncated entry. ``partial`` is an encoded filter.
+    ``building`` is true until all documents are indexed: writers maintain the index, but queries do not use it.
+    ``build`` is the number of the build, drawn with each announcement.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return compile_filter(decode_value(self.partial)) if self.partial is not None else None
 
     def information(self) -> dict[str, Any]:
-        """As ``index_information`` shows it."""
+        """Return the index in the form of ``index_information``."""
         found: dict[str, Any] = {"key": list(self.keys)}
         for name in ("unique", "sparse", "multikey", "building"):
             if getattr(self, name):
@@ -61,7 +61,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return found
 
     def noting(self, *, multikey: bool, long: bool) -> Index:
-        """The index, after it was given an entry of this kind; itself if that is nothing new."""
+        """Return the index after an entry of this kind was added; the same object if nothing changes."""
         if self.multikey >= multikey and self.long >= long:
             return self
         return self.having(multikey=self.multikey or multikey, long=self.long or long)
@@ -70,7 +70,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return msgspec.structs.replace(self, **changes)
 
     def same_as(self, other: Index) -> bool:
-        """Whether both ask for the same, whatever their state."""
+        """Whether both have the same keys and options, whatever their state."""
         return (self.keys, self.unique, self.sparse, self.partial) == (
             other.keys,
             other.unique,
@@ -80,7 +80,7 @@ class Index(msgspec.Struct, frozen=True, dict=True, kw_only=True):
 
 
 def parse_keys(keys: Keys) -> tuple[tuple[str, int], ...]:
-    """The parts of an index, from any of PyMongo's forms.
+    """Parse the keys of an index, in any of PyMongo's forms.
 
     >>> parse_keys("city"), parse_keys([("city", 1), ("age", -1)])
     ((('city', 1),), (('city', 1), ('age', -1)))
@@ -111,5 +111,5 @@ def parse_keys(keys: Keys) -> tuple[tuple[str, int], ...]:
 
 
 def name_of(keys: tuple[tuple[str, int], ...]) -> str:
-    """The name that an index has if none is given: MongoDB's."""
+    """Return the default name of an index, the same as MongoDB's."""
     return "_".join(f"{path}_{direction}" for path, direction in keys)

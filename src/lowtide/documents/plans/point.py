@@ -1,7 +1,7 @@
-"""Points: filters that ask for one value of one field, ``{"_id": 7}`` or ``{"email": "ann@example.com"}``.
+"""Point lookups: filters for one value of one field, such as ``{"_id": 7}`` or ``{"email": "ann@example.com"}``.
 
-They are most of what services ask, and a plan for them need not be made: where the field has an index of its own, the
-entries are known. A value that an index leads to is the document's own or an element of its array, so it matches.
+They are most of the queries of a service, and need no plan: if the field has an index, the entry's key is known. The
+value that the index leads to is the field's value or an element of its array, so the document matches.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _SCALARS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
 
 
 class Point(NamedTuple):
-    """One value at one path without dots; ``encoded`` is no longer than an index holds uncut."""
+    """One value at one path without dots. ``encoded`` is short enough to be stored untruncated in an index."""
 
     path: str
     encoded: bytes
     value: Any
 
     def is_of(self, document: Document) -> bool:
-        """Whether a document has this very value, and no array."""
+        """Whether the field has exactly this value, rather than an array with it."""
         found = document.get(self.path)
         kind = type(found)
         if kind is type(self.value):
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def point_of(filter: Any) -> Point | None:
-    """What a filter asks for, if that is one value of one field. What is no dict is taken for an ``_id``."""
+    """Return the point that a filter asks for; None if it asks for more. A filter that is not a dict is an ``_id``."""
     if type(filter) is not dict:
         path, value = "_id", filter
     elif len(filter) == 1:
