@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lowtide.sharing.loading.job import BULK_BYTES
-from lowtide.spark import changes, inference, initial, instant, partitions
+from lowtide.spark import changes, inference, load_pin, partitions, stream_snapshot
 from lowtide.spark.options import OPTIONS
 from lowtide.spark.session import JAVA, PYSPARK
 from lowtide.store.handover import TIMEOUT
@@ -22,8 +22,8 @@ def test_the_table_of_options_is_that_of_the_source() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        f"`pinTtl` seconds ({instant.TTL:,.0f} by default)",
-        "`pinTtl` seconds (a day, for streams)" if initial.TTL == 86_400 else "",
+        f"`pinTtl` seconds ({load_pin.TTL:,.0f} by default)",
+        "`pinTtl` seconds (a day, for streams)" if stream_snapshot.TTL == 86_400 else "",
         f"{inference.SAMPLE:,} documents (`sampleSize`)",
         f"one up to {partitions.SMALL:,} rows",
         f"`commitTimeout` seconds ({TIMEOUT:.0f} by default)",

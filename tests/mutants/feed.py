@@ -49,11 +49,11 @@ MUTANTS = [
     Mutant(
         "a place goes back",
         "An acknowledgement that comes late sets a consumer back to where it was.",
-        "feed/consumers.py",
+        "engine/base/positions.py",
         (
             (
-                "            if to > row.position or back:\n",
-                "            if to != row.position or back:\n",
+                "            if row.position > current.position or back:\n",
+                "            if row.position != current.position or back:\n",
             ),
         ),
         ("tests/unit/feed/test_consumers.py::test_an_ack_never_goes_back",),
@@ -76,7 +76,10 @@ MUTANTS = [
         "engine/transaction/commit.py",
         (
             (
-                "            elif request.seen != registry.published:\n                self._tell_again(request, [])\n",
+                (
+                    "        elif earlier or request.seen != self._registry.published:\n"
+                    "            self._tell_again(request, earlier)\n"
+                ),
                 "",
             ),
         ),

@@ -12,7 +12,7 @@ MUTANTS = [
         (("                if others or not row.shared:\n", "                if not row.shared:\n"),),
         (
             "tests/unit/sharing/pins/test_sharing.py::test_it_goes_with_the_last_user_and_is_noted_for_the_owner",
-            "tests/unit/spark/test_instant.py::test_loads_of_one_commit_and_one_driver_share_a_pin_that_goes_with_the_last",
+            "tests/unit/spark/test_load_pin.py::test_loads_of_one_commit_and_one_driver_share_a_pin_that_goes_with_the_last",
         ),
     ),
     Mutant(
@@ -23,7 +23,7 @@ MUTANTS = [
             ("keyspaces=_united(row.keyspaces, names),", "keyspaces=row.keyspaces,"),
             ("prefixes=_united(row.prefixes, prefixes),", "prefixes=row.prefixes,"),
         ),
-        ("tests/unit/spark/test_instant.py::test_what_a_shared_pin_came_to_hold_is_read_there",),
+        ("tests/unit/spark/test_load_pin.py::test_what_a_shared_pin_came_to_hold_is_read_there",),
     ),
     Mutant(
         "drivers share a pin",
@@ -32,7 +32,7 @@ MUTANTS = [
         (("row.ts == ts and row.process == process and", "row.ts == ts and"),),
         (
             "tests/unit/sharing/pins/test_sharing.py::test_another_commit_another_process_a_dead_pin_and_a_users_own_are_not_shared",
-            "tests/unit/spark/test_instant.py::test_another_commit_or_another_driver_has_a_pin_of_its_own",
+            "tests/unit/spark/test_load_pin.py::test_another_commit_or_another_driver_has_a_pin_of_its_own",
         ),
     ),
     Mutant(
@@ -40,19 +40,19 @@ MUTANTS = [
         "What was loaded inside a pinned block has no snapshot when the block has ended.",
         "engine/base/leases.py",
         (("            if row.users:\n                left", "            if False:\n                left"),),
-        ("tests/unit/spark/test_instant.py::test_loads_in_a_block_have_a_part_in_its_pin_which_is_left_to_them",),
+        ("tests/unit/spark/test_load_pin.py::test_loads_in_a_block_have_a_part_in_its_pin_which_is_left_to_them",),
     ),
     Mutant(
         "a load that is planned again has another instant",
         "Two actions of one DataFrame over Spark Connect see two states.",
-        "spark/instant.py",
+        "spark/load_pin.py",
         (
             (
-                "        if known is not None:\n            return Instant(",
-                "        if False:\n            return Instant(",
+                "        if known is not None:\n            return LoadPin(",
+                "        if False:\n            return LoadPin(",
             ),
         ),
-        ("tests/unit/spark/test_instant.py::test_a_load_that_is_planned_again_has_the_instant_that_it_had",),
+        ("tests/unit/spark/test_load_pin.py::test_a_load_that_is_planned_again_has_the_instant_that_it_had",),
     ),
     Mutant(
         "a write to another store goes to the table that its rows came from",
@@ -66,14 +66,14 @@ MUTANTS = [
         "A column that was replaced by one of another type is still read as the old one.",
         "documents/column_types.py",
         (("    found = {} if replace else kept_types(stored)\n", "    found = kept_types(stored)\n"),),
-        ("tests/unit/spark/test_keeping.py::test_types_of_several_writes",),
+        ("tests/unit/spark/test_kept_types.py::test_types_of_several_writes",),
     ),
     Mutant(
         "a bulk load keeps no types",
         "Dates that were loaded in bulk come back as timestamps.",
         "sharing/loading/bulk.py",
         (("        return types_kept(row, self._job).having(", "        return row.having("),),
-        ("tests/unit/spark/test_keeping.py::test_what_is_written_is_read_with_the_same_types_and_values[0]",),
+        ("tests/unit/spark/test_kept_types.py::test_what_is_written_is_read_with_the_same_types_and_values[0]",),
     ),
     Mutant(
         "tombstones are counted",

@@ -61,7 +61,7 @@ def test_a_load_in_sparks_own_words_names_application_and_program(spark: SparkSe
     spark.read.format("lowtide").options(path=str(shop.path), collection="orders").load()
     (pin,) = shop.pins()
     assert re.search(r"process \d+ on \S+ \(Spark application 'lowtide'", pin.owner)
-    assert "instant.py" not in pin.owner
+    assert "load_pin.py" not in pin.owner
 
 
 def test_a_table_of_the_catalog_is_created_read_written_and_dropped(spark: SparkSession, shop: lowtide.Store) -> None:

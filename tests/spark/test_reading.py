@@ -110,7 +110,8 @@ def test_errors_of_tasks_and_options_are_in_the_users_words(spark: SparkSession,
         frame.collect()
     with pytest.raises(PySparkException, match="no option 'colection'; did you mean 'collection'"):
         spark.read.format("lowtide").option("path", str(shop.path)).option("colection", "users").load()
-    shop.keyspace("documents/users").put(id_key(7), b"\xc1")
+    with shop.transaction() as tx:
+        tx._tx.keyspace("documents/users").put(id_key(7), b"\xc1")
     damaged = lowtide.spark.read(spark, shop.path, "users", schema="_id int, name string")
     with pytest.raises(PySparkException, match="the document with _id 7 cannot be decoded"):
         damaged.collect()

@@ -16,7 +16,8 @@ from lowtide.engine.base.cuts import tidy
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import describe_owner
 from lowtide.engine.base.names import check_keyspaces, check_name
-from lowtide.engine.base.types import LmdbError, Txn
+from lowtide.engine.base.positions import ConsumerPositions
+from lowtide.engine.base.types import LmdbError
 from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
 from lowtide.engine.log.frame import REPLACED, Commit
@@ -52,6 +53,7 @@ __all__ = [
     "AutocommitStatements",
     "Base",
     "Commit",
+    "ConsumerPositions",
     "ConsumerRow",
     "Engine",
     "EngineSnapshot",
@@ -71,7 +73,6 @@ __all__ = [
     "Savepoint",
     "SnapshotStatements",
     "Statements",
-    "Txn",
     "WriteView",
     "Writes",
     "after_prefix",

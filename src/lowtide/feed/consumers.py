@@ -1,8 +1,8 @@
-"""Named consumers: places in the change feed that the log is kept for, like replication slots.
+"""Named consumers: positions in the change feed for which the log is kept, like replication slots.
 
-A consumer's place is a row of the base, so it survives restarts and every process sees it. It moves by ``ack``, in an
-LMDB transaction of its own, and never back. The log behind it stays, up to the caps of the store's options; one that
-falls behind those is told so by ChangesLost when it reads on, and never skips by itself.
+A consumer's position is a row of the base, so it survives restarts and every process sees it. ``ack`` moves it forward,
+in a transaction of its own. The log after it is kept, up to the limits of the store's options. A consumer that falls
+behind those limits gets ChangesLost when it next reads; changes are never skipped silently.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from lowtide.engine import Base, ConsumerRow, Txn, check_name
+from lowtide.engine import Base, ConsumerPositions, ConsumerRow, check_name
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
 from lowtide.feed.feed import Feed
@@ -19,7 +19,8 @@ from lowtide.feed.watch import Watch
 
 @dataclass(frozen=True, slots=True)
 class ConsumerState:
-    """A consumer as others see it: how far it has come, when it last said so, and whether it lost its place."""
+    """A consumer as ``store.consumers()`` lists it: its position, when it last acknowledged (seconds since the epoch),
+    and whether the log no longer has its next changes."""
 
     name: str
     position: int
@@ -28,79 +29,67 @@ class ConsumerState:
 
 
 class Consumers:
-    """The consumers of a store, from whatever process: they live in the base."""
+    """The consumers of a store, for any process: their positions are in the base."""
 
     def __init__(self, base: Base, feed: Feed, time: Callable[[], float]) -> None:
-        self._base = base
+        self._positions = ConsumerPositions(base)
         self._time = time
         self.feed = feed
 
     def get(self, name: str, since: int | None) -> Consumer:
-        """The consumer ``name``, made at ``since``, or at the last commit, if there is none."""
+        """The consumer ``name``. If there is none, it is created at ``since``, by default the last commit."""
         check_name(name, "consumer")
         self.feed.check_open()
         last = self.feed.published()
         if since is not None and (isinstance(since, bool) or not isinstance(since, int) or not 0 <= since <= last):
             raise UsageError(f"since must be the timestamp of a commit, from 0 to {last}, not {since!r}")
-
-        def change(txn: Txn) -> bool:
-            if self._base.consumers.get(txn, name) is not None:
-                return False
-            self._base.consumers.put(txn, name, ConsumerRow(last if since is None else since, self._time()))
-            return True
-
-        if self._base.write(change, refuses=True) and since is not None and since < last:
+        created = self._positions.create(name, ConsumerRow(last if since is None else since, self._time()))
+        if created and since is not None and since < last:
             try:
-                self.feed.check_kept(since)  # after the row is there: from now on it is kept
+                self.feed.check_kept(since)  # after the row exists: from then on the log is kept
             except ChangesLost:
                 self.remove(name)
                 raise
         return Consumer(self, name)
 
     def row(self, name: str) -> ConsumerRow:
+        """The row of a consumer that must exist."""
         self.feed.check_open()
-        row = self._base.read(lambda txn: self._base.consumers.get(txn, name))
+        row = self._positions.get(name)
         if row is None:
-            raise UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")
+            raise _missing(name)
         return row
 
     def move(self, name: str, to: int, *, back: bool = False) -> None:
-        """Set a consumer's place to ``to``, which is no earlier than where it is, unless it may go ``back``."""
+        """Set a consumer's position to ``to``. An earlier position is ignored unless ``back``."""
         self.feed.check_open()
         last = self.feed.published()
         if isinstance(to, bool) or not isinstance(to, int) or not 0 <= to <= last:
-            raise UsageError(f"a consumer's place is the timestamp of a commit, from 0 to {last}, not {to!r}")
-
-        def change(txn: Txn) -> None:
-            row = self._base.consumers.get(txn, name)
-            if row is None:
-                raise UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")
-            if to > row.position or back:
-                self._base.consumers.put(txn, name, ConsumerRow(to, self._time()))
-
-        self._base.write(change, refuses=True)
+            raise UsageError(f"a consumer's position is the timestamp of a commit, from 0 to {last}, not {to!r}")
+        if not self._positions.move(name, ConsumerRow(to, self._time()), back=back):
+            raise _missing(name)
 
     def reset(self, name: str, to: int | None) -> None:
-        """Set a consumer's place to ``to``, or the last commit, wherever it was."""
+        """Set a consumer's position to ``to``, by default the last commit, forward or back."""
         before = self.row(name)
         self.move(name, self.feed.published() if to is None else to, back=True)
         try:
             if to is not None and to < self.feed.published():
-                self.feed.check_kept(to)  # after the row is there: from now on it is kept
+                self.feed.check_kept(to)  # after the row exists: from then on the log is kept
         except ChangesLost:
             self.move(name, before.position, back=True)
             raise
 
     def remove(self, name: str) -> bool:
-        """Forget a consumer; false if there is none of this name."""
+        """Remove a consumer. Returns False if there is none of this name."""
         self.feed.check_open()
-        return self._base.write(lambda txn: self._base.consumers.delete(txn, name))
+        return self._positions.delete(name)
 
     def all(self) -> list[ConsumerState]:
-        """The consumers by name."""
+        """All consumers, by name."""
         return [
             ConsumerState(name, row.position, row.acknowledged, self._is_lost(row.position))
-            for name, row in self._base.read(self._base.consumers.all)
+            for name, row in self._positions.all()
         ]
 
     def _is_lost(self, position: int) -> bool:
@@ -112,8 +101,12 @@ class Consumers:
         return False
 
 
+def _missing(name: str) -> UsageError:
+    return UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")
+
+
 class Consumer:
-    """A named place in the change feed; made by ``store.consumer``.
+    """A named position in the change feed; made by ``store.consumer``.
 
     >>> consumer = store.consumer("search index", since=0)
     >>> changes = list(consumer.changes())
@@ -127,38 +120,38 @@ class Consumer:
     def __init__(self, consumers: Consumers, name: str) -> None:
         self._consumers = consumers
         self.keep: object = None
-        """The store, which must not be closed under this because it was dropped."""
+        """The store: as long as this object lives, it must not be closed by being garbage-collected."""
         self.name = name
 
     @property
     def position(self) -> int:
-        """The last commit that was acknowledged, in whatever process."""
+        """The last commit that was acknowledged, by any process."""
         return self._consumers.row(self.name).position
 
     def changes(
         self, until: int | None = None, keyspaces: Iterable[str] | None = None, *, before: bool = False
     ) -> Iterator[Change]:
         """The changes that are not acknowledged, up to ``until`` or the last commit. Raises ChangesLost if the log no
-        longer has them; ``reset`` then takes a new place."""
+        longer has them; call ``reset`` then to take a new position."""
         return self._consumers.feed.changes(self.position, until, keyspaces, before)
 
     def watch(
         self, keyspaces: Iterable[str] | None = None, *, before: bool = False, timeout: float | None = None
     ) -> Watch:
-        """The changes that are not acknowledged, and then further ones as they come, see ``store.watch``."""
+        """The changes that are not acknowledged, and then new ones as they are committed; see ``store.watch``."""
         return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self.keep)
 
     def ack(self, ts: int) -> None:
-        """Acknowledge everything up to commit ``ts``, durably: it is not shown again, and need not be kept."""
+        """Acknowledge everything up to commit ``ts``, durably. It is not shown again, and need not be kept."""
         self._consumers.move(self.name, ts)
 
     def reset(self, to: int | None = None) -> None:
-        """Take a new place, at commit ``to`` or the last one: what lies between is skipped, because you said so. Raises
-        ChangesLost, and stays where it is, if the log no longer has what follows ``to``."""
+        """Take a new position, commit ``to`` or the last one. Changes in between are skipped on purpose. Raises
+        ChangesLost, and does not move, if the log no longer has what follows ``to``."""
         self._consumers.reset(self.name, to)
 
     def remove(self) -> bool:
-        """Forget this consumer, so that nothing is kept for it; false if it is gone already."""
+        """Remove this consumer, so that no log is kept for it. Returns False if it is gone already."""
         return self._consumers.remove(self.name)
 
     def __repr__(self) -> str:

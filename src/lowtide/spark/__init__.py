@@ -13,7 +13,7 @@ from lowtide.spark.session import check_pyspark, register, session
 check_pyspark()  # before what imports it, so that it is asked for in our words
 
 from lowtide.spark.export import export, read_export  # noqa: E402
+from lowtide.spark.loads import release  # noqa: E402
 from lowtide.spark.reading import pinned, read  # noqa: E402
-from lowtide.spark.releasing import release  # noqa: E402
 
 __all__ = ["export", "pinned", "read", "read_export", "register", "release", "session"]

@@ -24,15 +24,12 @@ from lowtide.documents.lineage import Lineage, Stretch, keyspace_at, lineage, re
 from lowtide.engine import EngineSnapshot, begun_between, bytes_between, cut_between
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
-from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import ALL, ChangeRows, CommitRange, Preimages, Share, add_difference, read_rows
-from lowtide.sharing.follower import Follower
 from lowtide.spark.change_columns import ChangeColumns
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import EVERYTHING, parts_of
-from lowtide.store.opening import open_store
-from lowtide.store.store import Store, backend_of
+from lowtide.store.opening import follower_of, open_store
 
 BATCH: Final = 10_000
 """Rows of one record batch."""
@@ -47,21 +44,21 @@ class ChangePart(InputPartition):
     """A share of the changes of a keyspace, by its prefix, None for one that does not exist yet, in the commits after
     ``since`` up to ``until``."""
 
-    place: StoreLocation
+    location: StoreLocation
     prefix: bytes | None
     since: int
     until: int
     share: Share = ALL
 
     def commits(self, path: Path) -> CommitRange:
-        return CommitRange(path / "log", self.place.store_id, self.since, self.until)
+        return CommitRange(path / "log", self.location.store_id, self.since, self.until)
 
 
 @dataclass(frozen=True)
 class DifferencePart(InputPartition):
     """What a bulk load did to the documents with keys from ``low`` on, before ``high``, None for the end."""
 
-    place: StoreLocation
+    location: StoreLocation
     swap: Swap
     low: bytes = b""
     high: bytes | None = None
@@ -77,12 +74,10 @@ class ChangeSource:
         options.check_target()
         options.refuse(FOREIGN, "for changes")
         self.options = options
-        self.place = StoreLocation.here(options.path)
-        self.store: Store = open_store(options.path, read_only=True)
-        backend = backend_of(self.store)
-        assert isinstance(backend, Follower)
-        self.follower: Follower = backend
-        self.feed: Feed = self.follower.feed
+        self.location = StoreLocation.here(options.path)
+        self.store = open_store(options.path, read_only=True)
+        self.follower = follower_of(self.store)
+        self.feed = self.follower.feed
 
     def close(self) -> None:
         self.store.close()
@@ -184,19 +179,19 @@ class ChangeSource:
         keyspace, since, until = stretch
         prefix = self.feed.prefix_of(keyspace, until)
         if prefix is None:
-            return [ChangePart(self.place, None, since, until)]
-        log = self.options.path / "log", self.place.store_id, since, until
+            return [ChangePart(self.location, None, since, until)]
+        log = self.options.path / "log", self.location.store_id, since, until
         if by_key:  # the same shares whenever the batch is run
             count = max(1, min(self._most(), begun_between(*log) // SMALL))
-            return [ChangePart(self.place, prefix, since, until, Share(index, count)) for index in range(count)]
+            return [ChangePart(self.location, prefix, since, until, Share(index, count)) for index in range(count)]
         cuts = cut_between(*log, max(1, min(self._most(), bytes_between(*log) // SMALL)))
-        return [ChangePart(self.place, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
+        return [ChangePart(self.location, prefix, *each) for each in zip([since, *cuts], [*cuts, until], strict=True)]
 
     def _swapped(self, swap: Swap) -> list[Part]:
         with EngineSnapshot(self.follower.engine, None) as snapshot:
             count = parts_of(self.options.number("partitions"), snapshot, swap.changes, EVERYTHING)
             cuts = snapshot.cuts(swap.changes, count)
-        return [DifferencePart(self.place, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
+        return [DifferencePart(self.location, swap, *each) for each in zip([b"", *cuts], [*cuts, None], strict=True)]
 
 
 @contextmanager
@@ -217,7 +212,7 @@ def explained(options: SparkOptions) -> Iterator[None]:
 
 def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; none is empty."""
-    path = part.place.check()
+    path = part.location.check()
     size, preimages = options.number("batchSize", BATCH) or BATCH, preimages_of(options)
     found: Iterator[ChangeRows]
     if isinstance(part, DifferencePart):
@@ -235,7 +230,7 @@ def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> I
 def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[ChangeRows]:
     """The rows of a bulk load, a batch at a time: it may be of any size."""
     with open_store(path, read_only=True) as store:
-        generations = backend_of(store).feed.generations
+        generations = follower_of(store).feed.generations
         assert generations is not None
         rows = ChangeRows()
         for key, each in generations.differences(part.swap, part.low, part.high):
@@ -276,7 +271,7 @@ class ChangeReader(DataSourceReader):
         if since is None:
             raise UsageError("the change feed needs a start: option startingVersion or startingTimestamp")
         if since >= until:
-            return [ChangePart(source.place, None, since, since)]
+            return [ChangePart(source.location, None, since, since)]
         line = source.lineage(source.keyspace_at(since), since, until)
         if line.replaced is not None:
             assert self._options.collection is not None

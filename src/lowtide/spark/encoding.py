@@ -58,8 +58,8 @@ class RowEncoder:
         self._at = names.index(id_field) if id_field in names else None
         if id_field != _ID and _ID in names:
             raise UsageError(f"there is a column '_id' besides {id_field!r}, which option 'idField' makes the _id")
-        others = [place for place in range(len(names)) if place != self._at]
-        self._columns = [(names[place], place, convert_of(schema.field(place), ignore_nulls)) for place in others]
+        others = [index for index in range(len(names)) if index != self._at]
+        self._columns = [(names[index], index, convert_of(schema.field(index), ignore_nulls)) for index in others]
         self._id = None if self._at is None else _id_convert(schema.field(self._at))
         self._is_plain = self._id is not json_values
         """Whether MessagePack can hold the ids as they are."""
@@ -81,9 +81,9 @@ class RowEncoder:
             ids = self._ids(batch)
             keys = self._keys(ids)
         columns = []
-        for name, place, convert in self._columns:
+        for name, index, convert in self._columns:
             try:
-                columns.append(convert(batch.column(place)))
+                columns.append(convert(batch.column(index)))
             except ColumnMisfit as misfit:
                 path = f"{name}.{misfit.path}" if misfit.path else name
                 raise ValueMisfit(self._collection, _shown_id(ids[misfit.row]), path, misfit.reason) from misfit
@@ -167,11 +167,11 @@ def _is_dynamic(field: pa.Field) -> bool:
 def _maker(names: list[str], ignore_nulls: bool) -> Callable[[list[Any], list[list[Any]]], Any]:
     """What makes an object of each row, to be encoded with these names. The first is never null."""
     if ignore_nulls and all(_is_plain_name(name) for name in names):
-        fields: list[Any] = [(f"f{place}", Any, None) for place in range(1, len(names))]
+        fields: list[Any] = [(f"f{index}", Any, None) for index in range(1, len(names))]
         kind = msgspec.defstruct(
             "Row",
             [("f0", Any), *fields],
-            rename={f"f{place}": name for place, name in enumerate(names)},
+            rename={f"f{index}": name for index, name in enumerate(names)},
             omit_defaults=True,
             gc=False,
         )

@@ -27,7 +27,7 @@ from lowtide.columnar.columns import Mode
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.sharing.pins.pin import Pin
 from lowtide.spark.inference import schema_at
-from lowtide.spark.instant import taken
+from lowtide.spark.load_pin import taken
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.reading import given_options
@@ -122,21 +122,21 @@ def export(
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
         raise UsageError(f"{dest} is not empty; export to a directory of its own")
     options = SparkOptions(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
-    place = StoreLocation.here(options.path)
-    with taken(options) as instant:
+    location = StoreLocation.here(options.path)
+    with taken(options) as pin:
         pinned = datetime.now(UTC)
-        found = schema if schema is not None else schema_at(options, place, instant)
-        reader = SnapshotReader(options, found, place, instant, Mode.FAILFAST)
+        found = schema if schema is not None else schema_at(options, location, pin)
+        reader = SnapshotReader(options, found, location, pin, Mode.FAILFAST)
         target.files.create_dir(target.root, recursive=True)
         batches = (batch for part in reader.partitions() for batch in reader.read(part))
         written = tuple(_files(target, batches, arrow_schema(found), rows_per_file, progress))
     manifest = Manifest(
         format=FORMAT,
-        store=place.store_id.hex(),
-        path=place.path,
-        host=place.host,
+        store=location.store_id.hex(),
+        path=location.path,
+        host=location.host,
         collection=collection,
-        commit=instant.ts,
+        commit=pin.ts,
         time=pinned.isoformat(timespec="seconds"),
         schema=msgspec.json.decode(found.json()),
         rows=sum(each.rows for each in written),

@@ -24,8 +24,8 @@ from lowtide.documents.management import collection_names
 from lowtide.documents.reader import CollectionReader
 from lowtide.engine import EngineSnapshot, SnapshotStatements
 from lowtide.errors import Error, UsageError
-from lowtide.spark.instant import Instant
-from lowtide.spark.keeping import with_kept
+from lowtide.spark.kept_types import with_kept
+from lowtide.spark.load_pin import LoadPin
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import spark_schema
@@ -44,7 +44,7 @@ _TEXTS: Final = (pa.string(), pa.binary(), TIMESTAMP)
 """What a JSON Schema means by "string"."""
 
 
-def schema_at(options: SparkOptions, place: StoreLocation, instant: Instant) -> StructType:
+def schema_at(options: SparkOptions, location: StoreLocation, pin: LoadPin) -> StructType:
     """The schema of the collection at a pinned instant."""
     assert options.collection is not None
     source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
@@ -52,9 +52,9 @@ def schema_at(options: SparkOptions, place: StoreLocation, instant: Instant) -> 
     columns = options.names("columns")
     if columns is not None and not columns:
         raise UsageError("option 'columns' names no column; without it all are read")
-    with instant.open(Path(place.path)) as snapshot:
+    with pin.open(Path(location.path)) as snapshot:
         if options.collection not in collection_names(SnapshotStatements(snapshot)):
-            raise _missing(place, options.collection, instant)
+            raise _missing(location, options.collection, pin)
         look = look_at(snapshot, options.collection)
         found = infer(look, snapshot.cuts(look.row.keyspace, _PLACES), source, size, columns)
         kept = kept_types(look.row.types) if source == "auto" else {}
@@ -75,12 +75,12 @@ def check_keyspace(options: SparkOptions) -> None:
         )
 
 
-def _missing(place: StoreLocation, collection: str, instant: Instant) -> UsageError:
-    with open_store(place.path, read_only=True) as store:
+def _missing(location: StoreLocation, collection: str, pin: LoadPin) -> UsageError:
+    with open_store(location.path, read_only=True) as store:
         names = store.list_collection_names()
     there = f"its collections are {', '.join(map(repr, names))}" if names else "it has none"
     return UsageError(
-        f"the store {place.path} has no collection {collection!r} at commit {instant.ts}; {there}. To read what may "
+        f"the store {location.path} has no collection {collection!r} at commit {pin.ts}; {there}. To read what may "
         "not be there yet, give a schema"
     )
 

@@ -83,7 +83,7 @@ _FALSE: Final = frozenset(("false", "no", "off", "0"))
 class SparkOptions:
     """What was asked for. Names are compared without case, as Spark does.
 
-    >>> Options({"path": "/data/shop", "collection": "users", "PARTITIONS": "4"}).number("partitions")
+    >>> SparkOptions({"path": "/data/shop", "collection": "users", "PARTITIONS": "4"}).number("partitions")
     4
     """
 

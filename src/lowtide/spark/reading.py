@@ -16,11 +16,11 @@ from lowtide.errors import UsageError
 from lowtide.sharing.generation import LEASE
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import Renewer, renew_pin
-from lowtide.spark.instant import BLOCK, StorePath, new_load, new_name, pinning_of
+from lowtide.spark.load_pin import BLOCK, StorePath, new_load, new_name
 from lowtide.spark.options import LOAD, ORIGIN, SparkOptions
 from lowtide.spark.origin import application_of, user_line
 from lowtide.spark.session import explained, register
-from lowtide.store.opening import open_store
+from lowtide.store.opening import follower_of, open_store
 from lowtide.values.extended import dumps
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def pinned(path: StorePath) -> Iterator[str]:
     loaded as of it keeps its instant."""
     name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
-        pinning = pinning_of(store)
+        pinning = follower_of(store).pinning
         pin = pinning.pin(name, LEASE, process=os.getpid())
         renewer = Renewer(lambda: renew_pin(path, name))
         try:

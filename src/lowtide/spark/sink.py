@@ -64,7 +64,7 @@ def query_of(options: SparkOptions) -> str:
     """Who writes: what is the same after a restart of the query, and of no other query. Spark keeps a query's id in its
     checkpoint, so one that begins anew in the same place, with the same numbers, is another one.
 
-    >>> query_of(Options({"checkpointLocation": "file:///data//checkpoints/orders/"}))
+    >>> query_of(SparkOptions({"checkpointLocation": "file:///data//checkpoints/orders/"}))
     'checkpoint /data/checkpoints/orders'
     """
     app = options.text("txnAppId")
@@ -80,9 +80,9 @@ def query_of(options: SparkOptions) -> str:
     if found and scheme != "file":
         return f"checkpoint {scheme}://{re.sub('/+', '/', rest).rstrip('/')}"
     plain = re.sub("^file:/*", "/", location) if location.startswith("file:") else location
-    place = os.path.abspath(plain)
-    query = _query_in(place)
-    return f"checkpoint {place}" if query is None else f"query {query}"
+    directory = os.path.abspath(plain)
+    query = _query_in(directory)
+    return f"checkpoint {directory}" if query is None else f"query {query}"
 
 
 def _query_in(checkpoint: str) -> str | None:

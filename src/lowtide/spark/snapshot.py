@@ -28,7 +28,7 @@ from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.pins.snapshot import renew_pin
 from lowtide.spark.inference import look_at, undecodable
-from lowtide.spark.instant import Instant
+from lowtide.spark.load_pin import LoadPin
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import FEED, SparkOptions
 from lowtide.spark.partitions import (
@@ -58,12 +58,12 @@ class SnapshotReader(DataSourceReader):
     """Reads a collection or a keyspace as it was at one instant."""
 
     def __init__(
-        self, options: SparkOptions, schema: StructType, place: StoreLocation, instant: Instant, mode: str
+        self, options: SparkOptions, schema: StructType, location: StoreLocation, pin: LoadPin, mode: str
     ) -> None:
         self._options = options
         self._schema = schema
-        self._place = place
-        self._instant = instant
+        self._location = location
+        self._pin = pin
         self._mode = Mode(options.text("mode") or mode)
         self._filter = options.json("filter")
         self._bounds = bounds(options)
@@ -88,7 +88,7 @@ class SnapshotReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The parts. Planned once for a DataFrame; its later actions have the same."""
-        with self._explained(), self._open(Path(self._place.path)) as snapshot:
+        with self._explained(), self._open(Path(self._location.path)) as snapshot:
             if self._options.keyspace is not None:
                 parts = parts_of(self._parts, snapshot, self._options.keyspace, self._bounds)
                 return list(cut(snapshot, self._options.keyspace, self._bounds, parts))
@@ -100,11 +100,11 @@ class SnapshotReader(DataSourceReader):
 
     def _blocks(self, cache: Cache, snapshot: EngineSnapshot, keyspace: str, parts: int) -> list[RowRange]:
         """Ranges of rows that the cache may have, or is to have after this read."""
-        store, low, high = self._place.store_id, self._bounds.low, self._bounds.high
+        store, low, high = self._location.store_id, self._bounds.low, self._bounds.high
         cuts = stable_cuts(cache, store, snapshot, keyspace, parts, (low, high))
         ranges = list(zip([low, *cuts], [*cuts, high], strict=True))
         content = content_of(store, keyspace, self._arrow, self._mode, self._corrupt, self._size)
-        blocks = plan_blocks(cache, Path(self._place.path), store, snapshot, keyspace, ranges, content)
+        blocks = plan_blocks(cache, Path(self._location.path), store, snapshot, keyspace, ranges, content)
         return [RowRange(*each, block) for each, block in zip(ranges, blocks, strict=True)]
 
     @property
@@ -112,7 +112,7 @@ class SnapshotReader(DataSourceReader):
         """The columnar cache, unless it is not wanted."""
         if not self._options.flag("cache", True):
             return None
-        return Cache(Path(self._place.path), self._options.number("cacheBytes", LIMIT, least=0) or 0)
+        return Cache(Path(self._location.path), self._options.number("cacheBytes", LIMIT, least=0) or 0)
 
     @property
     def _collection(self) -> str:
@@ -137,17 +137,17 @@ class SnapshotReader(DataSourceReader):
         return compiled, look.plan(compiled, None)
 
     def _open(self, path: Path) -> EngineSnapshot:
-        return self._instant.open(path)
+        return self._pin.open(path)
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Errors in the user's words: which store, which collection."""
-        where = f"{self._options.what} of the store {self._place.path}, at commit {self._instant.ts}"
+        where = f"{self._options.what} of the store {self._location.path}, at commit {self._pin.ts}"
         try:
             yield
         except SnapshotExpired as error:
             raise SnapshotExpired(
-                f"{where}: the snapshot of this DataFrame is no longer kept. It was not read for {self._instant.ttl:g} "
+                f"{where}: the snapshot of this DataFrame is no longer kept. It was not read for {self._pin.ttl:g} "
                 "seconds (option pinTtl), it was released, or the application that loaded it has ended: load() it "
                 f"again ({error})"
             ) from error
@@ -157,8 +157,8 @@ class SnapshotReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The record batches of one part, in a task."""
         with self._explained():
-            path = self._place.check()
-            renew = _Renewal(path, self._instant)
+            path = self._location.check()
+            renew = _Renewal(path, self._pin)
             with self._open(path) as snapshot:
                 for batch in self._batches(snapshot, partition):
                     renew()
@@ -263,19 +263,19 @@ def _damaged(look: CollectionReader, partition: InputPartition, columns: Columns
 class _Renewal:
     """Renews the pin when a third of its time has gone; called between batches, by one task."""
 
-    def __init__(self, path: Path, instant: Instant) -> None:
+    def __init__(self, path: Path, pin: LoadPin) -> None:
         self._path = path
-        self._instant = instant
+        self._pin = pin
         self._renewed = 0.0
         self()
 
     def __call__(self) -> None:
         now = time.monotonic()
-        if now - self._renewed > self._instant.ttl / 3 or not self._renewed:
+        if now - self._renewed > self._pin.ttl / 3 or not self._renewed:
             try:
-                renew_pin(self._path, self._instant.pin)
+                renew_pin(self._path, self._pin.name)
             except SnapshotExpired:
-                renew_pin(self._path, self._instant.name(self._path) or self._instant.pin)
+                renew_pin(self._path, self._pin.current_name(self._path) or self._pin.name)
             self._renewed = now
 
 

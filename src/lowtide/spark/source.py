@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from lowtide.columnar.columns import Mode
 from lowtide.spark.inference import check_keyspace, schema_at
-from lowtide.spark.instant import Instant, new_load, release, take, taken
+from lowtide.spark.load_pin import LoadPin, new_load, release, take, taken
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import LOAD, SparkOptions
 from lowtide.spark.schemas import CHANGE, KEYSPACE
@@ -33,7 +33,7 @@ class LowtideSource(DataSource):
         self._table = creation(options)
         self._options = SparkOptions(options if self._table is None else self._table)
         self._load = self._options.text(LOAD) or new_load()
-        self._instant: Instant | None = None
+        self._pin: LoadPin | None = None
         self._inferred = False
 
     @classmethod
@@ -52,8 +52,8 @@ class LowtideSource(DataSource):
         else:
             # Changes are read from the log, which needs no pin for longer, and a new table is not read at all.
             is_brief = self._is_feed or self._table is not None
-            with taken(options) if is_brief else self._fixed() as instant:
-                found = schema_at(options, self._place(), instant)
+            with taken(options) if is_brief else self._fixed() as pin:
+                found = schema_at(options, self._location(), pin)
         if self._is_feed:
             found = StructType([*found, *CHANGE])
         return found if self._table is None else with_table(found, self._table)
@@ -70,19 +70,19 @@ class LowtideSource(DataSource):
     def _is_feed(self) -> bool:
         return self._options.flag("readChangeFeed")
 
-    def _place(self) -> StoreLocation:
+    def _location(self) -> StoreLocation:
         return StoreLocation.here(self._options.path)
 
     @contextmanager
-    def _fixed(self) -> Iterator[Instant]:
+    def _fixed(self) -> Iterator[LoadPin]:
         """The instant of this load, pinned; if what follows fails, it is let go again."""
-        if self._instant is None:
-            self._instant = take(self._options, load=self._load)
+        if self._pin is None:
+            self._pin = take(self._options, load=self._load)
         try:
-            yield self._instant
+            yield self._pin
         except BaseException:
-            release(self._options.path, self._instant)
-            self._instant = None
+            release(self._options.path, self._pin)
+            self._pin = None
             raise
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -94,8 +94,8 @@ class LowtideSource(DataSource):
         from lowtide.spark.snapshot import SnapshotReader
 
         mode = Mode.FAILFAST if self._inferred else Mode.PERMISSIVE
-        with self._fixed() as instant:
-            return SnapshotReader(self._options, schema, self._place(), instant, mode)
+        with self._fixed() as pin:
+            return SnapshotReader(self._options, schema, self._location(), pin, mode)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         from lowtide.spark.stream import ChangeStream

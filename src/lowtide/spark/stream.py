@@ -31,11 +31,11 @@ from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
 from lowtide.spark.change_columns import KIND, ChangeColumns
 from lowtide.spark.changes import FOREIGN, ChangeSource, Part, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at
-from lowtide.spark.initial import TTL, SnapshotPart, expired, following, opened, read_snapshot
 from lowtide.spark.limits import BatchLimits
 from lowtide.spark.offsets import INITIAL, Offset, parse
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import Bounds, parts_of
+from lowtide.spark.stream_snapshot import TTL, SnapshotPart, expired, following, opened, read_snapshot
 
 logger = logging.getLogger("lowtide")
 
@@ -124,7 +124,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         stream = secrets.token_hex(6)
         last, since = source.feed.published(), source.start()
         offset = Offset(
-            store=source.place.store_id.hex(),
+            store=source.location.store_id.hex(),
             what=self._options.what,
             keyspace=source.keyspace() if since is None else source.keyspace_at(since),
             stream=stream,
@@ -175,7 +175,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check(self, offset: Offset) -> None:
         """Refuse a checkpoint of another stream."""
         source = self._source
-        if offset.store != source.place.store_id.hex():
+        if offset.store != source.location.store_id.hex():
             raise UsageError("the checkpoint is of a stream of another store; take another checkpointLocation")
         if offset.what != self._options.what:
             raise UsageError(f"the checkpoint is of a stream of {offset.what}; take another checkpointLocation")
@@ -282,14 +282,14 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _snapshot_parts(self, first: Offset, last: Offset) -> list[SnapshotPart]:
         """The entries between two places of the snapshot; in ranges of keys, if they are all that are left."""
         self._renew(last)
-        place, low = self._source.place, following(first.last_key) or b""
+        location, low = self._source.location, following(first.last_key) or b""
         high = None if last.after is None else following(last.last_key)
         cuts: list[bytes] = []
         if high is None:
             with opened(self._options, last) as snapshot:
                 parts = parts_of(self._options.number("partitions"), snapshot, last.keyspace, Bounds(low, None))
                 cuts = snapshot.cuts(last.keyspace, parts, low or None, None)
-        return [SnapshotPart(place, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
+        return [SnapshotPart(location, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The record batches of one part, in a task."""

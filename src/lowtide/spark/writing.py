@@ -22,9 +22,9 @@ from lowtide.documents.catalog import check_collection_name
 from lowtide.errors import Error, UsageError
 from lowtide.sharing.loading.job import BULK_BYTES, How, Job, Receipt, StagedFile, new_job_name
 from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging, stage, staging_of
-from lowtide.spark.applying import check_change_columns, documents_of, encode_changes, without_change_columns
+from lowtide.spark.change_writes import check_change_columns, documents_of, encode_changes, without_change_columns
 from lowtide.spark.encoding import RowEncoder
-from lowtide.spark.keeping import types_of
+from lowtide.spark.kept_types import types_of
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.schemas import arrow_schema, check_types
@@ -83,7 +83,7 @@ class StagedWrite:
         self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
         self._encoder()  # so that a schema that cannot be stored is refused before any task begins
         ensure_store(options.path)
-        self._place = StoreLocation.here(options.path)
+        self._location = StoreLocation.here(options.path)
         self._app = app
         self._job: str | None = None
 
@@ -114,11 +114,11 @@ class StagedWrite:
 
     @property
     def _path(self) -> Path:
-        return Path(self._place.path)
+        return Path(self._location.path)
 
     def _stage(self, batches: Iterator[pa.RecordBatch]) -> Staged:
         """Stage the rows of one attempt of a task."""
-        path, job = self._place.check(), self._begun()
+        path, job = self._location.check(), self._begun()
         try:
             staged = stage(staging_of(path, job), self._encoded(batches))
         except Error as error:

@@ -9,9 +9,10 @@ from typing import Unpack
 from lowtide.engine.recovery.opening import check_directory, path_of
 from lowtide.errors import CorruptionError, DiskFull, StoreFailed, UsageError
 from lowtide.options import OpenOptions, parse_options
+from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import open_pinned
-from lowtide.store.store import Store
+from lowtide.store.store import Store, backend_of
 from lowtide.store.transactions import Snapshot
 from lowtide.system.disk import is_full
 
@@ -45,6 +46,14 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     except OSError as error:
         kind = DiskFull if is_full(error) else StoreFailed
         raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error
+
+
+def follower_of(store: Store) -> Follower:
+    """The follower behind a store that is open read-only: its pins, its feed and its consumers. For Lowtide's own
+    modules, which share a store with its owner (Spark's planners and tasks); users call ``Store``."""
+    follower = backend_of(store)
+    assert isinstance(follower, Follower)
+    return follower
 
 
 def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:

@@ -252,6 +252,7 @@ def test_a_collection_without_documents_has_an_id(store: lowtide.Store) -> None:
 
 def test_a_damaged_document_is_named(store: lowtide.Store) -> None:
     store.collection("c").insert_many([{"_id": number} for number in range(5)])
-    store.keyspace("documents/c").put(id_key(3), b"\xc1")
+    with store.transaction() as tx:
+        tx._tx.keyspace("documents/c").put(id_key(3), b"\xc1")
     with pytest.raises(Error, match="document with _id 3 cannot be decoded"):
         Load(store.path, collection="c")

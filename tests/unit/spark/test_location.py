@@ -19,14 +19,14 @@ POINTS_TO_EXPORT = r"is on the local disk of .*, and this task runs on .*, {}.*l
 
 
 @pytest.fixture
-def place(store: lowtide.Store) -> StoreLocation:
+def location(store: lowtide.Store) -> StoreLocation:
     return StoreLocation.here(store.path)
 
 
-def test_a_store_is_found_in_another_process_of_its_machine(store: lowtide.Store, place: StoreLocation) -> None:
-    assert crossed(place) == place
-    assert crossed(place).check() == store.path
-    assert place.host == socket.gethostname()
+def test_a_store_is_found_in_another_process_of_its_machine(store: lowtide.Store, location: StoreLocation) -> None:
+    assert crossed(location) == location
+    assert crossed(location).check() == store.path
+    assert location.host == socket.gethostname()
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, Path.touch, lambda path: None], ids=["directory", "file", "nothing"])
@@ -38,25 +38,25 @@ def test_where_there_is_no_store_the_option_is_named(tmp_path: Path, make: objec
         StoreLocation.here(path)
 
 
-def test_a_task_on_another_machine_is_told_of_exports(place: StoreLocation) -> None:
+def test_a_task_on_another_machine_is_told_of_exports(location: StoreLocation) -> None:
     with pytest.raises(UsageError, match=POINTS_TO_EXPORT.format("which is another machine")):
-        replace(place, boot="another").check()
+        replace(location, boot="another").check()
 
 
-def test_and_so_is_one_that_does_not_have_the_directory(place: StoreLocation, tmp_path: Path) -> None:
+def test_and_so_is_one_that_does_not_have_the_directory(location: StoreLocation, tmp_path: Path) -> None:
     for missing in (tmp_path / "none", tmp_path / "store" / "base" / "data.mdb"):
         with pytest.raises(UsageError, match=POINTS_TO_EXPORT.format("where that directory does not exist")):
-            replace(place, path=str(missing)).check()
+            replace(location, path=str(missing)).check()
 
 
-def test_and_one_that_has_another_store_there(place: StoreLocation, open_store: OpenStore, tmp_path: Path) -> None:
+def test_and_one_that_has_another_store_there(location: StoreLocation, open_store: OpenStore, tmp_path: Path) -> None:
     open_store("other").close()
     with pytest.raises(UsageError, match=POINTS_TO_EXPORT.format("where another store is in that directory")):
-        replace(place, path=str(tmp_path / "other")).check()
+        replace(location, path=str(tmp_path / "other")).check()
 
 
 def test_a_copy_of_the_store_counts_as_the_store(open_store: OpenStore, tmp_path: Path) -> None:
     open_store("first").close()
-    place = StoreLocation.here(tmp_path / "first")
+    location = StoreLocation.here(tmp_path / "first")
     shutil.copytree(tmp_path / "first", tmp_path / "copy")
-    assert replace(place, path=str(tmp_path / "copy")).check() == tmp_path / "copy"
+    assert replace(location, path=str(tmp_path / "copy")).check() == tmp_path / "copy"

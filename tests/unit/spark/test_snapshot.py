@@ -132,7 +132,7 @@ def test_tasks_renew_the_pin_also_while_nothing_matches(
         renew_pin(path, name)
 
     monkeypatch.setattr("lowtide.spark.snapshot.renew_pin", renew)
-    monkeypatch.setattr(load.reader, "_instant", replace(load.reader._instant, ttl=0.0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(load.reader, "_pin", replace(load.reader._pin, ttl=0.0))  # type: ignore[attr-defined]
     assert list(load.reader.read(load.partitions[0])) == []
     assert len(renewed) > 5
 
@@ -149,7 +149,8 @@ def test_a_damaged_document_is_named(
 ) -> None:
     collection.insert_many([{"_id": n, "v": 1, "w": n} for n in range(5)])
     collection.create_index("w")
-    store.keyspace("documents/c").put(id_key(3), damage)
+    with store.transaction() as tx:
+        tx._tx.keyspace("documents/c").put(id_key(3), damage)
     load = Load(store.path, struct(_id=LongType(), v=LongType()), collection="c", **options)
     with pytest.raises(Error, match=r"collection 'c' of the store .*: the document with _id 3 cannot be decoded: "):
         load.rows()

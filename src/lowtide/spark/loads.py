@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.types import StructType
 
 from lowtide.errors import UsageError
-from lowtide.spark.instant import leave
+from lowtide.spark.load_pin import leave
 from lowtide.spark.options import LOAD, SparkOptions
 from lowtide.spark.tables import table_of
 

@@ -29,7 +29,7 @@ TTL: Final = 86_400.0
 class SnapshotPart(InputPartition):
     """The entries of the stream's keyspace from ``low`` on, before ``high``; None for the end of all."""
 
-    place: StoreLocation
+    location: StoreLocation
     offset: Offset
     low: bytes
     high: bytes | None
@@ -59,7 +59,7 @@ def following(key: bytes | None) -> bytes | None:
 
 def read_snapshot(part: SnapshotPart, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
     """The record batches of a part, in a task; the pin is renewed while they are read."""
-    path, offset = part.place.check(), part.offset
+    path, offset = part.location.check(), part.offset
     assert offset.taken is not None
     size, ttl = options.number("batchSize", BATCH) or BATCH, options.seconds("pinTtl", TTL)
     moment = offset.taken / 1e6

@@ -19,15 +19,13 @@ from pathlib import Path
 
 from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired, UsageError
-from lowtide.sharing.follower import Follower
-from lowtide.sharing.pins.follower import FollowerPins
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.pins import At
 from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
 from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
-from lowtide.store.opening import open_store
-from lowtide.store.store import Store, backend_of
+from lowtide.store.opening import follower_of, open_store
+from lowtide.store.store import Store
 from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
@@ -40,26 +38,27 @@ _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
 
 
 @dataclass(frozen=True)
-class Instant:
-    """A pinned commit, as tasks are told of it. ``load`` is the token of the load, which has a part in the pin."""
+class LoadPin:
+    """The pin of a load, as sent to its tasks. ``name`` is the pin's name when the load was planned, ``load`` the token
+    by which the pin knows the load."""
 
-    pin: str
+    name: str
     ts: int
     ttl: float
     load: str
 
     def open(self, path: Path) -> EngineSnapshot:
-        """A snapshot at the pin. It may have another name by now, if a block has left it to its loads."""
+        """A snapshot at the pin. The pin was renamed if a ``pinned`` block ended and left it to its loads."""
         try:
-            return open_pinned(path, pin=self.pin)
+            return open_pinned(path, pin=self.name)
         except SnapshotExpired:
-            name = self.name(path)
+            name = self.current_name(path)
             if name is None:
                 raise
             return open_pinned(path, pin=name)
 
-    def name(self, path: Path) -> str | None:
-        """What the pin is called now; None if there is none any more."""
+    def current_name(self, path: Path) -> str | None:
+        """The pin's current name; None if the pin is gone."""
         return name_of_pin(path, self.load)
 
 
@@ -68,17 +67,17 @@ def new_load() -> str:
     return f"load-{secrets.token_hex(8)}"
 
 
-def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> Instant:
+def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> LoadPin:
     """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
     another process, goes on meanwhile. A ``load`` that is planned again has the instant that it had."""
     driver = ancestor("java") if process is None else identify(process)
     token = load or new_load()
     ttl = options.seconds("pinTtl", TTL)
     with open_store(options.path, read_only=True) as store:
-        pinning = pinning_of(store)
+        pinning = follower_of(store).pinning
         known = pinning.pin_of(token)
         if known is not None:
-            return Instant(known.name, known.ts, ttl, token)
+            return LoadPin(known.name, known.ts, ttl, token)
         try:
             at = _at(options, store)
             user = token, owner_of(driver, options.text(ORIGIN))
@@ -98,14 +97,7 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
             raise SnapshotExpired(
                 f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
             ) from error
-        return Instant(pin.name, pin.ts, ttl, token)
-
-
-def pinning_of(store: Store) -> FollowerPins:
-    """The pins of a store that was opened read-only."""
-    backend = backend_of(store)
-    assert isinstance(backend, Follower)
-    return backend.pinning
+        return LoadPin(pin.name, pin.ts, ttl, token)
 
 
 def _pinned(
@@ -124,26 +116,26 @@ def _pinned(
     return pin
 
 
-def release(path: StorePath, instant: Instant) -> None:
+def release(path: StorePath, pin: LoadPin) -> None:
     """Give the instant up before its time."""
     with contextlib.suppress(Error):
-        leave(path, [instant.load])
+        leave(path, [pin.load])
 
 
 def leave(path: StorePath, loads: Iterable[str]) -> int:
     """Give up the parts that loads have in pins of the store; returns how many pins went."""
     with open_store(path, read_only=True) as store:
-        return sum(pinning_of(store).leave(load) for load in loads)
+        return sum(follower_of(store).pinning.leave(load) for load in loads)
 
 
 @contextlib.contextmanager
-def taken(options: SparkOptions) -> Iterator[Instant]:
+def taken(options: SparkOptions) -> Iterator[LoadPin]:
     """An instant that is pinned for the time of a ``with`` block, in this process."""
-    instant = take(options, os.getpid())
+    pin = take(options, os.getpid())
     try:
-        yield instant
+        yield pin
     finally:
-        release(options.path, instant)
+        release(options.path, pin)
 
 
 def new_name() -> str:

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 import lowtide
 import lowtide.spark
 from lowtide.errors import SnapshotExpired, UsageError
-from lowtide.spark.instant import release, take
+from lowtide.spark.load_pin import release, take
 from lowtide.spark.options import SparkOptions
 from tests.conftest import OpenStore
 from tests.unit.spark.loading import Load
@@ -179,8 +179,8 @@ def test_the_pin_holds_what_is_read_and_nothing_else(store: lowtide.Store) -> No
 
 def test_a_keyspace_is_pinned_by_its_name(store: lowtide.Store) -> None:
     store.keyspace("k").put(b"x", b"1")
-    instant = take(SparkOptions({"path": str(store.path), "keyspace": "k"}))
-    assert [pin.keyspaces for pin in store.pins() if pin.name == instant.pin] == [("k",)]
+    pin = take(SparkOptions({"path": str(store.path), "keyspace": "k"}))
+    assert [each.keyspaces for each in store.pins() if each.name == pin.name] == [("k",)]
 
 
 def pins_of_spark(store: lowtide.Store) -> list[str]:
@@ -190,7 +190,7 @@ def pins_of_spark(store: lowtide.Store) -> list[str]:
 def test_loads_of_one_commit_and_one_driver_share_a_pin_that_goes_with_the_last(store: lowtide.Store) -> None:
     loads = [take(options(store)) for _ in range(5)] + [take(options(store, collection="d"))]
     (name,) = pins_of_spark(store)
-    assert {load.pin for load in loads} == {name}
+    assert {load.name for load in loads} == {name}
     (pin,) = store.pins()
     assert set(pin.keyspaces or ()) == {*store["c"].keyspaces(), *store["d"].keyspaces()}
     for load in loads[:-1]:
@@ -218,7 +218,7 @@ def test_another_commit_or_another_driver_has_a_pin_of_its_own(store: lowtide.St
     first, other = take(options(store)), take(options(store), os.getpid())
     write(store, 2)
     later = take(options(store))
-    assert len({first.pin, other.pin, later.pin}) == 3
+    assert len({first.name, other.name, later.name}) == 3
     assert (first.ts, first.ts) == (other.ts, later.ts - 1)
 
 
@@ -267,7 +267,7 @@ def test_a_pin_names_the_application_and_the_users_line(store: lowtide.Store) ->
     assert pin.owner.endswith("report.py:7) and 1 more")
     with lowtide.spark.pinned(store.path) as name:
         (owner,) = [pin.owner for pin in store.pins() if pin.name == name]
-        assert re.search(r"tests/unit/spark/test_instant\.py:\d+\)", owner)
+        assert re.search(r"tests/unit/spark/test_load_pin\.py:\d+\)", owner)
 
 
 def test_the_one_who_stays_is_named_when_the_first_has_gone(store: lowtide.Store) -> None:
@@ -278,7 +278,7 @@ def test_the_one_who_stays_is_named_when_the_first_has_gone(store: lowtide.Store
 
 
 def test_an_instant_can_be_given_up_also_twice(store: lowtide.Store) -> None:
-    instant = take(options(store))
-    release(store.path, instant)
-    release(store.path, instant)
-    assert instant.pin not in [pin.name for pin in store.pins()]
+    pin = take(options(store))
+    release(store.path, pin)
+    release(store.path, pin)
+    assert pin.name not in [each.name for each in store.pins()]
