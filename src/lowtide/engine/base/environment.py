@@ -93,7 +93,7 @@ class Base(LmdbFile):
 
     def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
         """How many keys of a range there are at ``ts``, and which of ``keys``; see ``counting``."""
-        return self.read(lambda txn: count_rows(self, txn, low, high, ts, keys))
+        return self.read(lambda txn: count_rows(self, txn, low, high, ts=ts, keys=keys))
 
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
@@ -153,9 +153,11 @@ class Base(LmdbFile):
         """
         try:
             with self._begin(self.rows) as txn:  # before a look at ``history_below``, which is raised before a commit
-                return self.at(ts, ts < self.history_below).entries(txn, low, high, limit, reverse, strip)
+                return self.at(ts, ts < self.history_below).entries(
+                    txn, low, high, limit=limit, reverse=reverse, strip=strip
+                )
         except lmdb.Error as error:
-            return self._again(error, lambda: self.chunk(low, high, ts, limit, reverse, strip), low)
+            return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """As ``chunk``, the values alone, forwards."""
@@ -169,7 +171,7 @@ class Base(LmdbFile):
         """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""
         try:
             with self._begin(self.rows) as txn:
-                entries, more = stretch(txn, self.rows, low, high, limit, False)
+                entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=False)
         except lmdb.Error as error:
             return self._again(error, lambda: self.changed_keys(low, high, since, limit), low)
         return [key for key, row in entries if row_ts(row) > since], entries[-1][0] if more else None

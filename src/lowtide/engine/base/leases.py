@@ -82,7 +82,17 @@ class Leases:
             ts, names, prefixes = self._placed(txn, at, beside, wanted)
             if there is not None:
                 self._note_removal(txn, there.ts)  # from here on nothing is refused
-            row = PinRow(new_id(), ts, now, now, ttl, names, prefixes, owner, process)
+            row = PinRow(
+                id=new_id(),
+                ts=ts,
+                taken=now,
+                renewed=now,
+                ttl=ttl,
+                keyspaces=names,
+                prefixes=prefixes,
+                owner=owner,
+                process=process,
+            )
             self._base.pins.put(txn, name, row)
             return row
 
@@ -140,7 +150,19 @@ class Leases:
                     ).used_by((*row.users, user))
                     self._base.pins.put(txn, other, joined)
                     return other, joined
-            taken = PinRow(new_id(), ts, now, now, ttl, names, prefixes, user[1], process, (user,), shared=True)
+            taken = PinRow(
+                id=new_id(),
+                ts=ts,
+                taken=now,
+                renewed=now,
+                ttl=ttl,
+                keyspaces=names,
+                prefixes=prefixes,
+                owner=user[1],
+                process=process,
+                users=(user,),
+                shared=True,
+            )
             self._base.pins.put(txn, name, taken)
             return name, taken
 

@@ -81,7 +81,7 @@ def decode_table(record: bytes | None) -> Table:
     _, flags, depth, branches, leaves, overflow, entries, root = _TABLE.unpack(record)
     if flags & ~_DUPLICATES or depth > _DEEPEST:
         raise Unreadable(f"a table with flags {flags} and a depth of {depth}")
-    return Table(depth, branches, leaves, overflow, entries, root)
+    return Table(depth=depth, branches=branches, leaves=leaves, overflow=overflow, entries=entries, root=root)
 
 
 class PageFile:

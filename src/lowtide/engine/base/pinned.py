@@ -82,7 +82,7 @@ class PinnedBase:
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[int, set[bytes]] | None:
             self.check(txn)
-            return count_rows(self._base, txn, low, high, self._ts, keys)
+            return count_rows(self._base, txn, low, high, ts=self._ts, keys=keys)
 
         return self._base.read(look)
 
@@ -124,7 +124,7 @@ class PinnedBase:
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
             self.check(txn)
-            return self._instant(txn).entries(txn, low, high, limit, reverse, strip)
+            return self._instant(txn).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
 
         return self._base.read(look)
 

@@ -10,7 +10,6 @@ if a second examination, in a fresh LMDB transaction, finds the same on the same
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +18,7 @@ import lmdb
 from lowtide.engine.base.pages import Unreadable
 from lowtide.engine.base.structure import Examiner, Fault, Structure
 from lowtide.errors import CorruptionError
+from lowtide.system.clock import Clock, SystemClock
 
 WHAT_TO_DO = (
     "the file is damaged: keep the store's files as they are, list all damage with `lowtide verify`, restore a backup"
@@ -28,6 +28,7 @@ logger = logging.getLogger("lowtide")
 
 _ATTEMPTS = 100
 _MOST_WALKS = 10
+_PAUSE = 0.001
 _NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
 _FEW_PAGES = 256
 
@@ -53,8 +54,9 @@ class Soundness:
     """What is known of damage to one open base. ``damage`` is the first that was met; it is set once, by any thread.
     ``on_damage``, which the owner of the store sets, is told of it."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self._directory = directory
+        self._clock = clock or SystemClock()
         self.damage: CorruptionError | None = None
         self.on_damage: Callable[[CorruptionError], object] = bool
         self._examined = False
@@ -76,7 +78,9 @@ class Soundness:
         caller holds ``steady``."""
         if not self._examined:
             try:
-                check_environment(env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: time.sleep(0.001))
+                check_environment(
+                    env, self._directory, most=MOST_IN_BACKGROUND, pause=lambda: self._clock.sleep(_PAUSE)
+                )
             except CorruptionError as error:
                 self.note(error)
             self._examined = True

@@ -227,7 +227,7 @@ class Examiner:
                 if depth > 1:
                     waiting += self._children(number, depth, low, high, order)
                 else:
-                    found += self._leaf(name, number, low, high, order, visit)
+                    found += self._leaf(name, number, low=low, high=high, order=order, visit=visit)
             except (_Broken, StructError) as error:
                 self._fault(name, number, str(error))
         return found

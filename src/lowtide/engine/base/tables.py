@@ -81,16 +81,16 @@ def open_tables(base: Base) -> Iterator[Tables]:
     """The tables of an open base. Others read and write meanwhile."""
     with base.reading_long() as txn:
         yield Tables(
-            base.directory,
-            base.env,
-            txn,
-            base.rows,
-            base.history,
-            base.tombstones,
-            base.keyspaces,
-            base.meta,
-            base.pins,
-            base.consumers,
+            directory=base.directory,
+            env=base.env,
+            txn=txn,
+            rows=base.rows,
+            history=base.history,
+            tombstones=base.tombstones,
+            keyspaces=base.keyspaces,
+            meta=base.meta,
+            pins=base.pins,
+            consumers=base.consumers,
         )
 
 
@@ -115,16 +115,16 @@ def read_tables(data: Path) -> Iterator[Tables]:
         rows, history, index, tombstones, keyspaces, meta, pins, consumers = tables.values()
         with env.begin() as txn:
             yield Tables(
-                data.parent,
-                env,
-                txn,
-                rows,
-                HistoryTable(history, index),
-                tombstones,
-                keyspaces,
-                meta,
-                PinTable(pins, data.parent) if pins is not None else None,
-                ConsumerTable(consumers, data.parent) if consumers is not None else None,
+                directory=data.parent,
+                env=env,
+                txn=txn,
+                rows=rows,
+                history=HistoryTable(history, index),
+                tombstones=tombstones,
+                keyspaces=keyspaces,
+                meta=meta,
+                pins=PinTable(pins, data.parent) if pins is not None else None,
+                consumers=ConsumerTable(consumers, data.parent) if consumers is not None else None,
             )
     finally:
         env.close()

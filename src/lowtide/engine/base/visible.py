@@ -33,13 +33,13 @@ class VisibleRows(NamedTuple):
         """The entries of a stretch in scan order, and the last key that was looked at; None when the range is
         exhausted. ``strip`` bytes are taken off the entries' keys."""
         newer = horizon(self.ts)
-        entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+        entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
         last = entries[-1][0] if more else None
         if not self.old:
             return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
         if last is not None:
             low, high = (last, high) if reverse else (low, last + b"\x00")
-        keys, more = distinct_keys(txn, self.history.index, low, high, limit, reverse)
+        keys, more = distinct_keys(txn, self.history.index, low, high, limit=limit, reverse=reverse)
         if more:
             last = keys[-1]
             entries = [each for each in entries if (each[0] >= last if reverse else each[0] <= last)]
@@ -56,8 +56,8 @@ class VisibleRows(NamedTuple):
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int
     ) -> tuple[list[bytes], bytes | None]:
         """As ``entries``, the values alone, forwards. Where the history has nothing, no key is looked at."""
-        if self.old and distinct_keys(txn, self.history.index, low, high, 1, False)[0]:
-            entries, last = self.entries(txn, low, high, limit, False, 0)
+        if self.old and distinct_keys(txn, self.history.index, low, high, limit=1, reverse=False)[0]:
+            entries, last = self.entries(txn, low, high, limit=limit, reverse=False, strip=0)
             return list(map(_second, entries)), last
         rows, last = values_of_stretch(txn, self.rows, low, high, limit)
         newer = horizon(self.ts)

@@ -99,7 +99,7 @@ def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> 
         cells: dict[Cell, int] = {}
         newest: dict[bytes, int] = {}
         for batch in _batches(keys):
-            _apply_batch(base, txn, batch, chains, living, oldest_writer, cells)
+            _apply_batch(base, txn, keys=batch, chains=chains, living=living, oldest_writer=oldest_writer, cells=cells)
             prefix = batch[0][:KEYSPACE_PREFIX]
             newest[prefix] = max(newest.get(prefix, 0), max(chains[key][0] for key in batch))
         base.put_keyspaces(txn, changes.names)

@@ -52,6 +52,7 @@ class Checkpointer:
 
     def __init__(
         self,
+        *,
         options: Options,
         store_id: bytes,
         log_directory: Path,
@@ -184,15 +185,15 @@ class Checkpointer:
 
     def _request(self, target: CheckpointTarget) -> HelperRequest:
         return HelperRequest(
-            str(self._base.directory),
-            self._base.map_size,
-            str(self._log_directory),
-            self._store_id,
-            target.boundary,
-            target.upto,
-            self._starts_at,
-            self._options.collector,
-            self._sample(target.upto)[0].live,
+            base=str(self._base.directory),
+            map_size=self._base.map_size,
+            log=str(self._log_directory),
+            store_id=self._store_id,
+            boundary=target.boundary,
+            upto=target.upto,
+            place=self._starts_at,
+            collector=self._options.collector,
+            live=self._sample(target.upto)[0].live,
         )
 
     def close(self) -> None:

@@ -55,6 +55,7 @@ class Collector:
 
     def __init__(
         self,
+        *,
         versions: VersionStore,
         base: Base,
         threshold: int,

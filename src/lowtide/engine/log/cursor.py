@@ -95,7 +95,9 @@ class LogCursor:
         """The next commits of this segment, as many as stand together; none if ``_next`` must look."""
         if self._map is None or self._header is None or self._ts != self.position:
             return []
-        payloads, offset, crc = frames_after(self._map, self._offset, self._header.salt, self._crc, self._ts, upto)
+        payloads, offset, crc = frames_after(
+            self._map, offset=self._offset, salt=self._header.salt, previous=self._crc, ts=self._ts, upto=upto
+        )
         try:
             commits = decode_payloads(payloads, self._ts + 1)
         except UNDECODABLE:

@@ -126,7 +126,7 @@ def _commit(ts: int, payload: _Payload) -> Commit:
         raise msgspec.ValidationError(f"{len(writes)} keys, but what {len(before)} were before")
     if names is not None and not all(map(is_prefix, names.values())):
         raise msgspec.ValidationError("a keyspace has an impossible number")
-    return Commit(ts, payload.time, writes, names, existed, before)
+    return Commit(ts=ts, time=payload.time, writes=writes, names=names, existed=existed, before=before)
 
 
 def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
@@ -186,7 +186,7 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
     payload = data[body:end]
     if crc32(payload, crc32(data[offset + _HEAD.size : body], salt)) != crc:
         return None
-    return Frame(offset, end, crc, previous, ts, durable, payload)
+    return Frame(offset=offset, end=end, crc=crc, previous=previous, ts=ts, durable=durable, payload=payload)
 
 
 def begins_frame(data: bytes, previous: int) -> bool:

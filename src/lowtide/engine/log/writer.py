@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +19,7 @@ from lowtide.engine.log.files import ClosedSegment, SegmentFiles
 from lowtide.engine.log.frame import FRAME_HEADER, encode_frame
 from lowtide.engine.log.segment import HEADER_SIZE, Header, Scan, encode_header, segment_path
 from lowtide.errors import DiskFull, StoreFailed
+from lowtide.system.clock import SystemClock
 from lowtide.system.disk import Disk, LogFile, is_full
 
 _FIRST_SEGMENT = 256 * 1024
@@ -36,13 +36,13 @@ class LogWriter:
         directory: Path,
         store_id: bytes,
         segment_bytes: int,
-        time: Callable[[], float] = time.time,
+        time: Callable[[], float] | None = None,
     ) -> None:
         self._disk = disk
         self._directory = directory
         self._store_id = store_id
         self._segment_bytes = segment_bytes
-        self._time = time
+        self._time = time or SystemClock().time
         self._files = SegmentFiles(disk, directory, segment_bytes)
         self._sync_lock = threading.Lock()
         self._file: LogFile | None = None
@@ -78,7 +78,9 @@ class LogWriter:
             self._files.retire(segment)
         file = self._disk.open(tail.path)
         file.sync()
-        self._switch(file, file.size, tail.path, tail.header, tail.crc, tail.end, None)
+        self._switch(
+            file=file, size=file.size, path=tail.path, header=tail.header, crc=tail.crc, position=tail.end, closed=None
+        )
         self.last_ts = self.durable_ts = tail.last_ts
 
     @property
@@ -201,7 +203,15 @@ class LogWriter:
             self._disk.rename(spare, path)
             self._disk.sync_directory(self._directory)
             with self._sync_lock:
-                self._switch(file, file.size, path, header, header.salt, HEADER_SIZE, closed)
+                self._switch(
+                    file=file,
+                    size=file.size,
+                    path=path,
+                    header=header,
+                    crc=header.salt,
+                    position=HEADER_SIZE,
+                    closed=closed,
+                )
         except BaseException as error:
             if file is not None and self._file is file:
                 self._retire()

@@ -135,7 +135,7 @@ def open_files(path: Path, options: Options) -> OpenedFiles:
     if verdict.case != "clean":
         case = verdict.case
         logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
-    return OpenedFiles(store_id, base, loan, log, last_ts, case, replayed)
+    return OpenedFiles(store_id=store_id, base=base, loan=loan, log=log, last_ts=last_ts, case=case, replayed=replayed)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""One process owns a store for writing: an advisory lock that the system gives back when its holder dies."""
+"""One process owns a store for writing: an advisory lock that the system releases when its holder dies."""
 
 from __future__ import annotations
 
@@ -8,39 +8,44 @@ import json
 import os
 import socket
 import sys
-import time
+from datetime import datetime
 from pathlib import Path
 
 from lowtide.errors import StoreLocked
+from lowtide.system.clock import Clock, SystemClock
 
 _PATIENCE, _PAUSE = 1.0, 0.01
-"""How long a lock is waited for whose owner is dead, since a process that it was just starting may hold a copy for a
-moment; or whose owner has not yet, or no longer, written who it is."""
+"""Seconds to wait for a lock whose owner is dead, because a process that it was just starting may briefly hold a copy;
+or whose owner has not yet, or no longer, written who it is."""
 
 _RECOVERING = 30.0
-"""How long a reader is waited for that recovers a store which nobody owned."""
+"""Seconds to wait for a reader that is recovering a store without an owner."""
 
 
 class Ownership:
-    """The lock file of a store, held. Its text says by whom; only the lock on it counts. One who is ``passing`` holds
-    it for a moment, and others wait for that."""
+    """Holds the lock file of a store. The file's text names the holder; only the lock itself counts. A ``passing``
+    holder keeps it briefly, and others wait for it.
 
-    def __init__(self, path: Path, *, passing: bool = False) -> None:
+    The clock is the machine's unless another is given: what is waited for are processes of this machine.
+    """
+
+    def __init__(self, path: Path, *, passing: bool = False, clock: Clock | None = None) -> None:
         # A file object, so that the lock goes with the last reference to it, whatever interrupts the opening.
-        begun = time.monotonic()
+        clock = clock or SystemClock()
+        begun = clock.monotonic()
         self._file = open(path, "r+b", buffering=0, opener=_create)  # noqa: SIM115
         while not self._try_lock():
             text = os.pread(self._file.fileno(), 4096, 0)
-            if time.monotonic() - begun >= _patience_with(text):
+            if clock.monotonic() - begun >= _patience_with(text):
                 self._file.close()
                 raise StoreLocked(path.parent, describe_holder(text))
-            time.sleep(_PAUSE)
+            clock.sleep(_PAUSE)
         identity = {
             "passing": passing,
             "pid": os.getpid(),
             "host": socket.gethostname(),
             "program": " ".join(sys.argv[:2]) or sys.executable,
-            "since": time.strftime("%Y-%m-%d %H:%M:%S %z"),
+            "since": datetime.fromtimestamp(clock.time()).astimezone().strftime("%Y-%m-%d %H:%M:%S %z"),
         }
         self._file.truncate(0)
         self._file.write(json.dumps(identity).encode())
@@ -57,7 +62,7 @@ class Ownership:
         self._file.close()
 
     def release(self) -> None:
-        """Give the lock back. Harmless when repeated."""
+        """Release the lock. A second call does nothing."""
         if not self._file.closed:
             self._file.truncate(0)
             self._file.close()
@@ -78,7 +83,7 @@ def describe_holder(text: bytes) -> str:
 
 
 def _patience_with(text: bytes) -> float:
-    """How many seconds the holder that ``text`` names is waited for."""
+    """How many seconds to wait for the holder that ``text`` names."""
     with contextlib.suppress(ValueError, AttributeError, RecursionError):
         if json.loads(text).get("passing"):
             return _RECOVERING
@@ -86,7 +91,7 @@ def _patience_with(text: bytes) -> float:
 
 
 def _is_dead(text: bytes) -> bool:
-    """Whether the holder that ``text`` names was a process of this machine that exists no longer."""
+    """Whether the holder that ``text`` names was a process of this machine that no longer exists."""
     try:
         holder = json.loads(text)
         if holder["host"] != socket.gethostname():

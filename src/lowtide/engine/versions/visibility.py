@@ -174,7 +174,7 @@ class Reader:
         hint that may lose an update."""
         self._reads += 1
         if self._reads % _READS_BETWEEN == 0:
-            sleep(0)
+            sleep(0)  # not the clock's: this takes no time, and only releases the GIL
 
     def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes] | None:
         """The base's row of a key, as timestamp and value; kept in ``cache``, which belongs to the caller's view."""
@@ -301,7 +301,8 @@ class Reader:
                 low, high = (keys[-1], high) if reverse else (low, keys[-1] + b"\x00")
             if keys:
                 touched.append((layer, keys))
-        entries, last = self._base.chunk(low, high, ts, size, reverse, 0 if touched else strip)  # point: scan.base
+        cut = 0 if touched else strip
+        entries, last = self._base.chunk(low, high, ts, limit=size, reverse=reverse, strip=cut)  # point: scan.base
         if last is not None:
             low, high = (last, high) if reverse else (low, last + b"\x00")
         elif (low, high) != (wanted.low, wanted.high):

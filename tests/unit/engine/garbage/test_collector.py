@@ -34,7 +34,13 @@ class Around:
         self.woken = 0
         self.pruned: list[tuple[int, bool]] = []
         self.collector = Collector(
-            self.versions, base, threshold, self._prune, self._sample, self._oldest_writer, self._wake
+            versions=self.versions,
+            base=base,
+            threshold=threshold,
+            prune=self._prune,
+            sample=self._sample,
+            oldest_writer=self._oldest_writer,
+            wake=self._wake,
         )
 
     def _prune(self, budget: int, wait: bool) -> int | None:

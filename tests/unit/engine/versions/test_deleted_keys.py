@@ -38,8 +38,8 @@ class Looked:
             monkeypatch.setattr(kind, "chunk", self._counting(kind.chunk))
 
     def _counting(self, chunk: Callable[..., tuple[Sized, object]]) -> Callable[..., object]:
-        def counted(*arguments: object) -> object:
-            entries, last = chunk(*arguments)
+        def counted(*arguments: object, **named: object) -> object:
+            entries, last = chunk(*arguments, **named)
             self._add(len(entries))
             return entries, last
 
