@@ -28,12 +28,12 @@ def owner(tmp_path: Path) -> Iterator[Program]:
 
 
 def summed(spark: SparkSession, path: Path, **options: Any) -> tuple[DataFrame, Sum, int]:
-    """A DataFrame of the ledger, what it shows, and the commit that it is pinned at."""
+    """A DataFrame of the ledger, what it shows, and the commit of its pin: a new one, or that of the block it shares."""
     frame = lowtide.spark.read(spark, path, COLLECTION, schema=SCHEMA, partitions=4, batchSize=200, **options)
     with lowtide.open(path, read_only=True) as store:
         before = {pin.name for pin in store.pins()}
         found = sum_of(frame)
-        (ts,) = {pin.ts for pin in store.pins() if pin.name not in before}
+        (ts,) = {pin.ts for pin in store.pins() if pin.name not in before or pin.name == options.get("as_of")}
     return frame, found, ts
 
 
