@@ -229,7 +229,8 @@ def test_an_interrupted_follower_leaves_nothing_registered_and_is_not_committed(
         raise Alarm
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(committer, "_queue", deque([Request({}, 0, 0.0, b"", False, None)]))
+        waiting = Request({}, seen=0, time=0.0, payload=b"", durably=False, names=None)
+        patch.setattr(committer, "_queue", deque([waiting]))
         patch.setattr(committer, "_wait", wait)
         committer._queue.clear()
         patch.setattr(committer, "_try", lambda *_: False)

@@ -64,7 +64,7 @@ def own_writes_unseen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
         transaction.EngineTransaction,
         "read",
-        lambda self, key: self._engine.reader.get(key, self._engine.registry.published),
+        lambda self, key: self.engine.reader.get(key, self.engine.registry.published),
     )
 
 

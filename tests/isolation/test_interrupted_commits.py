@@ -17,7 +17,10 @@ from tests.conftest import OpenStore
 from tests.isolation.world import commits, get, put
 from tests.support.parts import parts_of
 
-_METHODS = (Committer.commit_alone, Committer._remember, RecentCommits.remember, RecentCommits.trim)
+_METHODS = (
+    *(Committer.commit_alone, Committer._may_commit, Committer._remember),
+    *(RecentCommits.remember, RecentCommits.trim),
+)
 _CODES = {method.__code__ for method in _METHODS}
 LINES = sorted({(code.co_name, line) for code in _CODES for _, _, line in code.co_lines() if line is not None})
 

@@ -76,7 +76,10 @@ MUTANTS = [
         "engine/transaction/commit.py",
         (
             (
-                "            elif request.seen != registry.published:\n                self._tell_again(request, [])\n",
+                (
+                    "        elif earlier or request.seen != self._registry.published:\n"
+                    "            self._tell_again(request, earlier)\n"
+                ),
                 "",
             ),
         ),

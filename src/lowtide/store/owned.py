@@ -79,18 +79,17 @@ class OwnedStore:
         self.registry = Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
         catalog = Catalog(self.base.saved_keyspaces())
-        validator = Validator(self.versions, self.base, opened.last_ts)
         self.committer = Committer(
-            self.log,
-            self.versions,
-            self.registry,
-            validator,
-            self.reader.get_latest,
-            options.collector,
-            options.before_images,
-            catalog,
-            self._after_commit,
-            lambda: self.collector.look_at_chains(),
+            log=self.log,
+            versions=self.versions,
+            registry=self.registry,
+            validator=Validator(self.versions, self.base, published=opened.last_ts),
+            latest=self.reader.get_latest,
+            collector=options.collector,
+            keep_before=options.before_images,
+            catalog=catalog,
+            after_commit=self._after_commit,
+            collect_later=lambda: self.collector.look_at_chains(),
         )
         self._checkpoint_versions = options.checkpoint_versions
         self._look_at = 0
@@ -125,20 +124,20 @@ class OwnedStore:
         if self.syncer is not None:
             undo.callback(self.syncer.close)
         self.engine = Engine(
-            options.clock.monotonic,
-            options.clock.time,
-            catalog,
-            self.registry,
-            self.reader,
-            self.committer,
-            durable,
-            self.log.sync,
-            self._released,
-            options.read_only,
-            options.before_images,
-            options.snapshot_origins,
-            Line(options.clock),
-            explained,
+            now=options.clock.monotonic,
+            time=options.clock.time,
+            catalog=catalog,
+            registry=self.registry,
+            reader=self.reader,
+            committer=self.committer,
+            durable=durable,
+            sync=self.log.sync,
+            released=self._released,
+            read_only=options.read_only,
+            before_images=options.before_images,
+            origins=options.snapshot_origins,
+            line=Line(options.clock),
+            explained=explained,
         )
         self.pinning = OwnerPins(
             self.engine,

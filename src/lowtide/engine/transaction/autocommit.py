@@ -37,7 +37,8 @@ class Autocommit:
         payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        engine.committer.submit(Request(writes, seen, time, payload, engine.durable, names))
+        request = Request(writes, seen=seen, time=time, payload=payload, durably=engine.durable, names=names)
+        engine.committer.submit(request)
 
     def _check_open(self) -> None:
         if self._engine.closed:

@@ -19,7 +19,7 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from threading import get_ident
@@ -43,10 +43,15 @@ logger = logging.getLogger("lowtide")
 
 
 class Committer:
-    """The one way by which anything is changed."""
+    """The one way by which anything is changed.
+
+    ``latest`` reads the newest committed value of a key. ``after_commit`` is called under the commit lock after each
+    group, ``collect_later`` when versions may be left that no snapshot sees.
+    """
 
     def __init__(
         self,
+        *,
         log: LogWriter,
         versions: VersionStore,
         registry: Registry,
@@ -213,21 +218,7 @@ class Committer:
         try:
             if self.closed is not None:
                 raise self.closed
-            if request.guards is not None:
-                request.error = self._unguarded(request, request.guards, [])
-            if request.token:
-                clash = self._validator.write_clash(request.writes, request.seen)  # point: commit.validate
-                if clash is None and request.reads is not None:
-                    clash = self._validator.read_clash(request.reads, request.seen)
-                if (gone := registry.settle(request.token)) is not None:
-                    request.error = gone
-                    return
-                if clash is not None:
-                    request.error = self._conflict(request, clash)
-                    return
-            elif request.seen != registry.published:
-                self._tell_again(request, [])
-            if request.error is not None:
+            if not self._may_commit(request, ()):
                 return
             request.ts = ts = registry.published + 1
             registry.syncing = request.durably
@@ -275,42 +266,41 @@ class Committer:
             self._log.failure = error
 
     def _validate(self, group: list[Request], accepted: list[Request]) -> None:
-        """Refuse those that conflict with what is committed or with an earlier member of the group; stamp the rest."""
+        """Stamp the members of a group that may commit, in queue order."""
         ts = self._registry.published
         for request in group:
-            if request.done:
-                continue  # an interrupted leader left it in the queue
-            if request.guards is not None:
-                request.error = self._unguarded(request, request.guards, accepted)
-            if request.token:
-                clash = self._validator.write_clash(request.writes, request.seen)
-                if clash is None and (accepted or request.reads is not None):
-                    clash = self._validator.group_clash(request, accepted)
-                if (gone := self._registry.settle(request.token)) is not None:
-                    request.error = gone
-                    continue
-                if clash is not None:
-                    request.error = self._conflict(request, clash)
-                    continue
-            elif accepted or request.seen != ts:
-                self._tell_again(request, accepted)
-            if request.error is not None:
-                continue
-            ts += 1
-            request.ts = ts
-            accepted.append(request)
+            # One that is done was left in the queue by an interrupted leader.
+            if not request.done and self._may_commit(request, accepted):
+                ts += 1
+                request.ts = ts
+                accepted.append(request)
 
-    def _tell_again(self, request: Request, accepted: list[Request]) -> None:
-        """Say anew what was there before a request that is not validated, under the lock and after ``accepted``, if any
-        of its keys was changed since it looked. What the base holds is not asked: a deletion leaves no trace there."""
-        writes, seen, earlier = request.writes, request.seen, Writes()
-        for each in accepted:
+    def _may_commit(self, request: Request, earlier: Sequence[Request]) -> bool:
+        """Decide whether a request may commit after ``earlier``, the accepted members of its group. If not, its
+        ``error`` says why. The caller holds the lock."""
+        if request.guards is not None:
+            request.error = self._unguarded(request, request.guards, earlier)
+        if request.token:
+            clash = self._validator.clash(request, earlier)  # point: commit.validate
+            if (gone := self._registry.settle(request.token)) is not None:
+                request.error = gone
+            elif clash is not None:
+                request.error = self._conflict(request, clash)
+        elif earlier or request.seen != self._registry.published:
+            self._tell_again(request, earlier)
+        return request.error is None
+
+    def _tell_again(self, request: Request, earlier: Sequence[Request]) -> None:
+        """Encode again what was there before a request that is not validated, if one of its keys has changed since it
+        was read. The base is not asked whether one has: a deletion leaves no trace there."""
+        writes, seen, changed = request.writes, request.seen, Writes()
+        for each in earlier:
             if not each.writes.keys().isdisjoint(writes.keys()):
-                earlier.update(each.writes)
-        if not earlier and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
+                changed.update(each.writes)
+        if not changed and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
             return
         latest = self._latest
-        before = [earlier[key] if key in earlier else latest(key) for key in writes]
+        before = [changed[key] if key in changed else latest(key) for key in writes]
         replaced = request.replaced
         request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before, replaced)
 
@@ -321,11 +311,11 @@ class Committer:
             keyspace, key, request.seen if seen is None else seen, clash[1], read=clash[0] not in request.writes
         )
 
-    def _unguarded(self, request: Request, guards: Guards, accepted: list[Request]) -> TransientError | None:
+    def _unguarded(self, request: Request, guards: Guards, earlier: Sequence[Request]) -> TransientError | None:
         """Why a request's guards do not hold."""
         if guards.yielding is not None:
-            give_way(request, guards.yielding, self._validator, accepted, self._keep_before)
-        if (clash := self._validator.guard_clash(guards, accepted)) is not None:
+            give_way(request, guards.yielding, self._validator, earlier, self._keep_before)
+        if (clash := self._validator.guard_clash(guards, earlier)) is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
         registration = guards.registration  # after validation, which leans on it
         return self._registry.gone(registration.token) if registration is not None else None

@@ -51,7 +51,7 @@ def _as_it_is(error: ConflictError, tx: object) -> ConflictError:
     return error
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, kw_only=True)
 class Engine:
     """The shared parts that transactions work with; wired once by the store.
 

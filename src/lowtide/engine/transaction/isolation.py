@@ -22,16 +22,15 @@ class Isolation(enum.Enum):
 class Policy:
     """What a level does.
 
-    ``buffered``: writes wait for the commit (else each is committed at once). ``fixed``: all reads are of one snapshot,
-    drawn at begin. ``scan_snapshot``: a scan is of one snapshot, if only its own. ``first_committer_wins``: a commit
-    fails if a key it writes was committed since the snapshot. ``tracks_reads``: also if one that it read was.
+    ``buffered``: writes wait for the commit (else each is committed at once). ``scan_snapshot``: a scan is of one
+    snapshot, if only its own. ``fixed``: all reads are of one snapshot, drawn at begin, and the first committer wins:
+    the commit fails if a key that it writes was committed since. ``tracks_reads``: also if a key that it read was.
     """
 
     level: Isolation
     buffered: bool = True
     scan_snapshot: bool = False
     fixed: bool = False
-    first_committer_wins: bool = False
     tracks_reads: bool = False
 
 
@@ -39,8 +38,8 @@ _POLICIES = [
     Policy(Isolation.NONE, buffered=False),
     Policy(Isolation.READ_COMMITTED),
     Policy(Isolation.SNAPSHOT_READ, scan_snapshot=True),
-    Policy(Isolation.SNAPSHOT, scan_snapshot=True, fixed=True, first_committer_wins=True),
-    Policy(Isolation.SERIALIZABLE, scan_snapshot=True, fixed=True, first_committer_wins=True, tracks_reads=True),
+    Policy(Isolation.SNAPSHOT, scan_snapshot=True, fixed=True),
+    Policy(Isolation.SERIALIZABLE, scan_snapshot=True, fixed=True, tracks_reads=True),
 ]
 
 _BY_NAME: dict[object, Policy] = {policy.level: policy for policy in _POLICIES}

@@ -41,6 +41,7 @@ class Request:
     def __init__(
         self,
         writes: Writes,
+        *,
         seen: int,
         time: float,
         payload: bytes,

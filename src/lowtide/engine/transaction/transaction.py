@@ -297,7 +297,17 @@ class EngineTransaction:
             raise commit_too_large(payload)
         callbacks = self.callbacks if self.policy.buffered else None
         request = Request(
-            writes, seen, time, payload, durably, names, token, self.reads, callbacks, self.guards, replaced
+            writes,
+            seen=seen,
+            time=time,
+            payload=payload,
+            durably=durably,
+            names=names,
+            token=token,
+            reads=self.reads,
+            callbacks=callbacks,
+            guards=self.guards,
+            replaced=replaced,
         )
         ts = engine.committer.submit(request)
         if registration is not None and ts == seen + 1:

@@ -71,7 +71,7 @@ class RecentCommits:
 class Validator:
     """The checks of a commit against what was committed since its snapshot."""
 
-    def __init__(self, versions: VersionStore, base: Base, published: int) -> None:
+    def __init__(self, versions: VersionStore, base: Base, *, published: int) -> None:
         self._versions = versions
         self._base = base
         self.recent = RecentCommits(published)
@@ -94,11 +94,19 @@ class Validator:
                 return key, changed
         return None
 
+    def clash(self, request: Request, earlier: Sequence[Request]) -> Clash | None:
+        """Why a request that was read at a snapshot may not commit after ``earlier``, the accepted members of its
+        group: the rules of SNAPSHOT for what it writes, and of SERIALIZABLE for what it reads."""
+        clash = self.write_clash(request.writes, request.seen)
+        if clash is None and request.reads is not None:
+            clash = self.read_clash(request.reads, request.seen)
+        if clash is None and earlier:
+            clash = self.group_clash(request, earlier)
+        return clash
+
     def group_clash(self, request: Request, accepted: Sequence[Request]) -> Clash | None:
-        """A clash of what was read with later commits, or of anything with an earlier member of the group."""
+        """A clash of what was written or read with an earlier member of the group."""
         writes, reads = request.writes, request.reads
-        if reads is not None and (clash := self.read_clash(reads, request.seen)) is not None:
-            return clash
         ranges = reads.compiled() if reads is not None else None
         for earlier in accepted:
             keys = earlier.writes.keys()

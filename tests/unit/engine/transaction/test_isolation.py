@@ -7,7 +7,7 @@ import pytest
 from lowtide import Isolation, UsageError
 from lowtide.engine.transaction.isolation import Policy, policy_of
 
-FLAGS = ("buffered", "scan_snapshot", "fixed", "first_committer_wins", "tracks_reads")
+FLAGS = ("buffered", "scan_snapshot", "fixed", "tracks_reads")
 
 
 def flags(policy: Policy) -> list[str]:
@@ -19,8 +19,8 @@ def test_each_level_does_all_that_the_weaker_one_does_and_more() -> None:
         [],
         ["buffered"],
         ["buffered", "scan_snapshot"],
-        ["buffered", "scan_snapshot", "fixed", "first_committer_wins"],
-        ["buffered", "scan_snapshot", "fixed", "first_committer_wins", "tracks_reads"],
+        ["buffered", "scan_snapshot", "fixed"],
+        ["buffered", "scan_snapshot", "fixed", "tracks_reads"],
     ]
 
 
