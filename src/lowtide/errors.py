@@ -1,8 +1,9 @@
 """Every error that Lowtide raises, grouped by what the caller should do next.
 
-* try again: :class:`TransientError` (``store.run`` does it for you);
-* mend the call: :class:`UsageError`, and for documents :class:`InvalidDocument` and :class:`OperationFailure`;
-* mend the machine: :class:`StoreLocked`, :class:`StoreFailed`, :class:`DiskFull`, :class:`CorruptionError`.
+* Retry: :class:`TransientError` (``store.run`` does it for you).
+* Fix the call: :class:`UsageError`, and for documents :class:`InvalidDocument` and :class:`OperationFailure`.
+* Read the store again: :class:`ChangesLost`.
+* Fix the environment: :class:`StoreLocked`, :class:`StoreFailed`, :class:`DiskFull`, :class:`CorruptionError`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 
 def shown(value: object) -> str:
-    """A value for a message, its beginning if it is long."""
+    """The repr of a value for a message, cut if it is long."""
     try:
         text = repr(value)
     except ValueError:  # an int, or something with one, that Python does not write out
@@ -21,15 +22,15 @@ def shown(value: object) -> str:
 
 
 class Error(Exception):
-    """The root of all errors of Lowtide."""
+    """The base class of all errors of Lowtide. Catch it to handle any of them; see the subclasses for what to do."""
 
 
 class UsageError(Error):
-    """The call cannot be served as it stands. Nothing was changed; correct the call."""
+    """The call is wrong: a bad argument, or a closed or read-only object. Nothing was changed; fix the call."""
 
 
 class TransientError(Error):
-    """Nothing was changed, and the same work may succeed if it is retried, as ``store.run`` does."""
+    """The work failed for a reason that passes. Nothing was changed; retry it, as ``store.run`` does."""
 
 
 ADVICE = "; retry the transaction, or have store.run retry it"
@@ -37,10 +38,10 @@ ADVICE = "; retry the transaction, or have store.run retry it"
 
 
 class ConflictError(TransientError):
-    """Another transaction committed first. Retry the whole transaction; ``store.run`` does.
+    """Another transaction committed first. Nothing was changed; retry the whole transaction, as ``store.run`` does.
 
-    ``keyspace`` and ``key`` name what both touched, ``snapshot_ts`` the instant this transaction
-    read from, ``committed_ts`` the commit that it did not see.
+    ``keyspace`` and ``key`` name what both touched, ``snapshot_ts`` is the commit this transaction read from,
+    ``committed_ts`` the commit that it did not see. ``read`` tells whether this transaction read the key or wrote it.
     """
 
     def __init__(self, keyspace: str, key: bytes, snapshot_ts: int, committed_ts: int, *, read: bool = False) -> None:
@@ -58,16 +59,16 @@ class ConflictError(TransientError):
         )
 
     def naming(self, what: str) -> ConflictError:
-        """This error, saying ``what`` its key stands for."""
+        """This error, with a message that names ``what`` its key stands for."""
         self.args = (self._message(what),)
         return self
 
 
 class SnapshotExpired(TransientError):
-    """The asked-for instant is no longer kept. Take a new snapshot.
+    """The requested commit is no longer kept. Take a new snapshot, and read again.
 
-    If it was kept for longer than ``max_snapshot_age`` allows, ``age`` says for how many seconds, and ``where`` which
-    line had opened it (file:line); otherwise both are None.
+    If ``max_snapshot_age`` ended the snapshot, ``age`` is its age in seconds and ``where`` the line that opened it
+    (file:line); otherwise both are None.
     """
 
     def __init__(self, message: str, *, age: float | None = None, where: str | None = None) -> None:
@@ -77,7 +78,7 @@ class SnapshotExpired(TransientError):
 
 
 class ChangesLost(Error):
-    """The change feed no longer has what was asked for. Read the store itself, and go on from there.
+    """The change feed no longer has the requested changes. Copy what you need from a snapshot, and go on from its ts.
 
     ``since`` is the commit after which changes were asked for, ``kept`` the first commit that is still there.
     """
@@ -92,7 +93,8 @@ class ChangesLost(Error):
 
 
 class StoreLocked(Error):
-    """Another owner has the store open. Close it there, or wait; ``holder`` says who it is."""
+    """Another process, or another object of this one, owns the store. Close it there, wait and retry, or open it with
+    ``read_only=True``. ``holder`` describes the owner."""
 
     def __init__(self, path: Path, holder: str) -> None:
         self.holder = holder
@@ -100,16 +102,17 @@ class StoreLocked(Error):
 
 
 class StoreFailed(Error):
-    """The log could not be written or synced, so no further commit is accepted. Reads go on; mend the disk and
-    reopen."""
+    """The log could not be written or synced, so the store accepts no more commits; reads still work. Fix the disk,
+    then close the store and open it again."""
 
 
 class DiskFull(Error):
-    """There is no room for this commit. It changed nothing, and the store goes on; make room and repeat."""
+    """The disk has no room for this commit. Nothing was changed, and the store still works; free space and retry."""
 
 
 class CorruptionError(Error):
-    """The files of the store contradict each other or their checksums. Nothing was changed; restore from a backup."""
+    """The files of the store contradict each other or their checksums. Nothing was changed; keep the files and restore
+    a backup. ``path`` is the damaged file."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
@@ -117,7 +120,7 @@ class CorruptionError(Error):
 
 
 class InvalidDocument(UsageError):
-    """The document cannot be stored as it is. ``path`` says where in it the trouble lies; mend it and repeat."""
+    """The document has a value that cannot be stored. ``path`` is the field; fix the document and retry."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -125,20 +128,22 @@ class InvalidDocument(UsageError):
 
 
 class OperationFailure(UsageError):
-    """A filter, an update, a pipeline or an index cannot be served: an unknown operator, an operand of the wrong kind.
-    The name is PyMongo's; correct the call. ``code`` is MongoDB's number for it, where code looks for one."""
+    """A filter, update, pipeline or index is not valid: an unknown operator, or an operand of the wrong type. Fix the
+    call. The name is PyMongo's. ``code`` is MongoDB's error code, for programs that check it."""
 
     code: int | None = None
 
 
 class WriteError(OperationFailure):
-    """A write was refused because of the document that it meets, such as ``$inc`` of a string, and changed nothing."""
+    """A write does not fit the stored document, such as ``$inc`` of a string. Nothing was changed; fix the update or
+    the document."""
 
 
 class DuplicateKeyError(WriteError):
-    """Another document has this ``_id``, or this value of a unique index. Nothing was changed.
+    """Another document has this ``_id``, or this value of a unique index. Nothing was changed; choose another value, or
+    update that document.
 
-    ``details`` names the ``index``, the ``keyValue`` that is there already, and the ``_id`` of its document.
+    ``details`` has the ``index``, the ``keyValue`` that exists already, and the ``_id`` of its document.
     """
 
     code = 11000
@@ -152,8 +157,8 @@ class DuplicateKeyError(WriteError):
 
 
 class DuplicateKeyConflict(DuplicateKeyError, ConflictError):
-    """Another transaction committed first a document with the same value of a unique index. What DuplicateKeyError
-    says, and found by the commit: begun anew, the same work meets a DuplicateKeyError, unless that document is gone."""
+    """Another transaction was first to commit a document with the same value of a unique index. Retry the transaction:
+    it then raises a DuplicateKeyError, unless that document is gone."""
 
     def __init__(
         self, conflict: ConflictError, collection: str, index: str, key_value: dict[str, Any], holder: object
@@ -170,7 +175,10 @@ class DuplicateKeyConflict(DuplicateKeyError, ConflictError):
 
 
 class DocumentRefused(WriteError):
-    """The document breaks the collection's JSON Schema. ``path`` says where, ``reason`` in which way."""
+    """The document does not match the collection's JSON Schema. Nothing was changed; fix the document, or the schema.
+
+    ``path`` is the field, ``reason`` what is wrong with it.
+    """
 
     code = 121
 
@@ -182,7 +190,8 @@ class DocumentRefused(WriteError):
 
 
 class ValueMisfit(OperationFailure):
-    """A stored value does not fit the column that a schema declares for it. Declare another type, or take another mode.
+    """A stored value does not fit the type that a schema declares for its column. Declare another type, or use another
+    mode.
 
     ``collection``, ``document_id`` and ``path`` say where it is.
     """
@@ -196,7 +205,10 @@ class ValueMisfit(OperationFailure):
 
 
 class BulkWriteError(OperationFailure):
-    """Operations of ``bulk_write`` or ``insert_many`` failed; ``details`` has PyMongo's ``writeErrors`` and counts."""
+    """Operations of ``bulk_write`` or ``insert_many`` failed. Fix and retry those; the counts tell what was done.
+
+    ``details`` has PyMongo's ``writeErrors`` and counts.
+    """
 
     code = 65
 

@@ -12,7 +12,7 @@ import pytest
 import lowtide
 from lowtide.engine.garbage.account import Holding
 from lowtide.engine.types import MAX_COMMIT, MAX_VALUE
-from lowtide.observe.ages import AgeReport
+from lowtide.observe.ages import SnapshotReport
 from tests.docs.documents import OPERATIONS, ROOT, section, table
 
 OPTIONS = {row[0].strip("`"): row for row in table(section(OPERATIONS, "Options of lowtide.open"))}
@@ -112,9 +112,9 @@ def test_the_lines_of_the_monitor_are_those_of_the_page() -> None:
         token, ts, begun, origin = 1, 41, 0.0, "report.py:12"
 
     text = section(OPERATIONS, "Monitoring")
-    assert str(AgeReport("old", Stuck(), 61, Holding(1200, 34560))) in text
-    assert str(AgeReport("more", Stuck(), 114, Holding(0, 0), 15)) in text
-    assert str(AgeReport("growth", Stuck(), 61, Holding(0, 0), 4000)).partition(" the snapshot")[0] in text
+    assert str(SnapshotReport("old", Stuck(), 61, Holding(1200, 34560))) in text
+    assert str(SnapshotReport("more", Stuck(), 114, Holding(0, 0), 15)) in text
+    assert str(SnapshotReport("growth", Stuck(), 61, Holding(0, 0), 4000)).partition(" the snapshot")[0] in text
 
 
 def test_the_limits_of_the_documentation_are_those_of_the_source(tmp_path: Path) -> None:

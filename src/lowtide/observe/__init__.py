@@ -1,1 +1,1 @@
-"""What a store says of itself: statistics, metrics, and the monitor of old snapshots."""
+"""Observing a store: statistics, metrics, and the monitor of old snapshots."""

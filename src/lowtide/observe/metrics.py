@@ -1,7 +1,7 @@
 """A store's figures in Prometheus' text exposition format, version 0.0.4.
 
 Every number in :class:`Stats` is a family here, with the label ``store``. Of the live snapshots only the oldest few
-have series of their own, so that a program that leaks snapshots does not flood whoever collects these.
+have series of their own, so that a program that leaks snapshots does not flood the collector with series.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Number = int | float
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One metric of the store: its name, kind and description, the field of ``Stats`` that it is read from, and what
-    None stands for there; None again leaves the metric out."""
+    """One metric of the store: its name, kind and description, the field of ``Stats`` that it is read from, and the
+    value to show when that field is None; if ``absent`` is None too, the metric is left out."""
 
     name: str
     kind: Literal["gauge", "counter"]
@@ -99,7 +99,7 @@ def render(stats: Stats, store: str) -> str:
 
 
 def _number(value: object, absent: Number | None) -> Number | None:
-    """A list as its length, a reason in words as 1, and None as what it stands for."""
+    """A list as its length, a text as 1, and None as ``absent``."""
     if value is None:
         return absent
     if isinstance(value, list):
@@ -125,7 +125,6 @@ def _family(name: str, kind: str, text: str, series: Iterable[tuple[Mapping[str,
 
 
 def _escape(content: str) -> str:
-    """A label's value as the format wants it. What UTF-8 cannot encode, in the path of a file, becomes a question
-    mark."""
+    """A label's value, escaped. What UTF-8 cannot encode, such as in the path of a file, becomes a question mark."""
     plain = content.encode(errors="replace").decode()
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,7 +1,7 @@
-"""The monitor of a store: a thread that looks at the live snapshots every few seconds.
+"""The monitor of a store: a thread that checks the live snapshots every few seconds.
 
-It ends those that are older than ``max_snapshot_age``, and reports those that are old (see ``ages``). It
-holds nothing that leads to the Store, so one that is dropped is closed; in a forked child the thread does not exist.
+It ends those that are older than ``max_snapshot_age``, and reports those that are old (see ``ages``). It holds no
+reference to the Store, so a store that is dropped is closed. In a forked child the thread does not exist.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from lowtide.engine.garbage.account import HolderId, Holding
 from lowtide.engine.transaction.registry import Entry, Registry
-from lowtide.observe.ages import AgeLimits, AgeWatch
+from lowtide.observe.ages import AgeLimits, SnapshotReporter
 from lowtide.options import Options
 
 logger = logging.getLogger("lowtide")
@@ -24,9 +24,9 @@ Hook = Callable[[float], object]
 class Monitor:
     """Calls each of ``hooks`` every ``interval`` seconds, in a thread of its own, until it is closed.
 
-    The waiting is in real time; what the hooks are told is the store's clock. A hook that raises is reported once,
-    with its traceback, and is called again at the next tick; it is reported again when it fails in another way, or
-    after it has succeeded.
+    The interval is real time; the hooks get the time of the store's clock. A hook that raises is logged once, with its
+    traceback, and is called again at the next tick. It is logged again when it fails in another way, or after it has
+    succeeded.
     """
 
     def __init__(self, interval: float, now: Callable[[], float], hooks: Iterable[Hook]) -> None:
@@ -43,7 +43,7 @@ class Monitor:
             self.tick()
 
     def tick(self) -> None:
-        """Call every hook once. The thread does; tests do it themselves."""
+        """Call every hook once. Called by the thread, and by tests."""
         for hook in self._hooks:
             if self._stop.is_set():
                 return
@@ -57,15 +57,15 @@ class Monitor:
                 self._failing.pop(hook, None)
 
     def close(self) -> None:
-        """End the thread; a hook that is running is waited for, unless this is called by it."""
+        """Stop the thread, and wait for a hook that is running, unless that hook called this."""
         self._stop.set()
         if threading.current_thread() is not self._thread:
             self._thread.join()
 
 
 class SnapshotMonitor:
-    """The two hooks for snapshots. ``superseded`` counts the superseded versions, ``held`` says what each snapshot
-    holds alone, by token; ``released`` is told the timestamp of each snapshot that was ended."""
+    """The two hooks for snapshots. ``superseded`` counts the superseded versions. ``held`` returns what each snapshot
+    alone holds, by token. ``released`` is called with the timestamp of each snapshot that was ended."""
 
     def __init__(
         self,
@@ -81,11 +81,10 @@ class SnapshotMonitor:
         self._held = held
         self._released = released
         limits = AgeLimits(options.snapshot_warn_age, options.snapshot_critical_age, options.snapshot_warn_interval)
-        self._watch = AgeWatch(limits)
+        self._reporter = SnapshotReporter(limits)
 
     def expire(self, now: float) -> None:
-        """End the snapshots that have no owner any more, and those that are too old. What they held is collected like
-        that of any that ends."""
+        """End the snapshots whose objects are gone, and those that are too old. What they held is then collected."""
         self._registry.reap()
         if (limit := self._limit) is None:
             return
@@ -103,9 +102,9 @@ class SnapshotMonitor:
                 self._released(entry.ts)
 
     def report(self, now: float) -> None:
-        """Log what is worth a report."""
+        """Log the reports that are due."""
         entries = self._registry.entries()
-        for report in self._watch.look(now, entries, self._superseded, lambda: self._held(entries)):
+        for report in self._reporter.due(now, entries, self._superseded, lambda: self._held(entries)):
             if report.kind == "critical":
                 logger.error("%s; close it, or set max_snapshot_age", report)
             else:

@@ -1,4 +1,4 @@
-"""What a store says of itself."""
+"""The statistics of a store: ``store.stats()``."""
 
 from __future__ import annotations
 

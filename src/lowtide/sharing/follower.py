@@ -1,15 +1,15 @@
-"""A store that is read beside its owner: ``lowtide.open(path, read_only=True)``.
+"""A follower: a store that is read beside its owner, by ``lowtide.open(path, read_only=True)``.
 
-It sees every commit that was published when a transaction begins, without a word to the owner: the shared page says
-how far that is, and the log has the commits. They are read into memory over the base as it was at a pin, one
-*generation* (see there). When much has come together, or the log was released before it was read, another generation
-begins at a new pin; snapshots of the old one go on until they end.
+It sees every commit that was published when a transaction begins, without asking the owner: the shared page has the
+last commit, and the log has the commits. They are read into memory over the base as it was at a pin; that is one
+*generation* (see ``generation``). When a generation has become large, or the log was released before it was read, the
+next generation starts at a new pin. Snapshots of the old one stay valid until they end.
 
-Who writes: ``_current`` and ``_old`` under ``_lock``, by whoever begins something and by the renewing thread. The
-engine of the current generation is looked at without a lock if it is up to date. Between that and the registration of
-a snapshot there, the generation must not end: so a thread first writes into ``_claims`` which one it took, and then
-looks whether that is still the current one; whoever ends a generation has made another one current before it looks at
-the claims. A thread's claim is replaced by its next one, and is forgotten after one to two renewals.
+Who writes: ``_current`` and ``_old`` under ``_lock``, by the threads that begin something and by the renewing thread.
+The engine of the current generation is read without a lock if it is up to date. Between that and the registration of a
+snapshot there, the generation must not end. So a thread first writes the generation that it took into ``_claims``, and
+then checks that it is still the current one; a thread that ends a generation makes another one current before it reads
+the claims. A thread's claim is replaced by its next one, and is dropped after one to two renewals.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from lowtide.upkeep.basis import Running
 if TYPE_CHECKING:
     from lowtide.engine.base.types import Txn
 _BEHIND = 1000
-"""Commits that the base may be ahead of a generation before another one begins there, instead of reading them."""
+"""Commits that the base may be ahead of a generation before a new one starts there, instead of reading them."""
 
 _ATTEMPTS = 100
-"""How often the log may be released under a beginning generation before that is given up."""
+"""Attempts to start a generation, if the log is released meanwhile each time."""
 
 
 class Follower:
@@ -156,8 +156,7 @@ class Follower:
         return self._current
 
     def _is_outgrown(self, generation: Generation) -> bool:
-        """Whether so much is in memory, or would have to be read there, that a later pin pays; and there is one to be
-        had."""
+        """Whether so much is in memory, or would have to be read, that a later pin pays off, and the base has one."""
         boundary = self._base.read_boundary() or 0
         large = self._is_large(generation) and boundary > generation.ts
         return large or boundary > generation.registry.published + _BEHIND
@@ -185,7 +184,7 @@ class Follower:
         claimed = [each for thread, (each, _) in list(self._claims.items()) if thread != here]
         for each in [each for each in self._old if not each.registry.live and each not in claimed]:
             self._old.remove(each)
-            each.end("this reader was superseded by a later one; begin anew")
+            each.end("this reader was superseded by a later one; retry")
 
     def _renew(self) -> None:
         """Keep the pins of the generations that are in use, and let the others go."""
@@ -205,7 +204,7 @@ class Follower:
             for each in [*self._old, *filter(None, [self._current])]:
                 try:
                     each.renew()
-                except SnapshotExpired:  # this process was stopped for too long; whoever reads is told
+                except SnapshotExpired:  # this process was stopped for too long; reads raise SnapshotExpired
                     if each is self._current:
                         self._current = None
                     else:
@@ -236,7 +235,7 @@ class Follower:
     # What the store offers
 
     def checkpoint(self) -> None:
-        """Have the owner make a checkpoint, or make it for nobody."""
+        """Have the owner make a checkpoint; without an owner, recover the store, which makes one."""
         self.check_open()
         refresh(self._path, self._options, checkpoint=True)
 
@@ -258,7 +257,7 @@ class Follower:
         raise UsageError("the store was opened read-only; this is for its owner (the command line asks it for you)")
 
     def stats(self) -> Stats:
-        """The figures as this process sees them: of its own snapshots and memory, and of the store's files."""
+        """The statistics of this process: its own snapshots and memory, and the store's files."""
         generation = self._current
         with self._lock:
             generations = [*self._old, *filter(None, [generation])]
@@ -307,7 +306,7 @@ class Follower:
             raise UsageError(self.closed)
 
     def close(self) -> None:
-        """Let go of everything. Open snapshots end; harmless when repeated."""
+        """Release everything. Open snapshots end. Calling it again has no effect."""
         if self._given_back:
             return
         self.closed = "the store is closed"
@@ -331,14 +330,14 @@ class Follower:
     def _end_generations(self) -> None:
         with self._lock:
             for each in (*self._old, *filter(None, [self._current])):
-                with contextlib.suppress(Error):  # a pin that cannot be removed runs out
+                with contextlib.suppress(Error):  # a pin that cannot be removed expires
                     each.end(self.closed)
             self._current, self._old = None, []
 
     def abandon(self) -> None:
         """In a forked child: everything here is the parent's."""
         self._given_back = True
-        self.closed = "this store was opened before a fork; use it in the parent, or open it anew there"
+        self.closed = "this store was opened before a fork; use it in the parent, or open it again here"
         for each in (*self._old, *filter(None, [self._current])):
             each.engine.closed = self.closed
             each.versions.close(self.closed)

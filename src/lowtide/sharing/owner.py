@@ -16,8 +16,7 @@ from lowtide.sharing.service import Answer, Ask, is_trusted, socket_address
 from lowtide.system.messages import UNDECODABLE, receive, send
 
 _CONNECT = 2.0
-"""Seconds within which a living owner accepts a connection."""
-
+"""Seconds within which a live owner accepts a connection."""
 
 _KINDS: Final[dict[str, Callable[[str], errors.Error]]] = {
     "UsageError": errors.UsageError,
@@ -33,11 +32,11 @@ _KINDS: Final[dict[str, Callable[[str], errors.Error]]] = {
 
 
 class OwnerGone(errors.Error):
-    """The owner ended, or was killed, before it answered."""
+    """The owner ended, or was killed, before it answered. Retry: the next owner answers, or the store can be opened."""
 
 
 class OwnerSilent(errors.Error):
-    """The owner lives but does not answer in time: it is stopped, or hangs."""
+    """The owner is alive but does not answer in time: it is stopped, or hangs. Resume or end it, then retry."""
 
 
 class Owner:
@@ -49,7 +48,7 @@ class Owner:
         self._stream = connection.makefile("rwb")
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
-        """Have the owner do something, and wait for its answer, for ``timeout`` seconds at most."""
+        """Send the owner a request, and wait up to ``timeout`` seconds for its answer."""
         try:
             self._connection.settimeout(timeout)
             send(self._stream, msgspec.msgpack.encode(Ask(operation, arguments)))
@@ -65,7 +64,7 @@ class Owner:
             answer = msgspec.msgpack.decode(data, type=Answer)
         except UNDECODABLE as error:
             self.close()
-            raise OwnerGone(f"the owner of {self._path} answers what cannot be understood: {error}") from error
+            raise OwnerGone(f"the owner of {self._path} sent an answer that cannot be decoded: {error}") from error
         if answer.error is not None:
             raise _error(*answer.error)
         return answer.value
@@ -88,7 +87,7 @@ class Owner:
 
 
 def reach_owner(path: Path) -> Owner | None:
-    """A connection to the process that owns the store in ``path``; None if nobody listens there."""
+    """A connection to the process that owns the store in ``path``; None if no process listens there."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         connection.settimeout(_CONNECT)
@@ -102,5 +101,5 @@ def reach_owner(path: Path) -> Owner | None:
 
 
 def _error(kind: str, words: str) -> errors.Error:
-    """The error that the owner told of. Those that are built from more than words come as their nearest relative."""
+    """The error that the owner reported. An error that is built from more than a message becomes its base class."""
     return _KINDS.get(kind, errors.Error)(words)

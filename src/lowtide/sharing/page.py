@@ -3,8 +3,8 @@
     published   magic, 8 bytes · id of the store, 16 bytes · timestamp, 8 bytes, in the machine's own byte order
 
 The owner alone writes it, under the commit lock, after the commit is published; the store of eight aligned bytes is one
-instruction, so a reader sees the old timestamp or the new one. It says nothing durable: while nobody owns the store,
-nobody trusts it, and whoever opens the store writes it anew.
+instruction, so a reader sees the old timestamp or the new one. It is not durable: while no process owns the
+store, the page is not trusted, and the next owner writes it again.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""The owner's ear: a socket by which other processes ask it for things.
+"""The owner's service: a socket through which other processes send it requests.
 
-It is a Unix socket of Linux' abstract kind: nothing listens on the network, nothing of it lies in the store's directory
-or stays behind when the owner is killed, and its name is the identity of that directory. The system tells both ends who
-the other one is: only the same user, or root, is answered, and believed. A message is an operation and its arguments,
-and the answer a value or an error in words, both MessagePack.
+It is an abstract Unix socket: nothing listens on the network, and no file is left when the owner is killed. Its name is
+the identity of the store's directory. The kernel tells both ends which user the other one is: only the same user, or
+root, is answered and trusted. A request is an operation and its arguments, the answer is a value, or the type and
+message of an error. Both are MessagePack.
 
 Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
-handler runs in its connection's thread, so one that waits keeps nobody else from being answered.
+handler runs in its connection's thread, so one that waits does not block other connections.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from lowtide.system.messages import UNDECODABLE, receive, send
 logger = logging.getLogger("lowtide")
 
 _LONGEST_ASK = 1 << 20
-"""Bytes of the longest message that is listened to: none that is meant is nearly as long."""
+"""Bytes of the longest request that is read. Real requests are far shorter."""
 
 _PATIENCE, _PAUSE = 1.0, 0.005
-"""Seconds for which an address is waited for that is still taken: the owner before this one is just closing it."""
+"""Seconds to wait for an address that is still in use: the previous owner is closing it."""
 
 Handler = Callable[..., Any]
 """Called with the arguments of a message; returns plain values."""
 
 
 class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """What another process wants."""
+    """A request of another process."""
 
     operation: str
     arguments: dict[str, Any] = {}
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What it gets: ``error`` is the kind of an error and its words."""
+    """The answer to a request: ``error`` is the type and the message of an error."""
 
     value: Any = None
     error: tuple[str, str] | None = None
@@ -67,7 +67,7 @@ class Service:
         self._accepting: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to answer. A socket that cannot be made is not needed for the store itself."""
+        """Start answering. If no socket can be made, the store works without it, and that is logged."""
         try:
             self._listener = _listen(self._directory)
         except OSError as error:

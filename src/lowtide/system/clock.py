@@ -10,7 +10,7 @@ class Clock(Protocol):
     """What the store asks of a clock."""
 
     def time(self) -> float:
-        """Seconds since the epoch, for the commit times that people read."""
+        """Seconds since the epoch, for the commit times that users see."""
         ...
 
     def monotonic(self) -> float:

@@ -1,7 +1,7 @@
-"""Which process: by a number that no other process has, before or after it, on any machine.
+"""The identity of a process: unique over time and over machines.
 
-A process's number alone is given again; with the time at which it began, the start of the machine and its namespace
-of numbers, it is not. So whoever shares all that can tell whether a process is gone, and who does not, cannot.
+A process id alone is reused. Together with the start time of the process, the boot id of the machine and the pid
+namespace it is unique. Only a process with the same boot id and namespace can tell whether another one is gone.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _status(pid: int) -> list[str] | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether there is a process of another user that must not be looked at, as /proc can be mounted."""
+    """Whether it is a process of another user that /proc hides, depending on how it is mounted."""
     if Path(f"/proc/{pid}").exists():
         return False  # it has ended, and its parent has not noticed
     try:

@@ -39,7 +39,7 @@ def receive(stream: ByteStream, limit: int | None = None) -> bytes | None:
     if limit is not None and length > limit:
         raise ValueError(f"a message of {length} bytes is too long; {limit} are allowed")
     data = stream.read(min(length, _PIECE)) or b""
-    while len(data) < length:  # piece by piece: nobody gets more memory than he sends bytes
+    while len(data) < length:  # piece by piece: a sender allocates no more memory than it has sent bytes
         more = stream.read(min(length - len(data), len(data))) if data else None
         if not more:
             return None

@@ -1,4 +1,4 @@
-"""Backup: a copy that can be opened as it stands, made while the store is used, and cheap when repeated.
+"""Backup: a copy that can be opened like any store, made while the store is in use, and cheap when repeated.
 
 A backup is a base, that is LMDB's own consistent copy, with the log from the base's boundary to the last commit that
 was published when the log was noted. A second one into the same directory ships only log, as long as what the source

@@ -36,6 +36,6 @@ class Running:
     now: Callable[[], float]
 
     def without_released(self, segments: list[ClosedSegment]) -> list[ClosedSegment]:
-        """The segments, without those that nobody needs and whose release was interrupted after it took the file."""
+        """The segments, without those below the boundary whose release was interrupted after the file was removed."""
         boundary = self.versions.boundary
         return [each for each in segments if each.last_ts > boundary or each.path.exists()]

@@ -7,7 +7,7 @@ import msgspec
 from lowtide.engine.base.codec import decode_ts, encode_ts, is_tombstone, row_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval, decode_interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables
 from lowtide.engine.garbage.living import Living
 from lowtide.engine.types import KEYSPACE_PREFIX
@@ -89,7 +89,7 @@ def check_history(
     """Rows and index of the history against each other, and the intervals of each key against its row."""
     unseen = _check_history_rows(tables, names, pairs, living)
     if unseen:
-        intervals.note(f"{unseen} versions are seen by nobody any more and wait for the sweep")
+        intervals.note(f"{unseen} versions are no longer seen by any snapshot and wait for the sweep")
     before: Interval | None = None
     for key, value in tables.txn.cursor(tables.history.index):
         pairs.examined += 1
@@ -113,7 +113,7 @@ def check_history(
 
 
 def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examination, living: Living) -> int:
-    """Every row of the history has its entry in the index; returns how many of them nobody sees."""
+    """Every row of the history has its entry in the index; returns how many of them no snapshot sees."""
     index = tables.txn.cursor(tables.history.index)
     unseen = 0
     for row_key in tables.txn.cursor(tables.history.rows).iternext(keys=True, values=False):

@@ -75,7 +75,9 @@ class LogExamination:
             if kept and header.sequence != kept[-1][1].sequence + 1:
                 missing = f"segment {kept[-1][1].sequence + 1} is missing before this one"
                 if header.first_ts <= self._boundary + 1:
-                    self.headers.note(f"{piece.path.name}: {missing}; nobody needs it, and those before it will go")
+                    self.headers.note(
+                        f"{piece.path.name}: {missing}; it is not needed; those before it will be removed"
+                    )
                     kept = []
                 else:
                     self.headers.problem(missing, piece.path)
@@ -125,7 +127,7 @@ class LogExamination:
         return scan
 
     def _check_end(self, piece: Piece, scan: Scan, *, last: bool) -> None:
-        """Whether the segment ends where it may, for one that nobody has open."""
+        """Whether the segment ends where it may, for one that no process has open."""
         if piece.used is not None:
             return
         durable = max(scan.durable, scan.beyond if scan.beyond > self._boundary > scan.last_ts else 0)
@@ -145,7 +147,7 @@ class LogExamination:
         for key in commit.writes:
             self.content.examined += 1
             if key[:KEYSPACE_PREFIX] not in names:
-                self.content.problem(f"key {key!r} is in a keyspace that nobody named", where)
+                self.content.problem(f"key {key!r} is in a keyspace that has no name", where)
             elif len(key) > MAX_KEY + KEYSPACE_PREFIX:
                 self.content.problem(f"key {key[:40]!r}... is longer than a key may be", where)
 

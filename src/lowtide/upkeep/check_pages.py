@@ -14,7 +14,7 @@ def new_check() -> Examination:
 
 def check_pages(data: Path, check: Examination, txn: int | None = None) -> None:
     """Name the damaged pages of the LMDB file ``data``, as of the transaction ``txn`` that the caller holds open, or as
-    of the last one if nobody writes the file. Unreadable if the file has no such state."""
+    of the last one if no process writes the file. Unreadable if the file has no such state."""
     with Examiner(data, txn) as examiner:
         pages, faults = examiner.examine()
     check.examined = pages
@@ -22,6 +22,6 @@ def check_pages(data: Path, check: Examination, txn: int | None = None) -> None:
         check.problem(fault.what, f"{data}, page {fault.page}, table {fault.table!r}")
     if faults:
         check.note(
-            "nothing else of the base, the log and the memory was held against it: LMDB may end the process that reads "
-            "a damaged page"
+            "the rest of the base was not checked, nor compared with log and memory: LMDB may end the process that "
+            "reads a damaged page"
         )

@@ -1,14 +1,14 @@
-"""Compaction: the base without its free pages, in the place of the one with them, and no spare log files.
+"""Compaction: replaces the base by a copy without free pages, and removes spare log files.
 
-LMDB reuses pages that became free, and never gives them back to the file system. So a compact copy is made beside
-``data.mdb``, synced, and renamed over it; then the environment is opened anew. A crash before the rename leaves the old
-file and a copy that the next opening removes; one after it leaves the new file, which holds the same.
+LMDB reuses free pages, and never gives them back to the file system. So a compact copy is made beside ``data.mdb``,
+synced, and renamed over it; then the environment is reopened. A crash before the rename leaves the old file and a copy
+that the next opening removes; a crash after it leaves the new file, which has the same content.
 
-Nobody may write meanwhile: checkpoints and sweeps are held off, other writers of the base wait (``Base.writing``).
-Readers of this process go on; for the instant of the exchange they are kept out, as when the map grows. Other processes
-cannot be told to open the file anew, so while one has the base open there is no compaction: see ``base.sharing``. One
-that opened it, wrote a pin and closed it while the copy was made has changed what the copy is of: it is made anew.
-Commits go on likewise, in memory and log, since no checkpoint takes them away until this is over.
+The base is not written meanwhile: checkpoints and sweeps are held off, other writers of the base wait
+(``Base.writing``). Readers of this process continue; they are blocked only while the file is exchanged, as when the map
+grows. Other processes cannot be made to reopen the file, so there is no compaction while one has the base open: see
+``base.sharing``. If one opened it, wrote a pin and closed it while the copy was made, the copy is out of date and is
+made again. Commits continue too, in memory and log; the next checkpoint comes after the compaction.
 
 Locks, in this order: checkpointer, collector, base (``writing``, ``steady``, ``_growing``).
 """

@@ -121,7 +121,7 @@ class Destination:
         self.step(f"placed {name}")
 
     def place_base(self, fill: Callable[[int], None]) -> None:
-        """As ``place_with``, for the base, which nobody may have open."""
+        """As ``place_with``, for the base, which no process may have open."""
         with sole_use(self.data.parent):
             self.place_with(self.data, fill)
 

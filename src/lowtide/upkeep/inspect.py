@@ -1,4 +1,4 @@
-"""Looking inside, in words: the versions of a key, a segment of the log, the base."""
+"""Inspecting a store: the versions of a key, a segment of the log, the tables of the base."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class SegmentReport:
 
 
 def inspect_segment(path: str | os.PathLike[str]) -> SegmentReport:
-    """A segment of a log, from its file, whoever has it open."""
+    """Inspect a segment of a log, from its file; another process may have it open."""
     where = Path(path)
     data = where.read_bytes()
     header = decode_header(data)
@@ -240,7 +240,7 @@ def inspect_base(running: Running) -> BaseReport:
 
 
 def inspect_base_files(path: str | os.PathLike[str]) -> BaseReport:
-    """The base of the store in the directory ``path``, which nobody has open; nothing is changed."""
+    """The base of the store in the directory ``path``, which no process has open; nothing is changed."""
     with read_tables(Path(path) / "base" / "data.mdb") as tables:
         return _base_report(tables, ())
 

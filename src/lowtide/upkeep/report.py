@@ -1,4 +1,4 @@
-"""What an examination found: checks by name, how much each looked at, and the problems."""
+"""The result of an examination: checks by name, how much each examined, and the problems."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ RESTORE = "keep the files as they are and restore a backup"
 REPORT = "this is a fault of Lowtide, not of the disk: please report it, with this text"
 
 _KEPT = 50
-"""Problems that one check keeps word for word; the rest are counted."""
+"""Problems that one check reports in full; the rest are counted."""
 _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that must not be: what it is, where it was found, and what to do."""
+    """A violated invariant: what it is, where it was found, and what to do."""
 
     what: str
     where: str

@@ -4,7 +4,7 @@ On an open store the examination needs all of them as of one moment, while commi
 that the boundary stands still, and the release of log segments, so that the files stay; then, for an instant under the
 commit lock, it notes the last commit, how far the log reaches, and the chains, which never change themselves. The base
 is then read in one LMDB transaction; a sweep may run beside it and is not seen. What is committed meanwhile stays in
-memory and log, and is not looked at. A checkpoint that falls due waits until the examination is over.
+memory and log, and is not examined. A checkpoint that falls due waits until the examination is over.
 
 The pages of the base are examined first, without LMDB (check_pages). Only if they are sound is LMDB asked to read
 them: it may end a process that reads a damaged page. So verifying always ends with a report.
@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.pages import Unreadable
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables, open_tables, read_tables
 from lowtide.engine.base.types import LmdbError
 from lowtide.engine.garbage.horizon import Exact, make_horizon
@@ -98,10 +98,10 @@ def verify_store(running: Running) -> VerifyReport:
 
 
 def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
-    """Examine the store or backup in ``path``, which nobody has open, and change nothing in it.
+    """Examine the store or backup in ``path``, which no process has open. Nothing in it is changed.
 
-    What opening it would mend by itself, a torn end of the log above all, is a note and no problem. StoreLocked if
-    somebody has it open: that process can say ``store.verify()``.
+    What opening it would repair, such as a torn end of the log, is a note and not a problem. Raises StoreLocked if a
+    process has it open; call ``store.verify()`` there.
 
     >>> import lowtide.upkeep.verify, tempfile
     >>> directory = tempfile.mkdtemp()
@@ -139,7 +139,7 @@ def _verify_directory(directory: Path) -> VerifyReport:
             _walk(log, _pieces(directory, log), names, agreement, tables)
             last_commit = max(boundary, log.last_ts)
             if log.last_ts < boundary:
-                log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be begun anew")
+                log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be started again")
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
     except (CorruptionError, LmdbError) as error:
         pages.problem(str(error), directory / "base")
@@ -149,7 +149,7 @@ def _verify_directory(directory: Path) -> VerifyReport:
 
 
 def _check_pages_of(data: Path, check: Examination) -> None:
-    """Examine the pages of a file that nobody writes. One that is missing is left to the caller."""
+    """Examine the pages of a file that no process writes. One that is missing is left to the caller."""
     if data.is_file():
         try:
             check_pages(data, check)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from lowtide.engine.garbage.account import HolderId, Holding
-from lowtide.observe.ages import GROWTH_FLOOR, MOST_REPORTS, AgeLimits, AgeReport, AgeWatch, Kind
+from lowtide.observe.ages import GROWTH_FLOOR, MOST_REPORTS, AgeLimits, Kind, SnapshotReport, SnapshotReporter
 
 
 @dataclass(frozen=True)
@@ -27,10 +27,10 @@ class Told:
         self.superseded = 0
         self.held: dict[HolderId, Holding] = {}
         self.accounts = 0
-        self._watch = AgeWatch(limits or AgeLimits(60, 600, 600))
+        self._reporter = SnapshotReporter(limits or AgeLimits(60, 600, 600))
 
-    def at(self, now: float) -> list[AgeReport]:
-        return self._watch.look(now, self.living, lambda: self.superseded, self._account)
+    def at(self, now: float) -> list[SnapshotReport]:
+        return self._reporter.due(now, self.living, lambda: self.superseded, self._account)
 
     def kinds_at(self, now: float) -> list[tuple[Kind, int]]:
         return [(report.kind, report.snapshot.token) for report in self.at(now)]
@@ -74,7 +74,7 @@ def test_one_that_has_gone_is_forgotten() -> None:
     told.at(60)
     told.living = [Living(2, begun=60)]
     assert told.at(100) == []
-    assert told._watch._told == {}
+    assert told._reporter._reported == {}
     assert told.kinds_at(120) == [("old", 2)]
 
 

@@ -15,7 +15,7 @@ import pytest
 from lowtide.engine.base.codec import encode_row, encode_tombstone, encode_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.log.frame import encode_frame
 from lowtide.engine.log.segment import scan_segment, segment_paths
 from lowtide.upkeep.verify import verify_files
@@ -306,7 +306,7 @@ LOG_DAMAGE: dict[Callable[[Path], None], tuple[set[str], str]] = {
     damage_full_segment: ({FRAMES, MEMORY_AND_LOG}, "does not match its checksum"),
     lose_segment: ({HEADERS, FRAMES, MEMORY_AND_LOG}, "cannot be read"),
     garble_commit: ({CONTENT, MEMORY_AND_LOG}, "cannot be decoded"),
-    write_elsewhere: ({CONTENT, MEMORY_AND_LOG}, "a keyspace that nobody named"),
+    write_elsewhere: ({CONTENT, MEMORY_AND_LOG}, "in a keyspace that has no name"),
 }
 
 
@@ -364,7 +364,7 @@ def test_garbage_that_waits_for_the_sweep_is_a_note(lived: Lived) -> None:
     base.write(lambda txn: txn.put(encode_ts(1) + FRUIT + b"gone", b"", db=base.tombstones))
     report = lived.store.verify()
     assert report.ok
-    assert "1 versions are seen by nobody any more and wait for the sweep" in str(report)
+    assert "1 versions are no longer seen by any snapshot and wait for the sweep" in str(report)
     assert "1 entries have no tombstone any more and wait for the sweep" in str(report)
 
 

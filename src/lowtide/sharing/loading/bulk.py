@@ -1,13 +1,13 @@
-"""A job as one bulk load: a new generation of the collection is filled beside it, in many small transactions, and takes
-its place in one.
+"""A job as one bulk load: a new generation of the collection is filled beside it in many small transactions, and
+replaces it in one.
 
-First the collection's row names the new keyspaces (``loading``), so that whatever ends the load, they are known and can
-be emptied. Then the staged documents are entered, and after them, unless all are to be replaced, the documents that the
-collection has. What others write meanwhile is caught up with: keys that were changed after the instant that was copied
-are looked at again, and again, until few enough are left. The last of them go into the transaction that names the new
-keyspaces in the row, dooms the old ones and writes the receipt. That one has its turn (``Engine.in_turn``): nobody
-commits between its look and its commit, so it meets no conflict, however many write. If others write faster than is
-caught up with, the number of keys that are few enough grows with each round, so the load always ends.
+First the collection's row names the new keyspaces (``loading``), so that they can be emptied however the load ends.
+Then the staged documents are entered, and after them, unless all are replaced, the documents that the collection has.
+Then the load catches up with concurrent writes: keys that changed after the copied commit are copied again, in rounds,
+until few are left. These go into the transaction that names the new keyspaces in the row, dooms the old ones and
+writes the receipt. That transaction runs in turn (``Engine.in_turn``): no other transaction commits between its reads
+and its commit, so it has no conflict. If others write faster than the load catches up, the number of keys that may be
+left grows with each round, so the load always ends.
 
 Beside the new generation, a keyspace has the difference to the old one (``feed/differences.py``): a row for each
 document that the job is about. It says of a document that others change meanwhile that the job comes after that
@@ -56,7 +56,7 @@ PATIENCE: Final = 8
 _MOST_COMMITS: Final = 2000
 """Commits that the last transaction looks through."""
 _ATTEMPTS: Final = 3
-"""How often a load begins anew because the collection itself was changed under it."""
+"""Attempts of a load, if the collection itself was changed meanwhile each time."""
 
 Batch = tuple[list[bytes], list[bytes]]
 _Work = Callable[[WriteView], tuple[CatalogRow, Counts]]

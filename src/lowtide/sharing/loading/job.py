@@ -68,13 +68,13 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 def new_job_name() -> str:
-    """A name for a job that nobody has; later ones sort behind earlier ones."""
+    """A unique name for a job. Names sort by the time at which they were made."""
     return new_id().hex
 
 
 def check_job_name(name: object) -> str:
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise UsageError(f"{name!r} is no name of a load job")
+        raise UsageError(f"{name!r} is not the name of a load job")
     return name
 
 

@@ -1,4 +1,4 @@
-"""The loader: applies jobs for whoever owns the store, each exactly once.
+"""The loader: applies jobs in the process that owns the store, each exactly once.
 
 Any thread may call it. ``_locks`` is changed under ``_lock``; the lock of a collection is held for the whole of a job,
 so that jobs of one collection come one after the other, and one that is asked for twice at a time is done once.
@@ -43,10 +43,10 @@ from lowtide.system.clock import SYSTEM_CLOCK
 logger = logging.getLogger("lowtide")
 
 ATTEMPTS: Final = 20
-"""How often one transaction is tried beside others who change the same documents, at most."""
+"""Attempts of one transaction, on conflict with others that change the same documents."""
 LEAST_ATTEMPTS: Final = 2
 IMPATIENCE: Final = 1.0
-"""Seconds after which no further one is tried, unless it would be one of the first."""
+"""Seconds after which there is no further attempt, except for the first LEAST_ATTEMPTS."""
 SMALL_ROWS: Final = 200
 SMALL_BYTES: Final = 256 << 10
 """A job of at most these is applied under the commit lock, rather than as a bulk load, if all attempts fail: others
@@ -110,7 +110,7 @@ class Loader:
 
     def _empty(self, collection: str) -> None:
         """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
-        the change feed can no longer show; nobody waits for it."""
+        the change feed can no longer show. The caller does not wait for that."""
         source = AutocommitStatements(self._parts)
         try:
             kept = self._parts.feed.first_kept()
@@ -152,8 +152,8 @@ class Loader:
         return source.read(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
     def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
-        """One transaction, tried a few times; beside others who are always quicker, in turn if it is small. Else a bulk
-        load, which comes through beside any number of them."""
+        """One transaction, retried a few times on conflict. After that, a small job runs in turn, and a larger one as a
+        bulk load, which completes beside any number of writers."""
         if job.bytes <= job.bulk_bytes:
             try:
                 return self._in_one(name, job, directory)
@@ -168,7 +168,7 @@ class Loader:
         return BulkLoad(self._parts, name, job, directory).run()
 
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
-        """All of it in one transaction, repeated if others were quicker, but not for long."""
+        """The whole job in one transaction, retried on conflict, but not for long."""
         begun = SYSTEM_CLOCK.monotonic()
         for attempt, pause in enumerate(pauses(), 1):
             try:
@@ -181,7 +181,7 @@ class Loader:
         raise AssertionError("the last attempt returns or raises")
 
     def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:
-        """All of it while nobody else commits."""
+        """The whole job while no other transaction commits."""
         with self._parts.engine.in_turn() as engine:
             return self._attempt(engine, name, job, directory)
 

@@ -1,10 +1,10 @@
-"""Receipts: which jobs are done. Written in the transaction of the job itself, so that it is done exactly once, however
-often it is asked for, and whoever is killed in between.
+"""Receipts: which jobs are done. Written in the transaction of the job itself, so that a job is done exactly once,
+however often it is requested and whichever process is killed meanwhile.
 
 Keyspace ``RECEIPTS`` has a row for each of the last jobs, under its name; ``SERIES`` one for each series of jobs of a
 collection, such as the batches of a stream, with the last version that came in: one batch may go to several
-collections. The commit that a row belongs to is the one that wrote
-it, so the row does not say.
+collections. A row belongs to the commit that wrote it, so it does
+not contain the commit.
 """
 
 from __future__ import annotations
@@ -100,8 +100,8 @@ def receipt_rows(prefix_of: PrefixOf, name: str, job: Job, counts: Counts) -> Wr
 
 def prune_receipts(writing: WriteView, prefix_of: PrefixOf, is_over: Callable[[str], bool]) -> int:
     """Remove the oldest receipts, if there are many; how many went. Names of jobs sort by the time at which they were
-    begun: the receipt of one that took long may be the oldest when it is written, so only those go that nobody can ask
-    for any more."""
+    begun: the receipt of one that took long may be the oldest when it is written, so only those are removed that
+    can no longer be requested."""
     prefix = prefix_of(RECEIPTS)
     keys = [key for key, _ in islice(writing.scan(Range(prefix, after_prefix(prefix))), 2 * KEPT + 1)]
     if len(keys) <= 2 * KEPT:

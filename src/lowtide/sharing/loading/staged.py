@@ -1,9 +1,9 @@
-"""The staging directory: documents on their way into a store, in files that nobody reads before the job is complete.
+"""The staging directory: documents on their way into a store, in files that are not read before the job is complete.
 
 ``STORE/staging/JOB/`` belongs to one job. It is made with a file ``driver`` in it, which says which process the job
 belongs to. Each attempt of a task writes a file of its own, under a temporary name until it is whole; the job names the
 files that count, so what a failed or repeated attempt has left does not. At last the job itself is written, as
-``ready``. Whoever applies it renames that to ``claimed`` right before it commits; whoever has waited for long enough
+``ready``. The process that applies it renames that to ``claimed`` right before it commits; a caller that gives up
 renames it to ``cancelled``. Only one of the two succeeds, so a job that was cancelled is never committed after that.
 
 Nothing here is synced to disk: what is committed is in the log, and after a crash of the machine the job's driver is
@@ -224,7 +224,7 @@ def check_wanted(directory: Path) -> None:
 
 
 def claim(directory: Path) -> None:
-    """Make sure, right before the commit, that nobody takes the job back any more."""
+    """Ensure, right before the commit, that the job can no longer be cancelled."""
     try:
         (directory / READY).rename(directory / CLAIMED)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""A pin, as its holder sees it."""
+"""The handle of a pin."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from types import TracebackType
 
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 
 
 class Pin:
-    """A named instant that is kept, durably and for every process, until it expires; made by ``store.pin``.
+    """A named commit whose state is kept, durably and for every process, until the pin expires; made by ``store.pin``.
 
     >>> with store.pin("report", ttl=60) as pin:
     ...     store.keyspace("fruit").put(b"apple", b"green")
@@ -29,7 +29,7 @@ class Pin:
 
     @property
     def id(self) -> bytes:
-        """What tells this pin from a later one of the same name."""
+        """A unique id, which distinguishes this pin from a later one of the same name."""
         return self._row.id
 
     @property
@@ -54,7 +54,7 @@ class Pin:
 
     @property
     def ttl(self) -> float:
-        """For how many seconds it lives after it was taken or last renewed."""
+        """How many seconds it lives after it was taken or last renewed."""
         return self._row.ttl
 
     @property
@@ -63,7 +63,7 @@ class Pin:
         return self._row.expires
 
     def renew(self, ttl: float | None = None) -> None:
-        """Let it live for ``ttl`` seconds from now, by default for as long as the last time it was asked for.
+        """Extend its life to ``ttl`` seconds from now, by default the last ``ttl`` that was given.
 
         Raises SnapshotExpired if it has expired or was removed: what it kept may be gone.
 
@@ -74,7 +74,7 @@ class Pin:
         self._row = self._leases.renew(self.name, self._row.id, ttl)
 
     def release(self) -> None:
-        """Remove it, so that what only it sees can go. Harmless when it is gone."""
+        """Remove it, so that what it alone keeps can be collected. No effect if it is gone."""
         if self._leases.remove(self.name, self._row.id) is not None:
             self._released(self._row.ts)
 

@@ -15,8 +15,8 @@ from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.media import is_read_only, not_writable
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.pinned import PinnedBase
-from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.snapshot import Closing, EngineSnapshot
@@ -34,7 +34,7 @@ logger = logging.getLogger("lowtide")
 
 
 def snapshot_at(base: Base, options: Options, name: str, row: PinRow, closing: Closing | None = None) -> EngineSnapshot:
-    """A snapshot that reads at the pin ``name`` and at nothing else: when the pin ends, so does it."""
+    """Open a snapshot that reads at the pin ``name``, and ends with it."""
     registry = Registry(row.ts)
     renewed_here = isinstance(closing, Renewer)
     pinned = PinnedBase(base, name, row, None if renewed_here else options.clock.time)
@@ -84,7 +84,7 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None) -> E
 
 
 class _Still(SystemClock):
-    """The clock of a place where nothing changes: no pin expires."""
+    """A clock that stands still, for a store on a read-only file system: no pin expires there."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -92,14 +92,13 @@ class _Still(SystemClock):
 
 
 def _remove(leases: Leases, name: str, row: PinRow, path: Path) -> None:
-    with contextlib.suppress(Error):  # it runs out by itself
+    with contextlib.suppress(Error):  # it expires by itself
         leases.remove(name, row.id)
         tell_of_pins(path)
 
 
 def renew_pin(path: str | os.PathLike[str], name: str) -> None:
-    """Let a pin live for as long from now as was asked for, from any process, unless that was just done: within the
-    last quarter of its time."""
+    """Renew a pin from any process, unless it was renewed within the last quarter of its ttl."""
     base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
     try:
         time = Options().clock.time
@@ -112,7 +111,7 @@ def renew_pin(path: str | os.PathLike[str], name: str) -> None:
 
 
 def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
-    """The living pin that the user of a token has a part in; None if there is none."""
+    """The name of the live pin that the user of a token has a part in; None if there is none."""
     base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
     try:
         time = Options().clock.time
@@ -123,7 +122,7 @@ def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
 
 
 class Borrowed:
-    """What goes with a snapshot at another process's pin: a borrowed base, given back once."""
+    """The borrowed base of a snapshot at another process's pin; given back once."""
 
     def __init__(self, base: Base) -> None:
         self._base: Base | None = base
@@ -141,7 +140,7 @@ class Renewer:
     when it is closed.
 
     What it ends with runs in that thread, so ``drop`` may be called anywhere, in destructors too: it takes no lock and
-    waits for nobody. In a forked child there is no such thread, and nothing is done: the lease is the parent's.
+    does not wait. In a forked child there is no such thread, and nothing is done: the lease is the parent's.
     """
 
     def __init__(self, renew: Callable[[], object], at_end: Callable[[], object] = bool) -> None:
@@ -158,7 +157,7 @@ class Renewer:
             try:
                 self._renew()
             except (SnapshotExpired, UsageError):
-                lost = True  # whoever reads is told why
+                lost = True  # reads raise an error that says why
             except Exception as error:
                 logger.warning("a lease could not be renewed, another try follows: %s", error)
         self.at_end()

@@ -336,7 +336,7 @@ def test_a_job_that_is_committed_is_done_whatever_comes_after(
 
 def test_what_is_no_job_is_refused(store: lowtide.Store) -> None:
     for wrong in ("../../etc", "", "0" * 31, 7):
-        with pytest.raises(UsageError, match="no name of a load job"):
+        with pytest.raises(UsageError, match="not the name of a load job"):
             apply(store, wrong)  # type: ignore[arg-type]
     with pytest.raises(JobCancelled):
         apply(store, "0" * 32)
