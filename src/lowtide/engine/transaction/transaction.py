@@ -351,18 +351,7 @@ class EngineTransaction:
         return UsageError(f"this transaction was {self.state} and cannot be used any more; begin another one")
 
     def savepoint(self) -> Savepoint:
-        """A part of the transaction that is undone on its own if it fails.
-
-        >>> with store.transaction() as tx:
-        ...     fruit = tx.keyspace("fruit")
-        ...     try:
-        ...         with tx.savepoint():
-        ...             fruit.put(b"apple", b"rotten")
-        ...             raise ValueError
-        ...     except ValueError:
-        ...         fruit.get(b"apple")
-        b'red'
-        """
+        """A part of the transaction that is undone on its own if it fails."""
         if self.state:
             raise self._finished()
         if not self.policy.buffered:
