@@ -2,7 +2,7 @@
 
 Lowtide refuses the second of two transactions that wrote the same account, and the thread tries again: measured are
 transfers per second and the share of attempts that were refused. Stores that let one writer in at a time refuse
-nobody; they wait. At the end the money in all accounts must be what it was.
+no transaction; they wait. At the end the money in all accounts must be what it was.
 """
 
 from __future__ import annotations

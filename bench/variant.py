@@ -1,7 +1,7 @@
 """One store under updates, in a process of its own.
 
 A process each makes the resident memory that of one store, and lets the driver stop the whole of it between two
-portions of work: background checkpoints of a store that waits for its turn would otherwise run in time that nobody
+portions of work: background checkpoints of a store that waits for its turn would otherwise run in time that nothing
 counts. The driver writes one order a line to its input, and reads one line of JSON in answer.
 """
 

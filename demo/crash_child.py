@@ -55,7 +55,7 @@ def main() -> None:
     store = lowtide.open(path, durability="full")
     for thread in range(threads):
         threading.Thread(target=work_or_exit, args=(store, crash, thread, accounts), daemon=True).start()
-    # Ends also when the parent does, instead of working on for nobody.
+    # Ends also when the parent does, instead of running on alone.
     sys.stdin.read()
 
 

@@ -1,4 +1,4 @@
-"""A unique index: DuplicateKeyError, for whoever comes second, one after the other or at the same time."""
+"""A unique index: the second insert gets DuplicateKeyError, one after the other or at the same time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main() -> None:
         except lowtide.DuplicateKeyConflict as error:
             print("at the same time:   ", error.details["keyValue"], "belongs to", error.details["_id"])
 
-        # Ten threads want one address. store.run begins anew after a conflict, and then finds the address taken.
+        # Ten threads want one address. store.run retries after a conflict, and then finds the address taken.
         outcomes: list[str] = []
 
         def register(number: int) -> None:

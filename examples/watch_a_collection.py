@@ -36,7 +36,7 @@ def main() -> None:
         place = low.position  # the last commit that was shown whole; keep it where the work is kept
         low.close()
         assert seen == ["insert", "update", "delete"]
-        # The log is kept for as long as somebody needs it: a named consumer says so.
+        # The log is kept for as long as a named consumer needs it.
         store.consumer("stock watcher", since=place)
         stock.insert_one({"_id": "cocoa", "left": 1})
 

@@ -8,7 +8,7 @@ import lowtide
 
 
 def forgotten_report(store: lowtide.Store) -> lowtide.Snapshot:
-    """Somebody opens a snapshot and does not close it."""
+    """A caller opens a snapshot and does not close it."""
     return store.snapshot()
 
 

@@ -9,7 +9,7 @@ import lowtide
 
 
 def go_off_call(tx: lowtide.Transaction, doctor: bytes) -> None:
-    """The rule of the house: somebody stays on call."""
+    """The rule: one doctor stays on call."""
     doctors = tx.keyspace("doctors")
     on_call = [name for name, state in doctors.scan() if state == b"on call"]
     if len(on_call) >= 2:

@@ -92,7 +92,7 @@ Step = Callable[[Any], object]
 
 
 def repeat(step: Step, operands: Sequence[object], seconds: float, between: int) -> tuple[int, float]:
-    """Run the step on one operand after the other until the seconds or the operands are over, with a look at the clock
+    """Run the step on one operand after the other until the seconds or the operands are over, reading the clock
     after every ``between``; return how many it were, and the seconds."""
     done = 0
     started = perf_counter()

@@ -46,7 +46,7 @@ class SqlitePeer:
         self._path = directory / "documents.db"
         self._synchronous = "FULL" if durability == "synced" else "NORMAL"
         # Held open all the time: closing the last connection would delete the WAL, and every measurement would then
-        # pay for growing it anew.
+        # pay for growing it again.
         self._keeper = self._connect()
         self._keeper.execute("CREATE TABLE IF NOT EXISTS documents (k BLOB PRIMARY KEY, v BLOB NOT NULL) WITHOUT ROWID")
 

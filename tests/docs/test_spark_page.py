@@ -9,7 +9,7 @@ from lowtide.spark import changes, inference, load_pin, partitions, stream_snaps
 from lowtide.spark.options import OPTIONS
 from lowtide.spark.session import JAVA, PYSPARK
 from lowtide.store.handover import TIMEOUT
-from tests.docs.documents import ROOT, section, table
+from tests.docs.documents import ROOT, section, table, unwrapped
 
 PAGE = ROOT / "docs" / "spark.md"
 
@@ -34,4 +34,4 @@ def test_the_table_of_options_is_that_of_the_source() -> None:
 )
 def test_the_figure_is_that_of_the_source(words: str) -> None:
     assert words
-    assert words in PAGE.read_text()
+    assert words in unwrapped(PAGE.read_text())

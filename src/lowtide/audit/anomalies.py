@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from lowtide.audit.orders import Read, Write
 
 MEANINGS = {
-    "garbage": "a read shows what nobody wrote",
+    "garbage": "a read shows what no transaction wrote",
     "duplicate": "what was written once is there twice, or two writes claim one version",
     "future-read": "a transaction saw what it wrote only later",
     "internal": "a transaction does not see its own writes",

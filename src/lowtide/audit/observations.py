@@ -1,7 +1,7 @@
 """What the committed transactions saw, made out from their rows: of each read its place in the order of the key.
 
-On the way everything is found that is wrong with a read by itself: that nobody wrote it, that its writer was rolled
-back or had not finished, or that the reader's own writes are not in it, or are in it too early.
+Finds everything that is wrong with a read by itself: that no transaction wrote it, that its writer was rolled back
+or had not finished, or that the reader's own writes are not in it, or are in it too early.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class Register:
             return None if self._deleted else NOTHING
         write = None if isinstance(value, list) else self._by_value.get(value)
         if write is None:
-            return Sight(UNKNOWN, None, (("garbage", f"nobody wrote {value!r} to {self.key}", ()),))
+            return Sight(UNKNOWN, None, (("garbage", f"no transaction wrote {value!r} to {self.key}", ()),))
         if write.value in self._ambiguous:
             raise UsageError(
                 f"several transactions wrote {value!r} to {self.key!r}, so a read of it does not say what it saw: "
@@ -119,7 +119,7 @@ class Register:
         if write is None:
             if version == 0 or not self.order or version < (self.order[0].version or 0):
                 return NOTHING
-            return Sight(UNKNOWN, None, (("garbage", f"nobody wrote version {version} of {self.key}", ()),))
+            return Sight(UNKNOWN, None, (("garbage", f"no transaction wrote version {version} of {self.key}", ()),))
         if given and value != write.value:
             words = f"version {version} of {self.key} was written as {write.value!r} and read as {value!r}"
             return Sight(write.position, write, (("garbage", words, (write.tx,)),))
@@ -192,12 +192,12 @@ class AppendList:
         return Sight(self._positions[len(value) - 1], writer, tuple(problems))
 
     def _wrong_elements(self, elements: list[Element]) -> Iterator[Problem]:
-        """Elements that nobody appended, that come twice, or whose transaction was aborted, the last one excepted."""
+        """Elements that no transaction appended, that come twice, or whose transaction was aborted, except the last."""
         met: set[Element] = set()
         for element in elements:
             write = self.by_element.get(element)
             if write is None:
-                yield "garbage", f"nobody appended {element!r} to {self.key}", ()
+                yield "garbage", f"no transaction appended {element!r} to {self.key}", ()
             elif element in met:
                 yield "duplicate", f"{element!r} is twice in {self.key}", (write.tx,)
             elif not self._counts(write.tx) and element != elements[-1]:

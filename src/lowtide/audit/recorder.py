@@ -155,7 +155,7 @@ class Recorded:
         return value
 
     def put(self, key: str, value: Element) -> None:
-        """Write a value that nobody else writes to this key."""
+        """Write a value that no other transaction writes to this key."""
         self._keyspace.put(key.encode(), _encode(value))
         self._note(op="write", key=key, value=value, version=self._version())
 
@@ -165,7 +165,7 @@ class Recorded:
         self._note(op="write", key=key, value=None, version=self._version())
 
     def append(self, key: str, element: Element) -> None:
-        """Append an element that nobody else appends to this key."""
+        """Append an element that no other transaction appends to this key."""
         found = self.get(key) or []
         if not isinstance(found, list):
             raise UsageError(f"{key!r} holds {found!r}, which is no list")
@@ -180,7 +180,7 @@ class Recorded:
         return values
 
     def commit(self) -> None:
-        """Commit. If that is refused the row says so; if it fails in another way, nobody knows how it ended."""
+        """Commit. If that is refused the row says so; if it fails in another way, its outcome is unknown."""
         self._ended = True
         version = None
         try:

@@ -34,7 +34,7 @@ def cycles_in(graph: Graph) -> list[Finding]:
 
 
 class _Component:
-    """A strongly connected part of the graph, its nodes numbered anew."""
+    """A strongly connected part of the graph, its nodes renumbered."""
 
     def __init__(self, graph: Graph, nodes: list[int]) -> None:
         self._graph = graph
@@ -93,7 +93,7 @@ class _Component:
                 if path is not None:
                     self._note([self._one(source, target, kind), *self._edges(path, kinds)])
 
-    # Stale reads: who missed a write had begun after somebody who was not before it
+    # Stale reads: who missed a write had begun after another transaction that was not before it
 
     def _stale(self) -> None:
         """The rule: a missed write comes only directly after an edge of session or time."""

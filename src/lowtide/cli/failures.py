@@ -7,7 +7,7 @@ code  meaning
 1     it failed, a document was refused, or ``verify`` or ``audit`` found problems
 2     the request is wrong: no store is there, an option is unknown, a name does not exist
 130   interrupted, by Ctrl-C
-141   whoever read the output went away
+141   the reader of the output went away
 ====  ==============================================================================================================
 """
 

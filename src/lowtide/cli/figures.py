@@ -14,7 +14,7 @@ from lowtide.cli.reach import CommandResult, ask, find_store, reading
 from lowtide.cli.words import size, span
 from lowtide.observe.stats import Stats
 
-NOBODY = "no process owns the store"
+NO_OWNER = "no process owns the store"
 
 _BYTES = ("version_bytes", "log_bytes")
 _LISTS = ("snapshots", "pins")
@@ -31,7 +31,7 @@ def stats(path: StorePath, json: Json = False) -> None:
         output.document({"path": store, "owner": found.owner, **found.value})
         return
     figures = msgspec.convert(found.value, Stats)
-    owner = NOBODY if found.owner is None else f"process {found.owner}"
+    owner = NO_OWNER if found.owner is None else f"process {found.owner}"
     rows = [("path", str(store)), ("owner", owner), *((name, in_words(figures, name)) for name in names())]
     output.table(("figure", "value"), rows, none="")
 
@@ -63,7 +63,7 @@ def snapshots(path: StorePath, json: Json = False) -> None:
     output.table(
         ("commit", "age", "versions held", "bytes held", "opened at"),
         [(each.ts, span(each.age), each.versions_held, each.bytes_held, each.where) for each in live],
-        none="no live snapshots" if found.owner is not None else f"{NOBODY}, so there are no live snapshots",
+        none="no live snapshots" if found.owner is not None else f"{NO_OWNER}, so there are no live snapshots",
     )
 
 

@@ -24,7 +24,7 @@ _TTL = (
 
 
 def pins(path: StorePath, json: Json = False) -> None:
-    """The pins that are alive, whoever took them, and, if the owner can say it, what each holds."""
+    """The live pins of all processes and, while there is an owner, what each holds."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened:
         alive = [as_plain(each) for each in opened.pins()]

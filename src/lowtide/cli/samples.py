@@ -1,7 +1,7 @@
 """What ``lowtide top`` shows, made from samples of the owner's figures: pure functions.
 
 A sample is taken every interval. Counters are turned into rates by the difference of two samples of one owner; when
-another process took the store over, or nobody has it, there is a gap. Trends reach a minute back.
+another process took the store over, or none owns it, there is a gap. Trends reach a minute back.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.live import Live
 
 from lowtide.cli.arguments import Json, StorePath
-from lowtide.cli.figures import NOBODY
+from lowtide.cli.figures import NO_OWNER
 from lowtide.cli.frame import draw, lines
 from lowtide.cli.output import Output
 from lowtide.cli.reach import connected, find_store, settings
@@ -30,13 +30,13 @@ from lowtide.observe.stats import Stats
 from lowtide.sharing.owner import OwnerSilent
 
 _PAUSE = 0.05
-"""The longest wait between two looks for a key."""
+"""The longest wait, in seconds, before the keyboard is polled again."""
 
 
 def top(
     path: StorePath,
     interval: Annotated[
-        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, help="The time between two looks.")
+        float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, help="The time between two samples.")
     ] = 1.0,
     once: Annotated[
         bool, typer.Option("--once", help="Print one frame, after one interval, and end; so does a pipe.")
@@ -81,11 +81,11 @@ def _watch(store: Path, interval: float) -> None:
 
 
 def sample(store: Path) -> Sample:
-    """The owner's figures now, or why there are none. A store that nobody owns is left alone."""
+    """The owner's figures now, or why there are none. A store without an owner is left alone."""
     try:
         with connected(store) as owner:
             if owner is None:
-                return Sample(time.monotonic(), trouble=f"{NOBODY}; waiting for the next owner")
+                return Sample(time.monotonic(), trouble=f"{NO_OWNER}; waiting for the next owner")
             connection, process = owner
             figures = msgspec.convert(connection.ask("stats", timeout=settings.patience), Stats)
             return Sample(time.monotonic(), process, figures)

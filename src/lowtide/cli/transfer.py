@@ -27,7 +27,7 @@ from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.values.values import Document
 
 _NOTED = 1000
-"""Documents between two looks at the progress."""
+"""Documents between two updates of the progress bar."""
 
 
 def import_(

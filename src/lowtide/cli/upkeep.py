@@ -1,4 +1,4 @@
-"""``lowtide verify``, ``checkpoint``, ``gc``, ``backup`` and ``compact``: by the owner, or for nobody."""
+"""``lowtide verify``, ``checkpoint``, ``gc``, ``backup`` and ``compact``: run by the owner, or here without one."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def checkpoint(path: StorePath, json: Json = False) -> None:
 
 
 def gc(path: StorePath, json: Json = False) -> None:
-    """Drop the versions that nobody sees, and the pins that have expired; the owner does it by itself as well."""
+    """Drop the versions that no reader sees, and expired pins. The owner does this by itself as well."""
     store, output = find_store(path), Output(json)
 
     def here() -> int:
@@ -71,7 +71,7 @@ def backup(
     ],
     json: Json = False,
 ) -> None:
-    """Copy the store to a directory that can be opened as it stands, while it is used."""
+    """Copy the store, while it is used, to a directory that can be opened as a store."""
     store, output = find_store(path), Output(json)
     target = dest.absolute()
 

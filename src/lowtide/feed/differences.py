@@ -3,7 +3,7 @@
 A bulk load changes any number of documents in one commit, by a name alone. The log cannot have what that did to each
 of them, so the load writes it down beforehand, in a keyspace of its own: a row for each key that it is about, with the
 value that the key has after the commit, and whether it had the same value, another one or none before. The commit names
-that keyspace. After it nobody writes there; it is emptied when the log no longer has the commit.
+that keyspace. After it no transaction writes there; the keyspace is emptied when the log no longer has the commit.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Swap(NamedTuple):
 
 
 class Generations(Protocol):
-    """Who knows which keyspaces take the place of others."""
+    """Knows which keyspaces replaced others."""
 
     def current(self, keyspace: str, since: int) -> str:
         """The keyspace that had the entries of ``keyspace`` at commit ``since``."""

@@ -20,7 +20,7 @@ _FEW = 5000
 
 
 class Names(Protocol):
-    """Who knows the keyspaces."""
+    """Knows the keyspaces."""
 
     prefixes: dict[str, bytes]
 
@@ -30,7 +30,7 @@ class Names(Protocol):
 
 
 class Waiting(Protocol):
-    """Who can wait for the next commit, see ``Waiters``."""
+    """Waits for the next commit, see ``Waiters``."""
 
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int: ...
 
@@ -90,7 +90,7 @@ class Feed:
         return first_kept(self._log)
 
     def check_kept(self, since: int) -> None:
-        """Refuse a place whose next commit the log no longer has."""
+        """Raise ChangesLost for a position whose next commit the log no longer has."""
         kept = self.first_kept()
         if since + 1 < kept:
             raise ChangesLost(since, kept)

@@ -1,9 +1,8 @@
-"""Waiting for the next commit without looking again and again.
+"""Waiting for the next commit without polling.
 
-Who writes: a waiting thread adds a gate of its own; whoever commits, or closes, takes all of them and opens them. No
-wake-up is lost: a waiter adds its gate and then looks at the last commit; a committer publishes and then looks at the
-gates. Whichever comes last sees the other. All gates are opened at once, whoever is meant, so
-each waiter looks for itself why.
+Who writes: a waiting thread adds a gate of its own; a thread that commits or closes takes all gates and opens them. No
+wake-up is lost: a waiter adds its gate and then reads the last commit; a committer publishes and then reads the gates.
+The later of the two sees the other. All gates are opened at once, so each waiter checks for itself why it woke.
 """
 
 from __future__ import annotations

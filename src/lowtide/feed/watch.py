@@ -13,8 +13,8 @@ from lowtide.feed.feed import Feed
 class Watch:
     """The changes after a commit, for ever; made by ``store.watch`` and ``consumer.watch``.
 
-    It reads the log at its user's own pace, so a slow user holds up nobody; one who falls behind what the log keeps
-    gets ChangesLost. Used by one thread; ``close`` may come from any other and ends the iteration.
+    It reads the log at the reader's own pace, so a slow reader blocks no other. One that falls behind what the log
+    keeps gets ChangesLost. Used by one thread; any other may call ``close``, which ends the iteration.
     """
 
     def __init__(
@@ -31,16 +31,16 @@ class Watch:
         _check_timeout(timeout)
         self._feed = feed
         self._keep = keep
-        """The store, which must not be closed under this because it was dropped."""
+        """The store: as long as this object lives, it must not be closed by being garbage-collected."""
         self._reader = feed.reader(since, keyspaces, before, exactly)
         self._timeout = timeout
         self._upto = since
         self._changes: Iterator[Change] = iter(())
         self._failure: Exception | None = None
-        """What ended the iteration; raised again by every further step, lest the rest be taken for all there was."""
+        """What ended the iteration; raised again by every further step, so that a part is not taken for all."""
         self._closed = False
         self.position = since
-        """The last commit that was shown whole: where another watch can go on."""
+        """The last commit that was shown whole: another watch can continue from here."""
 
     def __iter__(self) -> Watch:
         return self

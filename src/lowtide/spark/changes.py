@@ -68,7 +68,7 @@ Part = ChangePart | DifferencePart
 
 
 class ChangeSource:
-    """The store as whoever plans a range of changes sees it, beside its owner. To be closed."""
+    """A store that is read to plan a range of changes, while another process may own it. Close it after use."""
 
     def __init__(self, options: SparkOptions) -> None:
         options.check_target()
@@ -97,8 +97,8 @@ class ChangeSource:
         found = keyspace_at(self.feed, self.follower.newest, self.options.collection, since)
         if found is None:
             raise UsageError(
-                f"the log no longer tells where the collection had its documents at version {since}: it was renamed, "
-                "or dropped beside writers, before. Start with its snapshot, or with a later version"
+                f"the log no longer shows where the collection had its documents at version {since}: it was renamed "
+                "before, or dropped while others wrote to it. Start with its snapshot, or with a later version"
             )
         return found
 
@@ -113,7 +113,7 @@ class ChangeSource:
         exist, or that is no longer kept."""
         version, moment = self.options.text("startingVersion"), self.options.moment("startingTimestamp")
         if version is not None and moment is not None:
-            raise UsageError("options 'startingVersion' and 'startingTimestamp' both say where to start; give one")
+            raise UsageError("options 'startingVersion' and 'startingTimestamp' both set the start; give one")
         last = self.feed.published()
         if moment is not None:
             found = self.feed.last_before(moment, inclusive=False)
@@ -135,7 +135,7 @@ class ChangeSource:
         """The last commit whose changes are asked for."""
         version, moment = self.options.number("endingVersion", least=0), self.options.moment("endingTimestamp")
         if version is not None and moment is not None:
-            raise UsageError("options 'endingVersion' and 'endingTimestamp' both say where to end; give one")
+            raise UsageError("options 'endingVersion' and 'endingTimestamp' both set the end; give one")
         last = self.feed.published()
         if moment is not None:
             found = self.feed.last_before(moment)
@@ -160,7 +160,7 @@ class ChangeSource:
         return UsageError(
             f"{what} lies before what the store {self.options.path} still has: its log begins with version {kept}. "
             f"Start with version {kept}, or with a snapshot. To have more of the log kept from now on, register a "
-            "consumer (store.consumer) for whoever reads it, or open the store with more feed_bytes"
+            "consumer (store.consumer) for the reader, or open the store with more feed_bytes"
         )
 
     def parts(self, line: Lineage, *, by_key: bool) -> list[Part]:
@@ -202,7 +202,7 @@ def explained(options: SparkOptions) -> Iterator[None]:
     except ChangesLost as error:
         raise Error(
             f"{options.what} of the store {options.path}: the changes after version {error.since} are no longer kept, "
-            f"its log begins with version {error.kept}. Start again from a snapshot; a named consumer "
+            f"its log begins with version {error.kept}. Start again from a snapshot. A named consumer "
             "(store.consumer), or more feed_bytes, keeps them for longer"
         ) from error
     except Error as error:

@@ -1,8 +1,8 @@
-"""Types of Spark that documents do not tell apart: they are kept with the collection by a write, and known to a read.
+"""Spark types that documents do not preserve: a write stores them with the collection, and a read restores them.
 
-A date, a timestamp without a zone and a map are stored as a datetime, a datetime and an object. Of a column that has
-such a type, itself or inside, a write leaves the type with the collection; a read that infers its schema gives the
-column this type back, whatever the sample has in its place. Numbers are inferred, as ever: they widen.
+A date, a timestamp without a zone and a map are stored as a datetime, a datetime and an object. If a column has such a
+type, itself or inside, the write stores the column's type with the collection. A read that infers its schema gives the
+column this type, whatever the sample shows. Numbers are not kept; they are inferred, and widen.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The instant of a read: which commit is meant, and the pin that keeps it for every task.
+"""The pin of a load: which commit a read means, and the pin that keeps it for every task.
 
-All loads of one driver at one commit share a pin, also where another one is named: it is taken when a DataFrame is
-loaded, renewed by the tasks that read, and ends when it was not read for its time to live, with the driver's JVM, or
-when the last load that has a part in it is released. A load as of the pin of a ``pinned`` block has a part in that one;
-when the block ends, it is left to the loads, under another name.
+All loads of one driver at one commit share a pin, also if ``asOf`` names another pin of that commit. It is taken when a
+DataFrame is loaded, and renewed by the tasks that read. It ends when it was not read for its time to live, when the
+driver's JVM ends, or when the last load that shares it is released. A load as of the pin of a ``pinned`` block shares
+that pin; when the block ends, the pin is left to the loads, under another name.
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def new_load() -> str:
 
 
 def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> LoadPin:
-    """Pin what is asked for, for the time of a process, by default the driver's JVM. The owner of the store, this or
-    another process, goes on meanwhile. A ``load`` that is planned again has the instant that it had."""
+    """Pin the commit that the options name, for the lifetime of a process, by default the driver's JVM. The store's
+    owner, this or another process, is not blocked. A ``load`` that is planned again gets the commit that it had."""
     driver = ancestor("java") if process is None else identify(process)
     token = load or new_load()
     ttl = options.seconds("pinTtl", TTL)
@@ -103,10 +103,10 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
 def _pinned(
     options: SparkOptions, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]
 ) -> Pin:
-    """A part in a pin of what is asked for, given by ``share``, which is told the keyspaces and the instant."""
+    """A share in a pin of what the options ask for. ``share`` takes the keyspaces and the commit."""
     last = at if at is not None and at == store.stats().last_commit else None
     if last is not None:
-        at = None  # nobody needs to hold it
+        at = None  # the last commit needs no other pin to hold it
     keyspaces = _keyspaces(options, store, at)
     pin = share(keyspaces, at)
     if keyspaces is not None and at is None and not set(_keyspaces(options, store, pin) or ()) <= set(keyspaces):
@@ -117,20 +117,20 @@ def _pinned(
 
 
 def release(path: StorePath, pin: LoadPin) -> None:
-    """Give the instant up before its time."""
+    """Release the pin of a load before it expires."""
     with contextlib.suppress(Error):
         leave(path, [pin.load])
 
 
 def leave(path: StorePath, loads: Iterable[str]) -> int:
-    """Give up the parts that loads have in pins of the store; returns how many pins went."""
+    """Release the shares that loads have in pins of the store. Returns how many pins were removed."""
     with open_store(path, read_only=True) as store:
         return sum(follower_of(store).pinning.leave(load) for load in loads)
 
 
 @contextlib.contextmanager
 def taken(options: SparkOptions) -> Iterator[LoadPin]:
-    """An instant that is pinned for the time of a ``with`` block, in this process."""
+    """A pin that lives for a ``with`` block, in this process."""
     pin = take(options, os.getpid())
     try:
         yield pin
@@ -144,7 +144,7 @@ def new_name() -> str:
 
 
 def _keyspaces(options: SparkOptions, store: Store, at: int | str | Pin | None) -> list[str] | None:
-    """The keyspaces that the read needs, as of ``at``."""
+    """The keyspaces that the read needs, at ``at``."""
     if options.collection is None:
         return None if options.keyspace is None else [options.keyspace]
     with store.snapshot(at) as snapshot:
@@ -152,10 +152,10 @@ def _keyspaces(options: SparkOptions, store: Store, at: int | str | Pin | None) 
 
 
 def _at(options: SparkOptions, store: Store) -> int | str | Pin | None:
-    """What the options say about the instant."""
+    """The commit that the options name; None for the last one."""
     given = [name for name in _NAMES if name in options]
     if len(given) > 1:
-        raise UsageError(f"options {given[0]!r} and {given[1]!r} say the same thing; give one of them")
+        raise UsageError(f"options {given[0]!r} and {given[1]!r} mean the same; give one of them")
     if not given:
         return None
     name = given[0]
@@ -200,8 +200,8 @@ def _commit_at(store: Store, moment: float) -> int:
 
 
 def _known(store: Store) -> str:
-    """The pinned instants, in words."""
-    others = [pin for pin in store.pins() if not pin.name.startswith(f"reader {os.getpid()}-")]  # but for our own
+    """The pins of the store, for an error message."""
+    others = [pin for pin in store.pins() if not pin.name.startswith(f"reader {os.getpid()}-")]  # not our own
     pins = sorted(others, key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
     listed = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in pins[:_LISTED])
     more = f" and {len(pins) - _LISTED} more" if len(pins) > _LISTED else ""

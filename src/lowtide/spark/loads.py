@@ -1,4 +1,4 @@
-"""Which loads a DataFrame is made of, and the end of what is kept for them.
+"""The loads in a DataFrame's plan, and the release of their pins.
 
 A session of Spark Connect has the plan with the options of each load, and ``lowtide.spark.read`` has put a token there.
 Any other session is asked what its JVM keeps of each source: the token is in there, for a load in Spark's own words
@@ -27,8 +27,8 @@ _FORMAT: Final = "lowtide"
 
 
 def release(df: DataFrame) -> int:
-    """Let go of the snapshots that are kept for a DataFrame, when it will not be read again: of every load in its
-    plan. A pin that other loads share stays until they are released, too. Returns how many pins went.
+    """Release the snapshots that are kept for a DataFrame that will not be read again: those of every load in its plan.
+    A pin that other loads share stays until they are released, too. Returns how many pins were removed.
 
     Reading it, or what was made of it, afterwards raises SnapshotExpired, unless a pin stayed. Without this a snapshot
     is kept for ``pinTtl`` seconds after it was last read, and at most as long as the application.

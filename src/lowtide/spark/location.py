@@ -1,4 +1,4 @@
-"""Where a store is, for tasks that may run elsewhere: they look whether the very same one is here."""
+"""Where a store is, for tasks that may run on another machine: they check that they see the same store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class StoreLocation:
         return cls(str(path), read_manifest(manifest)[0], socket.gethostname(), boot_id())
 
     def check(self) -> Path:
-        """The directory, if this is the machine, and the store, that were meant."""
+        """The directory. Raises UsageError if this is another machine, or another store is in the directory."""
         if self.boot != boot_id():
             raise UsageError(self._elsewhere("which is another machine"))
         path = Path(self.path)

@@ -78,7 +78,7 @@ def bounds(options: SparkOptions) -> Bounds:
 
 
 def _string(text: str) -> str:
-    """A prefix of _ids, which are strings then: as JSON, else as it stands."""
+    """A prefix of _ids, which are strings then: as JSON, else the text itself."""
     value = _value("keyPrefix", text)
     return value if isinstance(value, str) else text
 

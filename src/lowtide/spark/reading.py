@@ -1,4 +1,4 @@
-"""The comfortable forms of a read."""
+"""``lowtide.spark.read`` and ``lowtide.spark.pinned``."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructTy
 def pinned(path: StorePath) -> Iterator[str]:
     """Pin the last commit for the time of a ``with`` block, for reads of several collections that agree:
     ``read(..., as_of=pin)``. It is renewed meanwhile, however long the jobs take, and removed at the end; what was
-    loaded as of it keeps its instant."""
+    loaded as of it keeps its snapshot."""
     name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
         pinning = follower_of(store).pinning

@@ -42,7 +42,7 @@ def session(
     """A Spark session with sane local settings, in which the format ``lowtide`` is registered; the one that runs
     already, if there is one.
 
-    ``settings`` are Spark's own, and go before ours.
+    ``settings`` are Spark's own, and override these defaults.
     """
     check_pyspark()
     from pyspark.sql import SparkSession

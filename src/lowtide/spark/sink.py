@@ -62,7 +62,7 @@ class StreamSink(DataSourceStreamArrowWriter, StagedWrite):
 
 def query_of(options: SparkOptions) -> str:
     """Who writes: what is the same after a restart of the query, and of no other query. Spark keeps a query's id in its
-    checkpoint, so one that begins anew in the same place, with the same numbers, is another one.
+    checkpoint, so a query that starts again in the same directory, with the same numbers, is another one.
 
     >>> query_of(SparkOptions({"checkpointLocation": "file:///data//checkpoints/orders/"}))
     'checkpoint /data/checkpoints/orders'

@@ -107,7 +107,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {"version": self._source.feed.published()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the batch that begins at ``start`` ends. From the initial offset it is never empty-handed: the place
+        """Where the batch that begins at ``start`` ends. From the initial offset it always moves: the position
         where the stream begins must be in the checkpoint before anything else is committed."""
         limits = BatchLimits() if isinstance(limit, ReadAllAvailable) else self._limits
         with explained(self._options):
@@ -162,14 +162,14 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if there == keyspace:
                 return offset.with_snapshot(keyspace, pin.ts, pin.taken)
             pin.release()
-        raise Error("the collection is replaced again and again; try later")
+        raise Error("the collection was replaced repeatedly while its snapshot was taken; retry later")
 
     def _resume(self, offset: Offset) -> None:
         """Before the first batch of this process: see to it that what the stream needs is still there."""
         if self._resumed:
             return
         self._check(offset)
-        self._hold(offset, "the place of the stream")
+        self._hold(offset, "the position of the stream")
         self._resumed = True
 
     def _check(self, offset: Offset) -> None:
@@ -187,7 +187,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _hold(self, offset: Offset, what: str) -> None:
-        """Have the log kept from this place on; also if the consumer was removed, or stands elsewhere."""
+        """Keep the log from this position on, also if the consumer was removed or moved."""
         consumers = self._source.follower.consumers
         self._source.check_kept(offset.version, f"{what}, version {offset.version + 1},")
         try:
@@ -219,7 +219,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             until = min(until, self._target)
         if until <= since:
             return offset
-        source.check_kept(since, f"the place of the stream, version {since + 1},")
+        source.check_kept(since, f"the position of the stream, version {since + 1},")
         if self._is_quiet(offset, until):
             return offset
         if limits.commits is not None:
@@ -249,9 +249,9 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return False
         source = self._source
         prefixes = [source.feed.prefix_of(each, until) for each in (offset.keyspace, CATALOG)]
-        ours = tuple(each for each in prefixes if each is not None)
+        watched = tuple(each for each in prefixes if each is not None)
         for commit in commits_in(source.feed.commits(known, until)):
-            if any(key.startswith(ours) for key in commit.writes):
+            if any(key.startswith(watched) for key in commit.writes):
                 self._quiet = commit.ts - 1, begun
                 return False
         self._quiet = until, begun
@@ -275,7 +275,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return []
             if first.after is not None:
                 return self._snapshot_parts(first, last)
-            self._source.check_kept(first.version, f"the place of the stream, version {first.version + 1},")
+            self._source.check_kept(first.version, f"the position of the stream, version {first.version + 1},")
             line = self._source.lineage(first.keyspace, first.version, last.version)
             return self._source.parts(line, by_key=True)
 

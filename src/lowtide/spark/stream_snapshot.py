@@ -44,10 +44,10 @@ def opened(options: SparkOptions, offset: Offset) -> EngineSnapshot:
 
 
 def expired(offset: Offset) -> Error:
-    """What to say when the pin has gone before the snapshot was delivered."""
+    """The error for a pin that expired before the whole snapshot was delivered."""
     return Error(
         f"the snapshot with which the stream began, at version {offset.since}, was not delivered whole and is no "
-        "longer kept: the stream stood still for longer than option pinTtl allows. Start a new stream, with another "
+        "longer kept: the stream was stopped for longer than option pinTtl allows. Start a new stream, with another "
         "checkpointLocation"
     )
 

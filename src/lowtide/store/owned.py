@@ -11,7 +11,7 @@ from pathlib import Path
 from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account, count_superseded
 from lowtide.engine.garbage.collector import Collector

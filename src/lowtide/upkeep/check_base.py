@@ -7,7 +7,7 @@ import msgspec
 from lowtide.engine.base.codec import decode_ts, encode_ts, is_tombstone, row_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval, decode_interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables
 from lowtide.engine.garbage.living import Living
 from lowtide.engine.types import KEYSPACE_PREFIX

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.pages import Unreadable
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables, open_tables, read_tables
 from lowtide.engine.base.types import LmdbError
 from lowtide.engine.garbage.horizon import Exact, make_horizon

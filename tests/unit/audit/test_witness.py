@@ -24,7 +24,7 @@ def test_a_witness_begins_with_the_name_and_its_meaning(name: str) -> None:
         ("G1a", "T2 read x = 1, which T1 wrote and rolled back"),
         ("G1b", "T2 read x = [1], which T1 wrote and overwrote before it committed"),
         ("G1c", "T2 read x = 1 (version 1), which T1 wrote"),
-        ("garbage", "nobody wrote 7 to x"),
+        ("garbage", "no transaction wrote 7 to x"),
         ("duplicate", "1 is twice in x"),
         ("internal", "T1 read x = None, though it had written 1"),
         ("incompatible-order", "x was read as [2] and as [1, 2]"),

@@ -274,7 +274,7 @@ def test_a_name_that_is_used_again_and_again_never_shares_documents(store: lowti
     ("old", "new", "reason"),
     [
         *(("users", "users", "already"), ("users", "other", "already; drop it"), ("nobody", "x", "no collection")),
-        *(("users", "a/b", "collection's name"), ("users", "", "collection is named"), ("users", None, "collection")),
+        *(("users", "a/b", "collection's name"), ("users", "", "non-empty string"), ("users", None, "collection")),
     ],
 )
 def test_a_renaming_that_cannot_be(store: lowtide.Store, old: str, new: Any, reason: str) -> None:

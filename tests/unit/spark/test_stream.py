@@ -310,7 +310,9 @@ def test_changes_that_are_lost_are_told_of_and_never_passed_over(open_store: Ope
     kept = kept_from(store)
     assert kept > 2
     query.restart()
-    with pytest.raises(lowtide.UsageError, match=f"the place of the stream, version 2, .* begins with version {kept}"):
+    with pytest.raises(
+        lowtide.UsageError, match=f"the position of the stream, version 2, .* begins with version {kept}"
+    ):
         query.plan()
     assert store.consumers() == []
 

@@ -15,7 +15,7 @@ import pytest
 from lowtide.engine.base.codec import encode_row, encode_tombstone, encode_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.log.frame import encode_frame
 from lowtide.engine.log.segment import scan_segment, segment_paths
 from lowtide.upkeep.verify import verify_files

@@ -15,8 +15,8 @@ from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.media import is_read_only, not_writable
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.pinned import PinnedBase
-from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.snapshot import Closing, EngineSnapshot
