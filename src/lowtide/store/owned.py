@@ -356,7 +356,7 @@ class OwnedStore:
                 self.waiters.close,
             ):
                 stack.callback(step)
-            self._service.close()  # first: who asks now must find nobody, not a store that is closing
+            self._service.close()  # first: other processes must find no owner, not one that is closing
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
         self._given_back = True
