@@ -111,7 +111,7 @@ def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
     """
     directory = Path(path).absolute()
     if not (directory / MANIFEST).exists():
-        raise UsageError(f"{directory} is no Lowtide store: it has no {MANIFEST}")
+        raise UsageError(f"{directory} is not a Lowtide store: it has no {MANIFEST}")
     with _unowned(directory):
         return _verify_directory(directory)
 
