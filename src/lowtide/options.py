@@ -16,35 +16,35 @@ MIB = 1024 * KIB
 GIB = 1024 * MIB
 
 _LARGEST = (1 << 63) - 1
-"""Of a number of bytes or rows: what the system can be asked for at all."""
+"""The largest number of bytes or rows that the system accepts."""
 
 _LONGEST_WAIT = 1e9
-"""Seconds that a thread can be asked to wait."""
+"""The longest wait of a thread, in seconds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
     """The settings of an open store; sizes are bytes, times are seconds.
 
-    ``durability``: ``"full"`` acknowledges a commit when it is on disk; ``"relaxed"`` when it is in the
-    mapped log, which is synced every ``sync_interval``: a killed process loses nothing, a power loss at most that.
+    ``durability``: ``"full"`` acknowledges a commit when it is on disk; ``"relaxed"`` when it is in the mapped log,
+    which is synced every ``sync_interval``: a killed process loses nothing, a power loss at most the last interval.
 
-    ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps all that
-    is younger than the oldest snapshot, as most stores do, and is here to be measured against.
+    ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps
+    everything younger than the oldest snapshot, as most stores do; it is there for comparison.
 
     ``cache_rows``: how many rows of the base, with values of up to 504 bytes, are kept in memory for point reads.
 
-    ``before_images``: log the values that commits replace, for those who ask the change feed for them.
+    ``before_images``: log the values that commits replace, for readers of the change feed that ask for them.
 
-    ``feed_bytes``: how much of the log stays for the change feed in any case; ``consumer_bytes`` and ``consumer_age``:
-    how much, and how old, may stay besides because a named consumer has not acknowledged it.
+    ``feed_bytes``: how much of the log is always kept for the change feed; ``consumer_bytes`` and ``consumer_age``:
+    how much more, and how old, is kept because a named consumer has not acknowledged it.
 
-    ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which takes a helper process for large checkpoints.
+    ``checkpointer``: ``"thread"``, ``"process"``, or ``"auto"``, which uses a helper process for large checkpoints.
 
-    ``monitor_interval``: how often old snapshots are looked for. One is reported when it reaches
+    ``monitor_interval``: how often the monitor checks for old snapshots. One is reported when it reaches
     ``snapshot_warn_age``, then ``snapshot_critical_age``, then every ``snapshot_warn_interval``; and ended when it
-    reaches ``max_snapshot_age``, if that is set. ``snapshot_origins``: whether a begin remembers the line that called
-    it.
+    reaches ``max_snapshot_age``, if that is set. ``snapshot_origins``: whether a snapshot records the line that
+    opened it.
     """
 
     durability: str = "full"

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.engine.base.consumers import ConsumerRow
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from tests.crash.stores import Content
 from tests.fuzz.guard import bounded
 from tests.fuzz.mutation import Edit, edits

@@ -137,8 +137,8 @@ def nobody_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
 def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pin whose instant is given up before its row is in the base."""
 
-    def take(self: Any, request: PinRequest, at: Any, depth: int) -> Any:
-        with self.snapshot(at, depth + 1) as held:
+    def take(self: Any, request: PinRequest, at: Any) -> Any:
+        with self.snapshot(at) as held:
             self._checkpoint(held.ts)
         more = {"keyspaces": request.keyspaces, "where": request.where}
         return self.leases.take(request.name, request.ttl, at=held.ts, **more)  # point: pin.take

@@ -1,11 +1,11 @@
-"""Which blocks of the columnar cache a read has: planned where the parts are, read or filled by the tasks.
+"""Which blocks of the columnar cache a read uses. The driver plans them; the tasks read or fill them.
 
-A block's commit is one at which its range was as the snapshot sees it. That is the last one that changed the keyspace,
-if it is known, so that all snapshots between two changes share the block; else the snapshot's own. A block of an
-earlier commit will do if the log still has everything since, and nothing of it is in the block's range.
+A block's commit is one at which its range was as the snapshot sees it. That is the last commit that changed the
+keyspace, if it is known, so that all snapshots between two changes share the block; else the snapshot's own. A block of
+an earlier commit can be used if the log still has all commits since, and none of them changed the block's range.
 
-So a change costs the blocks whose ranges it falls into, and no others; if the ranges stay the same. They are remembered
-beside the blocks, and used again for as long as they are about even.
+So a change costs only the blocks whose ranges it falls into, if the ranges stay the same. Therefore the ranges are
+stored beside the blocks, and used again for as long as they are about even.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from lowtide.errors import Error
 from lowtide.system.messages import UNDECODABLE
 
 KeyRange = tuple[bytes, bytes | None]
-"""Keys without the keyspace: from the first on, before the second, None for the end."""
+"""Keys without the keyspace's prefix, ``low <= key < high``. A ``high`` of None is the end."""
 
 _LAYOUT: Final = 1
-"""To be raised when the same documents and schema become other columns: blocks of before have other names then."""
+"""Increment this when the same documents and schema produce other columns: earlier blocks then have other names."""
 
 _MOST_LOG: Final = 64 << 20
-"""Bytes of log that are looked through for changes; reading the store is quicker than more."""
+"""Bytes of log that are searched for changes. Beyond that, reading the store is faster."""
 
 _CELLS: Final = 20
 _LEAST, _MOST = 17, 23
@@ -106,7 +106,7 @@ def _last_changes(
 
 
 class _Cuts(msgspec.Struct, frozen=True):
-    """Where a keyspace was cut, as it was at a commit."""
+    """Where a keyspace was cut, at a commit."""
 
     commit: int
     cuts: tuple[bytes, ...]
@@ -118,7 +118,8 @@ _decode = msgspec.msgpack.Decoder(_Cuts).decode
 def stable_cuts(
     cache: Cache, store_id: bytes, snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange = (b"", None)
 ) -> list[bytes]:
-    """As ``snapshot.cuts``, but where an earlier read was cut into as many parts, if those are still about even."""
+    """As ``snapshot.cuts``, but returns the cuts of an earlier read into as many parts, if they are still about
+    even."""
     low, high = within
     path = cache.directory / f"{_hash(store_id, keyspace, parts, low, high).hex()}.cuts"
     remembered = _remembered(path)
@@ -151,7 +152,7 @@ def _remembered(path: Path) -> _Cuts | None:
 
 
 def _remember(path: Path, cuts: _Cuts) -> None:
-    """Put the cuts there, whole, for whoever reads at the same time."""
+    """Write the cuts atomically, so that concurrent readers see all of them or none."""
     temporary = path.with_suffix(f".{os.getpid()}.tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with open(descriptor, "wb") as file:

@@ -1,19 +1,20 @@
-"""The columnar cache: record batches that were read once, beside the store, for who reads the same again.
+"""The columnar cache: record batches that were read once, stored beside the store for the next reader.
 
-    cache/BOOT/NAME-COMMIT.arrow        a block: an Arrow IPC file, uncompressed, to be mapped
-    cache/BOOT/NAME-COMMIT.WHO.tmp      a block that is being written, by which process
-    cache/BOOT/NAME.cuts                where a keyspace was cut, see blocks
+    cache/BOOT/NAME-COMMIT.arrow        a block: an uncompressed Arrow IPC file, to be memory-mapped
+    cache/BOOT/NAME-COMMIT.WHO.tmp      a block that is being written, and by which process
+    cache/BOOT/NAME.cuts                where a keyspace was cut, see ``blocks.py``
 
-A block is the rows of one key range as they were at one commit, as columns of one schema; ``NAME`` is a hash of all
-that but the commit. What was written at a commit never changes, so a block is right for ever, and there is nothing to
-invalidate: whether it is still what a snapshot sees is for whoever looks for it to say, see blocks.
+A block has the rows of one key range at one commit, as columns of one schema. ``NAME`` is a hash of all that except the
+commit. The data of a commit never changes, so a block is valid for ever and never invalidated. Whether a snapshot still
+sees the same rows is decided by the reader, see ``blocks.py``.
 
-Nothing here is synced. ``BOOT`` names the start of the machine: after a power loss no file of before is believed, and
-the directories of other starts are removed.
+Nothing here is synced. ``BOOT`` identifies the boot of the machine: after a power loss no earlier file is trusted, and
+the directories of other boots are removed.
 
-Who writes: any process, at any time, without a lock. A block is written under a name of its own and renamed when it is
-whole; two that write the same one write the same, and the later stays. Any process may remove any file: who has it
-mapped goes on reading, everybody else finds it missing, and reads the store. No failure of the cache is an error.
+Any process may write at any time, without a lock. A block is written under a temporary name and renamed when it is
+complete. If two processes write the same block, they write the same content, and the last rename wins. Any process may
+remove any file: a reader that has it mapped continues, and every other reader finds it missing and reads the store. No
+failure of the cache is an error.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,24 +33,25 @@ from typing import Final
 import pyarrow as pa
 
 from lowtide.engine import CACHE
+from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.system.identity import Identity, boot_id, identify
 
 LIMIT: Final = 2 << 30
-"""The most that the cache of a store takes on disk, in bytes, where nothing else is said."""
+"""Default maximum size of the cache of a store on disk, in bytes."""
 
 _BLOCK = ".arrow"
 _TEMPORARY = ".tmp"
 _NAME = re.compile(r"([0-9a-f]{40})-(\d+)\.arrow")
 _WRITER = re.compile(r"[0-9a-f]{40}-\d+\.(\d+)-(\d+)-(.+)-[0-9a-f]+\.tmp")
 _ABANDONED = 86_400.0
-"""Seconds after which a temporary file goes whose process cannot be asked for from here."""
+"""Seconds after which a temporary file is removed if its process cannot be checked from here."""
 
 _UNREADABLE = (OSError, pa.ArrowException, ValueError)
 
 
 @dataclass(frozen=True)
 class Block:
-    """The rows of a key range at a commit, in columns. ``name`` says which range and which columns."""
+    """The rows of a key range at a commit, as columns. ``name`` identifies the range and the columns."""
 
     name: str
     commit: int
@@ -61,7 +62,7 @@ class Block:
 
 
 class Cache:
-    """The cache of the store in ``store``, which takes ``limit`` bytes at most, but for what is being written."""
+    """The cache of the store in ``store``. It takes at most ``limit`` bytes, plus what is being written."""
 
     def __init__(self, store: Path, limit: int = LIMIT) -> None:
         self._root = store / CACHE
@@ -71,7 +72,7 @@ class Cache:
     # Reading
 
     def read(self, block: Block) -> list[pa.RecordBatch] | None:
-        """The batches of a block, mapped, not copied; None if it is not there. One that cannot be read is removed."""
+        """Return the batches of a block, memory-mapped; None if it does not exist. An unreadable block is removed."""
         path = self.directory / block.file
         try:
             with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as reader:
@@ -88,7 +89,7 @@ class Cache:
             return None
 
     def commits(self, names: set[str]) -> dict[str, list[int]]:
-        """Of which commits there are blocks with these names, ascending."""
+        """Return the commits of the existing blocks with these names, ascending."""
         found: dict[str, list[int]] = defaultdict(list)
         with contextlib.suppress(OSError):
             for each in os.listdir(self.directory):
@@ -97,7 +98,7 @@ class Cache:
         return {name: sorted(commits) for name, commits in found.items()}
 
     def renew(self, block: Block, commit: int) -> Block | None:
-        """The block under another commit at which its rows were the same; None if it is gone."""
+        """Also name the block by another commit at which its rows are the same; None if it is gone."""
         renewed = Block(block.name, commit)
         try:
             os.link(self.directory / block.file, self.directory / renewed.file)
@@ -112,16 +113,16 @@ class Cache:
     def read_or_fill(
         self, block: Block | None, make: Callable[[], Iterator[pa.RecordBatch]]
     ) -> Iterator[pa.RecordBatch]:
-        """The batches of the block, or, if it is not there, those that ``make`` makes, which are kept as the block. For
-        None they are made and not kept."""
+        """Yield the batches of the block. If it does not exist, yield those of ``make`` and store them as the block. If
+        ``block`` is None, nothing is stored."""
         if block is None:
             return make()
         found = self.read(block)
         return iter(found) if found is not None else self.fill(block, make())
 
     def fill(self, block: Block, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """``batches``, which are the block's, kept on their way. Nothing is kept if they are not read to their end, if
-        there is an error, or if they are too many."""
+        """Yield ``batches`` and store them as the block. Nothing is stored if they are not read to the end, if there is
+        an error, or if they are too large."""
         writing: _Writing | None = None
         with contextlib.suppress(*_UNREADABLE):
             self.make()
@@ -139,22 +140,22 @@ class Cache:
                 self.tidy()
 
     def make(self) -> None:
-        """Make the directory, if need be."""
+        """Create the directory if it is missing."""
         if not self.directory.is_dir():
             self._root.mkdir(mode=0o700, exist_ok=True)
             self.directory.mkdir(mode=0o700, exist_ok=True)
             self.tidy()
 
     def _room(self) -> int:
-        """How many bytes a block may have: never more than half of what is free on the disk."""
+        """Return the maximum size of a block in bytes: at most half of the free disk space."""
         status = os.statvfs(self.directory)
         return min(self._limit, status.f_bavail * status.f_frsize // 2)
 
     # Keeping within bounds
 
     def tidy(self) -> None:
-        """Remove what is beyond the limit, the files that were not used for the longest time first; what killed
-        processes left; and everything of earlier starts of the machine."""
+        """Remove the least recently used files beyond the limit, what killed processes left, and everything of earlier
+        boots of the machine."""
         with contextlib.suppress(OSError):
             for other in self._root.iterdir():
                 if other.name != self.directory.name:
@@ -187,7 +188,7 @@ class Cache:
                     yield Path(entry.path), entry.stat(follow_symlinks=False)
 
     def drop(self) -> None:
-        """Remove the whole cache. Who reads a block goes on."""
+        """Remove the whole cache. A reader that has a block mapped continues."""
         shutil.rmtree(self._root, ignore_errors=True)
 
 
@@ -206,7 +207,7 @@ class _Writing:
         self._file: pa.RecordBatchFileWriter | None = None
 
     def write(self, batch: pa.RecordBatch) -> _Writing | None:
-        """Append a batch; None if that cannot be, so that the block is not kept."""
+        """Append a batch. Returns None if that fails; the block is then not stored."""
         try:
             if self._file is None:
                 self._file = pa.ipc.new_file(self._sink, batch.schema)
@@ -219,7 +220,7 @@ class _Writing:
         return None
 
     def publish(self) -> None:
-        """Give the block its name: it is whole."""
+        """Rename the complete block to its name."""
         try:
             if self._file is None:
                 self._file = pa.ipc.new_file(self._sink, pa.schema([]))
@@ -230,7 +231,7 @@ class _Writing:
             self.discard()
 
     def discard(self) -> None:
-        """Leave nothing but a published block behind. Harmless when repeated."""
+        """Remove the temporary file. A published block stays. May be called repeatedly."""
         with contextlib.suppress(*_UNREADABLE):
             self._sink.close()
         with contextlib.suppress(OSError):
@@ -238,9 +239,9 @@ class _Writing:
 
 
 def _is_left_over(name: str, written: float) -> bool:
-    """Whether nobody will finish a temporary file."""
+    """Whether no process will finish a temporary file."""
     match = _WRITER.fullmatch(name)
     if match is None:
-        return time.time() - written > _ABANDONED
+        return SYSTEM_CLOCK.time() - written > _ABANDONED
     writer = Identity(boot_id(), match[3], int(match[1]), int(match[2]))
-    return writer.is_gone or time.time() - written > _ABANDONED
+    return writer.is_gone or SYSTEM_CLOCK.time() - written > _ABANDONED

@@ -2,7 +2,7 @@
 
 A node is tight or loose as a leaf is. A tight one is decoded together with the node that it is in; a loose one gets the
 stored bytes of its values, sets aside those that are no object or array, and decodes the rest by itself, so that one
-odd value costs the way around dicts to nobody else.
+odd value does not slow down the others.
 """
 
 from __future__ import annotations

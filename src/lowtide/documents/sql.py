@@ -1,14 +1,14 @@
 """SQL over collections: DuckDB reads them as Arrow tables of one snapshot (extra ``sql``).
 
-A statement is a query and runs in a DuckDB of its own, in memory, which knows the collections that the statement names
-and nothing else: no files, no network, no variables of the program, no settings to change.
+Each statement must be a query. It runs in its own in-memory DuckDB, which sees only the collections that the statement
+names: no files, no network, no variables of the program, no settings.
 
-A collection is read as the query runs: the columns that it needs, the documents that an index leads to for its
-conditions, and no more than its LIMIT takes. Its columns and their types are those of the first documents then; if one
-that is read does not fit them, or DuckDB misses a column, the query is run again over tables of all documents.
+A collection is streamed while the query runs: only the columns that it needs, the documents that an index leads to for
+its conditions, and no more than its LIMIT takes. The columns and their types come from the first documents. If a later
+document does not fit them, or DuckDB misses a column, the query runs again over tables of all documents.
 
-Of these tables only the columns that the statement names are loaded, as far as that can be told from its syntax tree;
-where it cannot (``*``, whole rows, natural joins and the like), or DuckDB misses one, all are.
+Only the columns that the statement names are loaded into these tables, as far as its syntax tree tells. If it does not
+(``*``, whole rows, natural joins and the like), or if DuckDB misses a column, all columns are loaded.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SqlTables(Protocol):
 
 
 class SqlStream(Protocol):
-    """A collection that is read as the query runs; see ``documents.arrow.streaming``."""
+    """A collection that is read as the query runs; see ``columnar/streaming.py``."""
 
     empty: bool
     complete: bool
@@ -85,9 +85,10 @@ class SqlStream(Protocol):
 
 
 class SqlResult:
-    """What a query found; it may be read any number of times. ``columns`` are the names of its columns.
+    """The result of a query. It can be read any number of times. ``columns`` are the column names.
 
-    Iterating gives tuples, as do ``fetchone`` and ``fetchall``, of which the former goes on where it was.
+    Iteration, ``fetchone`` and ``fetchall`` return rows as tuples. ``fetchone`` continues after the last row it
+    returned.
     """
 
     def __init__(self, table: Any, integers: frozenset[int] = frozenset()) -> None:
@@ -111,7 +112,7 @@ class SqlResult:
         return list(self)
 
     def fetchone(self) -> tuple[Any, ...] | None:
-        """The next row, or None after the last."""
+        """Return the next row, or None after the last."""
         if self._rows is None:
             self._rows = iter(self)
         return next(self._rows, None)
@@ -146,10 +147,10 @@ def _cell(value: Any) -> str:
 
 
 def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool = False) -> SqlResult:
-    """Run one query over the collections of ``source``. ``?`` and ``$name`` in it stand for parameters.
+    """Run one query over the collections of ``source``. ``?`` and ``$name`` are parameters.
 
-    With ``external`` it may read and write files and reach the network, as DuckDB does by itself.
-    Raises OperationFailure, in DuckDB's words, for what cannot be run.
+    With ``external`` the query may read and write files and use the network, as DuckDB does by default.
+    Raises OperationFailure, with DuckDB's message, if the query cannot be run.
     """
     if not isinstance(sql, str):
         raise OperationFailure(f"a query is a string of SQL, not {shown(sql)}")
@@ -183,8 +184,7 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
 
 
 def _connected(duckdb: Any, external: bool, scratch: str) -> Any:
-    """A DuckDB of its own. What does not fit its memory goes to ``scratch``, not to the directory that happens to be
-    the current one."""
+    """Open a new DuckDB. It spills to ``scratch`` instead of the current directory."""
     settings = _OPEN if external else _CLOSED
     connection = duckdb.connect(":memory:", config={**settings, "temp_directory": scratch})
     connection.execute("set TimeZone = 'UTC'")

@@ -15,7 +15,7 @@ class Maintenance:
 
     ``wake`` is called by any thread, under the commit lock and in destructors too. It never waits and may interrupt
     itself: a SimpleQueue is made for that. ``_awake`` is a hint that spares most calls the queue; it is cleared
-    before the work begins, so a wake-up that comes while it runs makes it run once more.
+    before the work begins, so a wake-up that comes while it runs makes it run again.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -36,7 +36,7 @@ class Maintenance:
             try:
                 self._work()
             except Exception:
-                logger.exception("background work failed; it will be tried again")
+                logger.exception("background work failed; it will be retried")
 
     def close(self) -> None:
         """Let running work finish, and end the thread."""

@@ -52,7 +52,7 @@ class Monitor:
             except Exception as error:
                 if self._failing.get(hook) != repr(error) and not self._stop.is_set():
                     self._failing[hook] = repr(error)
-                    logger.exception("the monitor failed; it goes on, and the same error is not reported again")
+                    logger.exception("the monitor failed; it continues, and does not report the same error again")
             else:
                 self._failing.pop(hook, None)
 

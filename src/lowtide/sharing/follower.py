@@ -248,13 +248,13 @@ class Follower:
         self.check_open()
         owner = reach_owner(self._path)
         if owner is None:
-            raise UsageError("no process owns the store, and this one has it open read-only")
+            raise UsageError("no process owns the store, and this one opened it read-only; open it for writing")
         with owner:
             yield owner
 
     @property
     def running(self) -> Running:
-        raise UsageError("the store was opened read-only; this is for its owner (the command line asks it for you)")
+        raise UsageError("the store was opened read-only; only its owner can do this (the command line asks it)")
 
     def stats(self) -> Stats:
         """The statistics of this process: its own snapshots and memory, and the store's files."""

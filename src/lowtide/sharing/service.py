@@ -72,7 +72,7 @@ class Service:
             self._listener = _listen(self._directory)
         except OSError as error:
             logger.warning(
-                "%s: other processes cannot reach this one, since no socket can be made: %s", self._directory, error
+                "%s: other processes cannot reach this one: no socket could be made: %s", self._directory, error
             )
             return
         self._accepting = threading.Thread(
@@ -87,7 +87,7 @@ class Service:
             except OSError as error:
                 if self._closed:
                     return
-                logger.warning("a connection of another process failed, others are waited for: %s", error)
+                logger.warning("a connection of another process failed; the next ones are accepted: %s", error)
                 SYSTEM_CLOCK.sleep(_PAUSE)  # descriptors may have run out
                 continue
             if not is_trusted(connection):
@@ -101,7 +101,7 @@ class Service:
             try:
                 threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
             except RuntimeError as error:
-                logger.warning("another process cannot be answered, since no thread can be started: %s", error)
+                logger.warning("another process cannot be answered: no thread could be started: %s", error)
                 with self._lock:
                     self._connections.discard(connection)
                 connection.close()
@@ -129,7 +129,7 @@ class Service:
             return Answer(error=(type(error).__name__, str(error)))
         except Exception as error:
             logger.exception("a request of another process failed")
-            return Answer(error=("Error", f"the owner of the store failed at it: {error!r}"))
+            return Answer(error=("Error", f"the request failed in the owner of the store: {error!r}"))
 
     def close(self) -> None:
         """Stop answering, and end the connections. May be repeated, for one that was interrupted."""

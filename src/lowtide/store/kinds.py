@@ -1,4 +1,7 @@
-"""The kinds of data that a store holds, beside plain keyspaces. A new kind adds its folder, and itself here."""
+"""The kinds of data that a store holds, besides plain keyspaces.
+
+A new kind adds its folder, and here its mixins to ``Kinds`` and ``ReadKinds`` and its keyspaces to ``RESERVED``.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from lowtide.errors import UsageError
 __all__ = ["RESERVED", "Kinds", "ReadKinds", "explained", "open_keyspace"]
 
 RESERVED = {"lowtide/": "Lowtide itself", **documents.RESERVED}
-"""The beginnings of keyspaces' names that belong to a kind of data, and what writes to them."""
+"""The prefixes of keyspaces' names that belong to a kind of data, each with the call that writes to them."""
 
 
 class Kinds(Collections):
@@ -45,9 +48,9 @@ class ReservedKeyspace(Keyspace):
         return UsageError(f"keyspace {self.name!r} is reserved: it can be read here, but only {wanted} writes to it")
 
 
-_BEGINNINGS = tuple(RESERVED)
+_RESERVED_PREFIXES = tuple(RESERVED)
 
 
 def open_keyspace(target: KeyspaceWrites, name: str, prefix: bytes) -> Keyspace:
-    """The keyspace as users get it: one that is reserved refuses writes."""
-    return (ReservedKeyspace if name.startswith(_BEGINNINGS) else Keyspace)(target, name, prefix)
+    """Open a keyspace as users get it: one that is reserved refuses writes."""
+    return (ReservedKeyspace if name.startswith(_RESERVED_PREFIXES) else Keyspace)(target, name, prefix)

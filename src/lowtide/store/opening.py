@@ -45,7 +45,7 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
         ) from error
     except OSError as error:
         kind = DiskFull if is_full(error) else StoreFailed
-        raise kind(f"cannot open {directory}: {error}; nothing is lost: mend the disk, and open it again") from error
+        raise kind(f"cannot open {directory}: {error}; nothing is lost: fix the disk, and open it again") from error
 
 
 def follower_of(store: Store) -> Follower:
@@ -57,7 +57,7 @@ def follower_of(store: Store) -> Follower:
 
 
 def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:
-    """A snapshot of the store in ``path`` from any process, while another one owns the store, or when nobody does.
+    """A snapshot of the store in ``path`` from any process, while another process owns the store, or when none does.
 
     With ``pin`` it reads what that pin keeps, for as long as the pin lives: afterwards SnapshotExpired is raised,
     never another state shown. Without, a pin of the last commit is taken for it, renewed while it is open, and

@@ -11,7 +11,7 @@ from pathlib import Path
 from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account, count_superseded
 from lowtide.engine.garbage.collector import Collector
@@ -356,7 +356,7 @@ class OwnedStore:
                 self.waiters.close,
             ):
                 stack.callback(step)
-            self._service.close()  # first: who asks now must find nobody, not a store that is closing
+            self._service.close()  # first: other processes must find no owner, not one that is closing
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
         self._given_back = True

@@ -112,7 +112,7 @@ class Store(Kinds):
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a
-        pin or a live snapshot holds. Raises SnapshotExpired if nobody holds it.
+        pin or a live snapshot holds. Raises SnapshotExpired if nothing holds it.
 
         >>> with store.snapshot() as snapshot:
         ...     len(list(snapshot.keyspace("fruit").scan()))
@@ -339,7 +339,7 @@ class Store(Kinds):
         return inspect_base(self._backend.running)
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
-        """Copy the store to the directory ``dest``, which can then be opened as it stands. Readers, writers and
+        """Copy the store to the directory ``dest``, which is then a store itself. Readers, writers and
         checkpoints go on. Repeated into the same directory, it copies only what is new.
 
         ``progress`` is told each step in words; if it raises, the backup ends there, and ``dest`` holds what it held

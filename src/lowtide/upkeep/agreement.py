@@ -64,7 +64,7 @@ class Agreement:
             return
         where = f"log, commit {commit.ts}"
         if len(existed) != len(commit.writes) or (before is not None and len(before) != len(commit.writes)):
-            self.before.problem(f"it has {len(commit.writes)} changes, but tells of another number", where)
+            self.before.problem(f"it has {len(commit.writes)} changes, but records another number", where)
             return
         for index, key in enumerate(commit.writes):
             known = self._above.get(key) or self._below.get(key)
@@ -113,5 +113,7 @@ class Agreement:
                 self.chains.problem(f"memory has another value than commit {ts} wrote", where, REPORT)
         for key, ts in self._unlogged:
             self.chains.problem(
-                f"its version of commit {ts} is in memory, but not so in the log", named(names, key), REPORT
+                f"its version of commit {ts} is in memory, but the log differs",
+                named(names, key),
+                REPORT,
             )

@@ -7,7 +7,7 @@ import msgspec
 from lowtide.engine.base.codec import decode_ts, encode_ts, is_tombstone, row_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval, decode_interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables
 from lowtide.engine.garbage.living import Living
 from lowtide.engine.types import KEYSPACE_PREFIX
@@ -61,7 +61,7 @@ def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombs
                 tombstones.problem("the tombstone has a value", named(names, key))
             if tables.txn.get(encode_ts(ts) + key, db=tables.tombstones) is None:
                 tombstones.problem(
-                    f"the tombstone of commit {ts} is not in the table of tombstones, so it never goes",
+                    f"the tombstone of commit {ts} is not in the table of tombstones, so it is never removed",
                     named(names, key),
                 )
 
@@ -103,7 +103,7 @@ def check_history(
         if tables.txn.get(each.row_key, db=tables.history.rows) is None:
             pairs.problem(f"{words} is in the history's index only", where)
         if not 0 < each.begin < each.end <= tables.boundary:
-            intervals.problem(f"{words} cannot be, the base ends at {tables.boundary}", where)
+            intervals.problem(f"{words} is not possible: the base ends at {tables.boundary}", where)
         if before is not None and before.full_key == key and each.begin < before.end:
             intervals.problem(f"{words} overlaps the one of commits {before.begin} to {before.end}", where)
         row = tables.txn.get(key, db=tables.rows)

@@ -67,7 +67,7 @@ def check_layer(copy: LayerCopy, names: dict[bytes, str], counters: Examination,
         counters.problem(f"it holds {size} bytes but counts {copy.bytes}", where, REPORT)
     missing = copy.chains.keys() - set(copy.layer.keys.between(b"", None, sys.maxsize, False))
     if missing:
-        counters.problem(f"{len(missing)} keys are not in its order, scans miss them", where, REPORT)
+        counters.problem(f"{len(missing)} keys are missing in its order, so scans miss them", where, REPORT)
 
 
 def _check_chain(copy: LayerCopy, key: bytes, stamps: list[int], names: dict[bytes, str], order: Examination) -> None:
@@ -76,9 +76,13 @@ def _check_chain(copy: LayerCopy, key: bytes, stamps: list[int], names: dict[byt
     if any(newer <= older for newer, older in pairwise(stamps)):
         order.problem(f"its versions are not newest first: {stamps[:10]}", where, REPORT)
     if stamps[0] > copy.upto:
-        order.problem(f"it has commit {stamps[0]}, but the last one there may be is {copy.upto}", where, REPORT)
+        order.problem(f"it has commit {stamps[0]}, but the last possible one is {copy.upto}", where, REPORT)
     if stamps[-1] <= copy.above:
-        order.problem(f"it has commit {stamps[-1]}, but {copy.above} and all before are below it", where, REPORT)
+        order.problem(
+            f"it has commit {stamps[-1]}, but {copy.above} and earlier belong below",
+            where,
+            REPORT,
+        )
     if len(stamps) > 1 and key not in copy.held:
         order.problem("it has superseded versions that the collector does not know of", where, REPORT)
     if key[:KEYSPACE_PREFIX] not in names:

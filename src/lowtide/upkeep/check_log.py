@@ -97,7 +97,7 @@ class LogExamination:
             self.headers.problem("the header is damaged", path)
             return None
         if header.format != FORMAT:
-            self.headers.problem(f"log format {header.format} is not known here, {FORMAT} is", path)
+            self.headers.problem(f"log format {header.format} is not supported; this version reads {FORMAT}", path)
             return None
         if header.store_id != self._store_id:
             self.headers.problem("the segment belongs to another store", path)

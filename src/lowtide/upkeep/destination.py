@@ -77,7 +77,7 @@ class Destination:
         except FileNotFoundError:
             return None
         except UNDECODABLE as error:
-            raise CorruptionError(path, f"cannot be understood: {error}; choose another directory") from error
+            raise CorruptionError(path, f"cannot be decoded: {error}; choose another directory") from error
 
     def write_record(self, record: Record) -> None:
         self.place(self.path / BACKUP, msgspec.json.encode(record))
@@ -148,7 +148,7 @@ def destination_for(source: Path, path: Path, store_id: bytes, step: Step) -> It
         destination = Destination(path, step)
         record = destination.record()
         if record is None and (path / MANIFEST).exists():
-            raise UsageError(f"{path} was opened as a store since, or always was one; back up to another directory")
+            raise UsageError(f"{path} is a store, or a backup that was opened as one; back up to another directory")
         if record is not None and record.store != store_id.hex():
             raise UsageError(f"{path} is a backup of another store; choose another directory")
         if record is None:
@@ -173,7 +173,9 @@ def _refuse_strangers(path: Path) -> None:
         for each in sorted(directory.iterdir()) if directory.is_dir() else ():
             name = each.name.removesuffix(_TEMPORARY)
             if name not in ours and not (directory.name == "log" and _IN_LOG.fullmatch(name)):
-                raise UsageError(f"{directory} holds {each.name!r}, which is not of a backup; choose another directory")
+                raise UsageError(
+                    f"{directory} holds {each.name!r}, which is no part of a backup; choose another directory"
+                )
 
 
 def sync_directory(path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 RESTORE = "keep the files as they are and restore a backup"
-REPORT = "this is a fault of Lowtide, not of the disk: please report it, with this text"
+REPORT = "this is a bug in Lowtide, not a fault of the disk: please report it with this text"
 
 _KEPT = 50
 """Problems that one check reports in full; the rest are counted."""

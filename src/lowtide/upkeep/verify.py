@@ -23,7 +23,7 @@ from pathlib import Path
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.pages import Unreadable
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables, open_tables, read_tables
 from lowtide.engine.base.types import LmdbError
 from lowtide.engine.garbage.horizon import Exact, make_horizon
@@ -111,7 +111,7 @@ def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
     """
     directory = Path(path).absolute()
     if not (directory / MANIFEST).exists():
-        raise UsageError(f"{directory} is no Lowtide store: it has no {MANIFEST}")
+        raise UsageError(f"{directory} is not a Lowtide store: it has no {MANIFEST}")
     with _unowned(directory):
         return _verify_directory(directory)
 

@@ -1,4 +1,4 @@
-"""Documents as they are stored: MessagePack, with extensions for what it has no word for.
+"""The encoding of documents: MessagePack, with extensions for the types that it lacks.
 
 =========  ====================================================================
 extension  what it holds
@@ -12,8 +12,8 @@ extension  what it holds
            local time, and the offset in microseconds, eight bytes each
 =========  ====================================================================
 
-What comes back is equal to what was stored and of the same type; a time zone comes back as its offset. Tuples come back
-as lists, and subclasses of the types above as the types themselves.
+A decoded value equals the encoded one and has the same type. A time zone is decoded as its offset, a tuple as a list,
+and a subclass of one of the types as the type itself.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def encode_document(document: Mapping[str, Any]) -> bytes:
-    """The stored form of a document. Raises InvalidDocument, which names the path, for what cannot be stored.
+    """Encode a document. Raises InvalidDocument, with the path, if a value cannot be stored.
 
     >>> decode_document(encode_document({"_id": 1, "price": Decimal("9.90")}))
     {'_id': 1, 'price': Decimal('9.90')}
@@ -278,18 +278,18 @@ _decode_any: Final = msgspec.msgpack.Decoder(ext_hook=EXTENSIONS).decode
 
 
 def encode_value(value: Any) -> bytes:
-    """The stored form of what is no document, such as a filter: names may begin with ``$``."""
+    """Encode a value that is not a document, such as a filter. Field names may begin with ``$``."""
     return _encode(_clean(value, "", 1))
 
 
 def decode_value(encoded: bytes) -> Any:
-    """What ``encode_value`` was given; a new one each time."""
+    """Decode what ``encode_value`` has encoded. Each call returns a new object."""
     return _decode_any(encoded)
 
 
 @lru_cache(maxsize=256)
 def decoder_of(fields: tuple[str, ...]) -> Callable[[bytes], Document]:
-    """What decodes documents with these top-level fields only, which takes a fraction of the time."""
+    """Return a decoder of these top-level fields only, which takes a fraction of the time."""
     shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
     decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
     return decoder.decode

@@ -1,4 +1,4 @@
-"""The ``_id`` of a document: which values may be one, its key, and new ones."""
+"""The ``_id`` of a document: which values are allowed, its key, and new ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ID_TYPES: Final = frozenset((str, int, bytes, UUID))
 
 
 def id_key(value: Any) -> bytes:
-    """The key of the document with this ``_id``.
+    """Return the key of the document with this ``_id``.
 
     >>> id_key(7) == id_key(7) < id_key(8) < id_key("7")
     True
@@ -41,7 +41,7 @@ def id_key(value: Any) -> bytes:
 
 
 def id_of(key: bytes) -> Any:
-    """The ``_id`` that a key is of.
+    """Return the ``_id`` of a key.
 
     >>> [id_of(id_key(each)) for each in (7, -(10**30), "seven", b"7")]
     [7, -1000000000000000000000000000000, 'seven', b'7']
@@ -66,8 +66,8 @@ def _integer(body: bytes) -> int:
 
 
 class IdSource:
-    """Makes UUIDs of version 7: 48 bits of milliseconds, then chance. Those of one source ascend, and are unique across
-    processes. Written under a lock of its own."""
+    """Generates UUIDs of version 7: 48 bits of milliseconds, then random bits. Those of one source ascend, and they are
+    unique across processes. Its state is written under its own lock."""
 
     def __init__(self, now: Callable[[], int], chance: Callable[[int], bytes]) -> None:
         self._now = now
@@ -79,7 +79,7 @@ class IdSource:
         milliseconds = self._now() // 1_000_000
         bits = int.from_bytes(self._chance(10), "big")
         with self._lock:
-            # 48 bits of time over 74 bits of chance; within a millisecond, or if the clock goes back, a small step on.
+            # 48 bits of time over 74 random bits. Within a millisecond, or if the clock goes back, a step forward.
             number = (milliseconds & 0xFFFFFFFFFFFF) << 74 | bits >> 6
             if number <= self._last:
                 number = self._last + 1 + (bits & 0xFFFFFFFF)

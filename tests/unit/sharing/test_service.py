@@ -92,7 +92,7 @@ class TestAsking:
             ("usage", lowtide.UsageError, "wrong"),
             ("disk", lowtide.DiskFull, "full"),
             ("locked", lowtide.Error, "held by him"),
-            ("bug", lowtide.Error, "failed at it"),
+            ("bug", lowtide.Error, "the request failed in the owner"),
             ("system", lowtide.Error, "no such thing"),
         ],
     )

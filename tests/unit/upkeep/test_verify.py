@@ -46,7 +46,7 @@ def test_files_that_somebody_owns_are_left_to_the_owner(store: lowtide.Store) ->
 
 
 def test_a_directory_that_is_no_store_is_said_to_be_none(tmp_path: Path) -> None:
-    with pytest.raises(lowtide.UsageError, match="no Lowtide store"):
+    with pytest.raises(lowtide.UsageError, match="not a Lowtide store"):
         verify_files(tmp_path)
 
 

@@ -15,7 +15,7 @@ import pytest
 from lowtide.engine.base.codec import encode_row, encode_tombstone, encode_ts
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.history import Interval
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.log.frame import encode_frame
 from lowtide.engine.log.segment import scan_segment, segment_paths
 from lowtide.upkeep.verify import verify_files
@@ -97,8 +97,8 @@ BASE_DAMAGE: dict[str, tuple[Callable[[Any, Txn], object], set[str], str]] = {
     ),
     "a history row without entry": (delete_history_entry, {PAIRS}, "not in the history's index"),
     "a history entry without row": (delete_history_row, {PAIRS}, "in the history's index only"),
-    "an interval that ends before it begins": (put_history(9, 8, FRUIT + b"gone"), {INTERVALS}, "cannot be"),
-    "an interval above the boundary": (put_history(9, LATE, FRUIT + b"gone"), {INTERVALS}, "cannot be"),
+    "an interval that ends before it begins": (put_history(9, 8, FRUIT + b"gone"), {INTERVALS}, "is not possible"),
+    "an interval above the boundary": (put_history(9, LATE, FRUIT + b"gone"), {INTERVALS}, "is not possible"),
     "intervals that overlap": (put_history(5, 20, FRUIT + b"10"), {INTERVALS}, "overlaps"),
     "an interval that ends after the row began": (put_history(30, 41, FRUIT + b"20"), {INTERVALS}, "ends after"),
     "a history row of no keyspace": (put_history(1, 2, b"\x00\x00\x00\x09k"), {PAIRS}, "no name"),
@@ -226,8 +226,8 @@ MEMORY_DAMAGE: dict[Callable[[Lived], None], tuple[set[str], str]] = {
     forget_order: ({COUNTERS}, "scans miss them"),
     forget_held: ({ORDER}, "the collector does not know of"),
     turn_round: ({ORDER, MEMORY_AND_LOG}, "not newest first"),
-    keep_below_the_boundary: ({ORDER, MEMORY_AND_LOG}, "all before are below it"),
-    publish_too_early: ({ORDER, MEMORY_AND_LOG}, "the last one there may be"),
+    keep_below_the_boundary: ({ORDER, MEMORY_AND_LOG}, "and earlier belong below"),
+    publish_too_early: ({ORDER, MEMORY_AND_LOG}, "the last possible one is"),
     change_value: ({MEMORY_AND_LOG}, "memory has another value"),
     lose_key: ({MEMORY_AND_LOG}, "it is not in memory"),
     lose_newest: ({MEMORY_AND_LOG}, "changed it last, but memory has"),

@@ -54,7 +54,7 @@ def own(document: Document) -> Document:
 
 
 def copied(value: Any) -> Any:
-    """A value that nobody else has."""
+    """A copy of a value that shares nothing with the original."""
     kind = type(value)
     if kind is dict:
         return {name: copied(each) if type(each) in _HOLDING else each for name, each in value.items()}

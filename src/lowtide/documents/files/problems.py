@@ -1,4 +1,4 @@
-"""What is wrong with a file, and where in it."""
+"""``BadFile``: what is wrong with a file, and where."""
 
 from __future__ import annotations
 

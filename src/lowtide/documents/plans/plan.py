@@ -17,17 +17,17 @@ class KeyStretch(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What is read. ``index`` is None where the documents themselves are read, in the order of their ``_id``.
+    """What a query reads. ``index`` is None if it reads the documents themselves, in ``_id`` order.
 
-    ``ordered`` is whether they come in the order that was asked for; ``exact`` whether each of them surely matches, so
-    that entries can be counted without a look at the documents. ``branches``, of an ``$or``, replace all the rest.
+    ``ordered`` says that they come in the order of the sort. ``exact`` says that each of them matches, so that entries
+    can be counted without reading the documents. ``branches``, for an ``$or``, replace all the rest.
     """
 
     index: Index | None = None
     stretches: tuple[KeyStretch, ...] | None = None
     """In ascending order; None for everything."""
     keys: tuple[bytes, ...] | None = None
-    """Where the very keys are known, in place of stretches: of documents, or of entries of a unique index."""
+    """The exact keys, if they are known, instead of stretches: of documents, or of entries of a unique index."""
     reverse: bool = False
     ordered: bool = True
     exact: bool = False
@@ -47,7 +47,7 @@ class Plan:
         return self.index is None and self.stretches is None and self.keys is None and not self.branches
 
     def described(self) -> dict[str, Any]:
-        """As ``explain`` shows it, in MongoDB's words."""
+        """Return the plan in the form of ``explain``, in MongoDB's terms."""
         if self.branches:
             stages = [each.described() for each in self.branches]
             return {"stage": "SUBPLAN", "inputStage": {"stage": "OR", "inputStages": stages}}

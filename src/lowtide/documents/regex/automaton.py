@@ -1,9 +1,8 @@
 """A regular expression as an automaton, which takes time in proportion to the text, whatever the expression.
 
-Python's ``re`` tries one way of matching after the other, and holds the GIL meanwhile: ``^(a+)+$`` takes exponential
-time on a text that does not match, and all threads stand still. This follows all ways at once. It tells only whether
-there is a match; the parts that it is made of, a character or an assertion, are compiled and asked by ``re`` itself, so
-that flags and categories mean the same.
+Python's ``re`` backtracks, and holds the GIL meanwhile: ``^(a+)+$`` takes exponential time on a text that does not
+match, and blocks all threads. The automaton follows all alternatives at once. It tells only whether there is a match.
+Single characters and assertions are matched by ``re`` itself, so that flags and categories mean the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which regular expressions take exponential time in Python's ``re``, and how these are asked instead.
+"""Detects regular expressions that take exponential time in Python's ``re``, and matches them by an automaton instead.
 
-An expression does if it has a loop through which some text leads in two ways, and what follows the loop can fail: each
-further character doubles the ways to try. That is decided on the automaton of the expression, by walking through it
-twice at once. Such an expression is asked by the automaton (``automaton.py``), every other one by ``re``.
+An expression is exponential if it has a loop that some text can pass in two ways, and what follows the loop can fail:
+each further character doubles the alternatives. This is decided on the automaton of the expression, by walking it twice
+in parallel. Such an expression is matched by the automaton (``automaton.py``), any other by ``re``.
 """
 
 from __future__ import annotations

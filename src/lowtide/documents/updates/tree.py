@@ -1,8 +1,7 @@
 """The tree of an update: one node for each part of its paths, applied to a document in one walk.
 
-A node is given the value that stands at its place, or MISSING, and answers with the value that shall stand there: the
-very same object if nothing changes, MISSING if nothing shall be there. Containers are copied along the way of a change
-and nowhere else; the given ones stay as they are.
+A node gets the value at its place, or MISSING, and returns the new value: the same object if nothing changes, MISSING
+to remove it. Containers are copied along the path of a change and nowhere else. The input is never modified.
 """
 
 from __future__ import annotations

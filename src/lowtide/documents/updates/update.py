@@ -12,9 +12,9 @@ from lowtide.values.values import Document, equal
 
 
 class Apply(Protocol):
-    """Answers with the new document, or with the very same object if nothing changes; the given one stays as it is.
+    """Returns the new document, or the same object if nothing changes. The given document is not modified.
 
-    ``inserting`` says that the document is the seed of an upsert, ``position`` which element ``$`` stands for. Raises
+    ``inserting`` says that the document is the seed of an upsert; ``position`` is the element that ``$`` means. Raises
     WriteError if the update does not fit the document.
     """
 

@@ -1,8 +1,8 @@
 """One base per process and file: LMDB must not be opened twice, so owner and readers share what is open.
 
 Who writes: the uses of a base under ``_lock``. A base is closed when the last one gives it back. Only those who
-borrowed it keep it alive: what an interrupted opening leaves behind goes with the last reference to it. While nobody
-in this process owns the store, the process holds the base shared (see sharing), so that no owner exchanges its file.
+borrowed it keep it alive: what an interrupted opening leaves behind goes with the last reference to it. While this
+process does not own the store, it holds the base shared (see sharing), so that no owner exchanges its file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Uses:
     base back, and must not take it from a later one when it does."""
     hold: SharedUse | None = None
     fixed: bool = False
-    """Whether no process can write the base, so that nobody need be kept from exchanging its file."""
+    """Whether no process can write the base, so that its file cannot be exchanged."""
 
     def adjust_hold(self, directory: Path) -> None:
         """Hold the base shared iff it has readers and no owner here."""
@@ -48,8 +48,8 @@ _uses: weakref.WeakKeyDictionary[Base, _Uses] = weakref.WeakKeyDictionary()
 
 
 def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool = False) -> Base:
-    """The base in ``directory``, opened if this process does not have it open. Who takes a pin may have to grow its
-    map; LMDB tells the other processes."""
+    """The base in ``directory``, opened if this process does not have it open. A reader that takes a pin may have
+    to grow its map; LMDB tells the other processes."""
     with _lock:
         base = _find(directory)
         if base is None and not create and not directory.is_dir():

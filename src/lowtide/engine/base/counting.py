@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lowtide.engine.base.environment import Base
 
 _MOST_TOMBSTONES: Final = 20_000
-"""Beyond this many it is quicker to read the rows."""
+"""Beyond this many it is faster to read the rows."""
 
 
 def count_rows(

@@ -32,7 +32,7 @@ from lowtide.engine.base.history import HistoryTable, open_index
 from lowtide.engine.base.lmdb_file import LmdbFile
 from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
-from lowtide.engine.base.pins import PinTable
+from lowtide.engine.base.pin_table import PinTable
 from lowtide.engine.base.soundness import check_environment
 from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import CorruptionError
@@ -62,8 +62,8 @@ class Base(LmdbFile):
             raise
         note_opened(self)
         self.history_below = self.read_boundary() or 0
-        """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: whoever
-        sees that commit sees this, and an early look into the history costs time only."""
+        """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: a reader
+        that sees that commit sees this, and reading the history too early only costs time."""
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
@@ -82,11 +82,11 @@ class Base(LmdbFile):
             self.meta = table(b"meta")
 
     def is_of(self, data: Path) -> bool:
-        """Whether ``data`` is the very file that this is open on."""
+        """Whether this is open on the file ``data``."""
         return os.path.samestat(self._file, data.stat())
 
     def take_over(self) -> None:
-        """From a base that is only read to the owner's: only what is old needs the history."""
+        """Turn a base that was only read into the owner's: from now on only old snapshots need the history."""
         self.history_below = self.read_boundary() or 0
 
     # Reading
@@ -129,8 +129,8 @@ class Base(LmdbFile):
         return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
-        """The value that ``full_key`` had at ``ts``, if it is superseded. A later LMDB transaction than the one that
-        found the row too new, or absent, will do: what a live snapshot sees stays in the history."""
+        """The value that ``full_key`` had at ``ts``, if it is superseded. This may be a later LMDB transaction
+        than the one that found the row too new, or absent: what a live snapshot sees stays in the history."""
         if ts >= self.history_below:
             return None
         try:
@@ -147,12 +147,12 @@ class Base(LmdbFile):
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """What is visible at ``ts`` of a stretch of keys: entries in scan order, and the last key that was looked at.
+        """What is visible at ``ts`` of a stretch of keys: entries in scan order, and the last key that was read.
 
         That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
         """
         try:
-            with self._begin(self.rows) as txn:  # before a look at ``history_below``, which is raised before a commit
+            with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
                 return self.at(ts, ts < self.history_below).entries(
                     txn, low, high, limit=limit, reverse=reverse, strip=strip
                 )
@@ -168,7 +168,7 @@ class Base(LmdbFile):
         return VisibleRows(self.rows, self.history, ts, old)
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
-        """The keys of a stretch that changed after ``since``, deletions included, and the last key looked at."""
+        """The keys of a stretch that changed after ``since``, deletions included, and the last key that was read."""
         try:
             with self._begin(self.rows) as txn:
                 entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=False)
@@ -231,8 +231,8 @@ class Base(LmdbFile):
             txn.put(name.encode(), prefix, db=self.keyspaces)
 
     def open_again(self, map_size: int) -> None:
-        """Open environment and tables anew, with readers kept out. The objects that stand for tables stay the same,
-        with new handles in them: a read that begins again may have a method of one in its hands."""
+        """Reopen environment and tables while readers are kept out. The objects for tables stay the same, with new
+        handles in them: a read that is retried may hold a method of one."""
         history, pins, consumers = self.history, self.pins, self.consumers
         self.env.close()
         self.env = open_largest(self.directory, map_size, False)

@@ -28,7 +28,7 @@ def copy_base(base: Base, descriptor: int) -> None:
 def reopen(base: Base, exchange: Callable[[], None]) -> None:
     """Have ``exchange`` put another file in the place of ``data.mdb``, with the same content, and go on with that one.
 
-    The caller holds ``base.writing``, and no other process has the base open. Reads that are cut short begin again, see
+    The caller holds ``base.writing``, and no other process has the base open. Reads that are cut short are retried, see
     ``Base._again``: they find their environment closed, or a table that belongs to the other one.
     """
     with base.steady, base.keep_readers_out():
@@ -37,21 +37,18 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
             exchange()
         finally:
             # Also if it failed, since it may have come far enough: what is written to a file that has lost its name is
-            # never found again. Whichever file is there now, it holds everything.
-            _open_anew(base, map_size)
-
-
-def _open_anew(base: Base, map_size: int) -> None:
-    try:
-        base.open_again(map_size)
-    except BaseException:
-        try:
-            base.open_again(map_size)  # it may have been an interrupt
-        except BaseException:
-            base.closed = True  # the files are whole; whoever opens the store next finds everything
-        raise
+            # never found again. Whichever file is there now, it holds everything. The ``try`` begins right here: an
+            # interrupt at the beginning of a function that has it would leave the lost file in use.
+            try:
+                base.open_again(map_size)
+            except BaseException:
+                try:
+                    base.open_again(map_size)  # it may have been an interrupt
+                except BaseException:
+                    base.closed = True  # the files are whole; the next opening finds everything
+                raise
 
 
 def last_change(base: Base) -> int:
-    """A number that every LMDB commit raises, of whatever process."""
+    """A number that every LMDB commit of any process raises."""
     return int(base.env.info()["last_txnid"])

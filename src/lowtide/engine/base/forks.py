@@ -1,4 +1,4 @@
-"""LMDB environments and fork: a child never touches its parent's, and may open the same files anew.
+"""LMDB environments and fork: a child never touches its parent's, and may open the same files again.
 
 py-lmdb refuses to open an environment twice in one process, because LMDB's locks belong to the process: closing one
 handle would give back the locks of the other. A forked child inherits the parent's handle, so py-lmdb refuses there,

@@ -89,7 +89,7 @@ class HistoryTable:
         txn.drop(self.index, delete=False)
 
     def rebuild_index(self, env: lmdb.Environment, txn: lmdb.Transaction[bytes]) -> None:
-        """Make the index anew, with the flags that it has now."""
+        """Rebuild the index, with its current flags."""
         entries = list(txn.cursor(self.index))
         txn.drop(self.index)
         self.index = open_index(env, txn, create=True)

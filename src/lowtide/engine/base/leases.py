@@ -1,10 +1,11 @@
-"""Taking, renewing, removing and expiring pins: one LMDB transaction each, from any process.
+"""The operations on pins: take, share, renew, remove, expire. Each is one LMDB transaction, from any process. The rows
+and their table are in pin_table.
 
-A pin is taken at the boundary that its transaction sees, or at a timestamp at or below it that the caller holds by
-other means: a registered snapshot, or another pin. So everything that it sees is in base and history when its row
-appears, and from then on it keeps it there by itself.
+A pin is taken at the boundary that its transaction sees, or at a lower timestamp that the caller already holds by a
+registered snapshot or another pin. So everything that it sees is in base and history when its row appears. From then
+on the row keeps it there.
 
-Times are times of day, since they must mean the same in every process and after a restart.
+Times are wall-clock times, because they must mean the same in every process and after a restart.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import msgspec
 from lowtide.engine.base.codec import decode_ts, encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.names import check_keyspaces, check_name
-from lowtide.engine.base.pins import PinRow, new_id
+from lowtide.engine.base.pin_table import PinRow, new_id
 from lowtide.errors import SnapshotExpired, UsageError
 from lowtide.system.identity import Identity, identify
 
@@ -32,8 +33,8 @@ _UNPINNED = b"unpinned"
 class Leases:
     """The pins of one base. LMDB keeps processes and threads apart.
 
-    Whoever removes a pin and is not the ``owner`` of the store notes its timestamp in the base, in the same
-    transaction: the owner learns of it even if the remover dies at once. Its monitor and its maintenance look.
+    A process that removes a pin and is not the ``owner`` of the store notes the pin's timestamp in the base, in the
+    same transaction. The owner's monitor and maintenance read the note, even if that process has died.
     """
 
     def __init__(self, base: Base, time: Callable[[], float], *, owner: bool = False) -> None:
@@ -127,10 +128,9 @@ class Leases:
         keyspaces: Iterable[str] | None = None,
         process: Identity | None = None,
     ) -> tuple[str, PinRow]:
-        """Give ``user``, a token and who that is, a part in the shared pin of the commit that ``take`` would pin, for
-        the same process; ``name`` is taken if there is none. A pin that is joined comes to hold the keyspaces of all
-        its users: where one can be taken, another can be extended. Found or taken in one transaction, so two users who
-        come at once have one pin."""
+        """Add ``user``, a token and a description, to the shared pin of the commit that ``take`` would pin, for the
+        same process. Takes the pin ``name`` if there is none. A shared pin holds the keyspaces of all its users. One
+        transaction finds or takes it, so concurrent users share one pin."""
         check_name(name)
         check_ttl(ttl)
         wanted = check_keyspaces(keyspaces)
@@ -169,7 +169,7 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def join(self, name: str, user: tuple[str, str], ttl: float) -> PinRow:
-        """Give ``user`` a part in the living pin ``name``, which then lives for ``ttl`` seconds at least."""
+        """Add ``user`` to the live pin ``name``, which then lives for at least ``ttl`` seconds."""
         check_ttl(ttl)
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow:
@@ -183,8 +183,8 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def hand_over(self, name: str, identity: bytes, successor: str) -> PinRow | None:
-        """Remove a pin, but if others have a part in it, leave it to them under the name ``successor``. Returns the row
-        if that is gone."""
+        """Remove a pin. If it has other users, leave it to them under the name ``successor``. Returns the row if it was
+        removed."""
         check_name(successor)
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
@@ -203,8 +203,8 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def leave(self, token: str) -> list[PinRow]:
-        """Take the user's part in a shared pin away. A pin that was taken for its users goes with the last, and is
-        returned; one that has an owner stays."""
+        """Remove the user from its pin. A shared pin is removed with its last user, and returned; one with an owner
+        stays."""
         return self._base.write(lambda txn: self._left(txn, token), refuses=True)
 
     def _left(self, txn: lmdb.Transaction[bytes], token: str) -> list[PinRow]:
@@ -232,7 +232,7 @@ class Leases:
         return found.ts, found.keyspaces if wanted is None else wanted
 
     def renew(self, name: str, identity: bytes | None, ttl: float | None = None) -> PinRow:
-        """Let the pin live for ``ttl`` seconds from now, or for as long as before. One that has expired stays so."""
+        """Extend the pin to ``ttl`` seconds from now; by default its old ttl. An expired pin stays expired."""
         if ttl is not None:
             check_ttl(ttl)
 
@@ -248,7 +248,7 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def remove(self, name: str, identity: bytes | None = None) -> PinRow | None:
-        """Remove the pin; None if there is none of this name, or another one than ``identity``."""
+        """Remove the pin. None if there is no such pin, or if its id is not ``identity``."""
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
             row = self._base.pins.get(txn, name)
@@ -281,12 +281,12 @@ class Leases:
         return self._base.read(self._base.pins.all)
 
     def find(self, name: str, identity: bytes | None = None) -> PinRow:
-        """The pin ``name``, or the very one of this ``identity``, which must be alive."""
+        """The live pin ``name``, with this ``identity`` if one is given. Raises SnapshotExpired."""
         check_name(name)
         return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
 
     def holder_of(self, ts: int) -> tuple[str, PinRow]:
-        """A living pin at ``ts``, by name, one of all keyspaces if there is one."""
+        """The name and row of a live pin at ``ts``, preferably one that holds all keyspaces."""
         now = self._time()
         pins = [(name, row) for name, row in self.all() if row.ts == ts and row.expires > now]
         if not pins:
@@ -304,7 +304,7 @@ def _timestamps(noted: bytes) -> list[bytes]:
 
 
 def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:
-    """``row`` if it is the very pin that was meant and its time is not over."""
+    """``row``, if it is the pin with this ``identity`` and has not expired."""
     if row is None or (identity is not None and row.id != identity):
         raise SnapshotExpired(f"the pin {name!r} does not exist: it was removed, or has expired; take a new one")
     if row.expires <= now:
@@ -321,7 +321,7 @@ def check_ttl(ttl: object) -> None:
 
 
 def check_process(pid: object) -> Identity | None:
-    """The process that a pin is for; None if it is for nobody in particular."""
+    """The process with which a pin ends; None for no process."""
     if pid is None:
         return None
     found = identify(pid) if isinstance(pid, int) and not isinstance(pid, bool) and pid > 0 else None

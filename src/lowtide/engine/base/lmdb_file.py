@@ -88,7 +88,7 @@ class LmdbFile:
 
         A helper process must not grow the map under its owner: there MapFullError goes to the caller. One that
         ``refuses`` raises an error of ours only before it has written anything: the empty transaction is then
-        committed, which waits for nobody, as an abort might.
+        committed, which never waits, as an abort might.
         """
         if self.abandoned:
             self._refuse()  # before the lock, which a thread of the parent may have held
@@ -154,7 +154,7 @@ class LmdbFile:
             return self.env.begin(*arguments, **named)
 
     def grow(self) -> None:
-        """Double the map. Other threads' reads that are cut short by it begin again."""
+        """Double the map. Other threads' reads that it cuts short are retried."""
         with self.writing:
             self._set_map_size(self.map_size * 2)
 

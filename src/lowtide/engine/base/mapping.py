@@ -66,8 +66,9 @@ def missing_bytes(env: lmdb.Environment, data: Path) -> int:
 
 
 def _lengthen(data: Path, missing: int) -> None:
-    """Give the file the length that LMDB expects: a look at a page that is mapped but beyond the end of the file would
-    kill the process. Zeros it finds to be no page. Never shortens, whoever else makes the file longer meanwhile."""
+    """Give the file the length that LMDB expects: reading a page that is mapped but beyond the end of the file would
+    kill the process. LMDB rejects a page of zeros. This never shortens the file, even if another process extends it
+    meanwhile."""
     if missing:
         descriptor = os.open(data, os.O_RDWR | os.O_CLOEXEC)
         try:
@@ -90,5 +91,5 @@ def ask_for_room(directory: Path, size: int) -> None:
 
 
 def too_many_readers() -> Error:
-    """Why nobody else can read now. The slots of killed processes are freed by the owner's monitor."""
+    """The error when all reader slots are taken. The owner's monitor frees those of killed processes."""
     return Error(f"more than {MAX_READERS} threads and processes read this store at once")

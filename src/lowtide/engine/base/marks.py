@@ -4,8 +4,8 @@
 
 Every checkpoint writes the marks of the keyspaces that it changes, and ``upto``, in the transaction that moves the
 boundary there. ``since`` is the boundary at which that began: 0 in a store that always had marks. A keyspace without a
-mark has not changed after ``since``. If ``upto`` is not the boundary, somebody who knows nothing of marks has moved it:
-then nothing is known, and the next checkpoint begins anew.
+mark has not changed after ``since``. If ``upto`` is not the boundary, a release that knows nothing of marks has moved
+it: then nothing is known, and the next checkpoint starts over.
 """
 
 from __future__ import annotations

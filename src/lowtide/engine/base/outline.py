@@ -2,7 +2,7 @@
 
 Read from LMDB's pages in milliseconds, however many rows there are: all branch pages of the range, and the headers of
 its leaves, or, where those are many, of a sample of them that is spread evenly. In each branch page that a cut falls
-into, all leaves are looked at, and in the leaf the very row is found.
+into, all leaves are read, and the exact row is found in its leaf.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ names its children and the first key of each; a page's header says how many node
               free pages and of tables (48 bytes each, page size first), last page u64, LMDB's transaction u64
     table     pad u32, flags u16, depth u16, branch, leaf and overflow pages u64 each, entries u64, root u64
 
-Nobody writes through this. The caller holds an LMDB read transaction open, and asks it for the table: LMDB reuses no
+This only reads. The caller holds an LMDB read transaction open, and asks it for the table: LMDB reuses no
 page that the transaction sees, so what is read here stands still. If the transaction is cut short meanwhile, pages may
-be anything; they are mapped all the same, and whatever does not look as it must raises Unreadable.
+have any content. They stay mapped, and a page that is not as expected raises Unreadable.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The base as it was at a pin, for readers in any process: base and history, nothing else.
 
-Each read looks at the pin's row inside its own LMDB transaction. While the row is there, whoever collects, in whatever
-process, keeps what the pin sees, so what the same transaction finds is right; when it is gone, SnapshotExpired is
-raised instead of an answer. The row is compared as bytes and decoded only when it has changed.
+Each read checks the pin's row inside its own LMDB transaction. While the row is there, collectors in all processes keep
+what the pin sees, so what the same transaction finds is right. When the row is gone, the read raises SnapshotExpired.
+The row is compared as bytes and decoded only when it has changed.
 
 Who writes: ``_seen`` is replaced whole by any reading thread; a stale one costs decoding once more.
 """
@@ -18,7 +18,7 @@ from lowtide.engine.base.codec import encode_ts, horizon
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import valid
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import SnapshotExpired
 
@@ -28,8 +28,8 @@ _Result = TypeVar("_Result")
 class PinnedBase:
     """Reads at a pin; to a ``Reader`` it looks like a base that stands still.
 
-    ``time`` is asked whether the pin's time is over, so that it ends on time; None for a pin that this process renews
-    by itself, where only the row counts.
+    ``time`` tells whether the pin has expired. It is None for a pin that this process renews itself, where only the row
+    counts.
     """
 
     def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
@@ -87,8 +87,8 @@ class PinnedBase:
         return self._base.read(look)
 
     def row(self, full_key: bytes) -> bytes | None:
-        """The row of ``full_key`` at the pin. The history does not tell when its version began; the pin's own timestamp
-        will do, since nobody reads below it."""
+        """The row of ``full_key`` at the pin. The history does not say when its version began. The pin's own timestamp
+        stands in for it, because no reader of this pin reads below it."""
 
         def look(txn: lmdb.Transaction[bytes]) -> bytes | None:
             self.check(txn)

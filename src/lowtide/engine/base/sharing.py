@@ -1,9 +1,9 @@
-"""Who else has the base open: a lock file beside it.
+"""A lock file that tells whether other processes have the base open.
 
 A process that opens the base of a store that it does not own (a reader, or the checkpoint helper) holds
-``base/readers.lock`` shared for as long as it has the LMDB environment open. The owner takes it exclusively for the
-instant in which it puts another file in the place of ``data.mdb``: whoever had the old one open would go on reading it,
-and would share LMDB's own lock file with readers of another one. The system gives the lock back when its holder dies.
+``base/readers.lock`` shared for as long as it has the LMDB environment open. The owner takes it exclusively while it
+replaces ``data.mdb``: a process that had the old file open would go on reading it, and would share LMDB's own lock file
+with readers of the new one. The system releases the lock when its holder dies.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SharedUse:
             raise
 
     def close(self) -> None:
-        """Give the hold back. Harmless when repeated."""
+        """Release the hold. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -49,7 +49,7 @@ class SharedUse:
 
 @contextmanager
 def sole_use(directory: Path) -> Iterator[None]:
-    """Keep everybody else from opening the base; a UsageError if somebody has it open."""
+    """Keep other processes from opening the base. Raises UsageError if one has it open."""
     descriptor = _open(directory)
     try:
         try:

@@ -1,4 +1,4 @@
-"""Whether a base may be opened: its pages are looked at before LMDB is allowed to (see structure).
+"""Whether a base is sound: its pages are examined (see structure) before LMDB reads them.
 
 The process that is going to write a base examines all of it, if it is not large. A process that only reads it examines
 what opening reads: a store with a damaged page may still be read elsewhere, to save what can be saved.
@@ -33,12 +33,12 @@ _NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
 _FEW_PAGES = 256
 
 MOST_PAGES = 256
-"""Files of up to so many pages are examined whole when they are opened by the process that is going to write them: 15
-ms at most."""
+"""Files of up to this many pages are examined whole when the process that is going to write them opens them: at most 15
+ms."""
 
 MOST_IN_BACKGROUND = 25_000
-"""Those of up to so many (100 MB) before the background writes to them for the first time: a second or two, of which
-it sleeps one half."""
+"""Files of up to this many pages (100 MB) are examined before the background first writes to them: a second or two,
+half of it asleep."""
 
 DAMAGED = (
     lmdb.CorruptedError,
@@ -47,12 +47,12 @@ DAMAGED = (
     lmdb.PageFullError,
     lmdb.CursorFullError,
 )
-"""What py-lmdb raises where the file is damaged."""
+"""What py-lmdb raises on a damaged file."""
 
 
 class Soundness:
-    """What is known of damage to one open base. ``damage`` is the first that was met; it is set once, by any thread.
-    ``on_damage``, which the owner of the store sets, is told of it."""
+    """What is known of damage to one open base. ``damage`` is the first that was found; any thread sets it, once.
+    ``on_damage``, which the owner of the store sets, is called with it."""
 
     def __init__(self, directory: Path, clock: Clock | None = None) -> None:
         self._directory = directory
@@ -95,7 +95,7 @@ class Soundness:
 
 
 def check_owned(env: lmdb.Environment, directory: Path) -> None:
-    """Raise CorruptionError if a page is damaged that the owner of the store might come to read, see the module."""
+    """Raise CorruptionError if a page is damaged that the owner of the store may read; see the module."""
     check_environment(env, directory, most=MOST_PAGES)
 
 

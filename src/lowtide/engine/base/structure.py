@@ -1,8 +1,8 @@
-"""Every page of LMDB's file, examined before LMDB looks at it.
+"""An examination of every page of LMDB's file, before LMDB reads it.
 
 LMDB has no checksums, and trusts its pages: on a damaged one it may raise an error, call abort(), or read outside of
-the map and be killed. So whoever wants to know whether a file is sound must look at the pages first. Here each page of
-each table is held against what LMDB takes for granted: its number and kind, that its nodes lie inside it, that keys
+the map and crash the process. So the pages are examined here, without LMDB. Each page of each table is checked for what
+LMDB takes for granted: its number and kind, that its nodes lie inside it, that keys
 ascend and lie between those that the page above has for it, that every page is used once, that no free page is in use,
 and that tables have as many entries as they say. A file without a fault here is one that LMDB can read and write.
 
@@ -348,7 +348,7 @@ class Examiner:
         return page[start:end]
 
     def _nodes(self, page: bytes) -> _Nodes:
-        # Most of the time of an examination is spent here: hence no calls, and no second look at a node.
+        # Most of the time of an examination is spent here: hence no calls, and each node is read once.
         keys, contents = [], []
         unpack, end = _NODE.unpack_from, len(page)
         for offset in self._offsets(page, 1):

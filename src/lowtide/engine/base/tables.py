@@ -18,7 +18,7 @@ from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import HistoryTable
 from lowtide.engine.base.mapping import missing_bytes
-from lowtide.engine.base.pins import PinTable
+from lowtide.engine.base.pin_table import PinTable
 from lowtide.engine.base.types import TableHandle, Txn
 from lowtide.errors import CorruptionError, UsageError
 
@@ -96,7 +96,7 @@ def open_tables(base: Base) -> Iterator[Tables]:
 
 @contextmanager
 def read_tables(data: Path) -> Iterator[Tables]:
-    """The tables in the file ``data`` of a base that nobody writes, which stays as it is: no lock file is made."""
+    """The tables in the file ``data`` of a base that no process writes. Creates no lock file."""
     if not data.is_file() or not data.stat().st_size:
         raise CorruptionError(data, "the base is missing; what was committed before the last checkpoint is lost")
     try:

@@ -30,7 +30,7 @@ class VisibleRows(NamedTuple):
     def entries(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int, reverse: bool, strip: int
     ) -> tuple[list[Entry], bytes | None]:
-        """The entries of a stretch in scan order, and the last key that was looked at; None when the range is
+        """The entries of a stretch in scan order, and the last key that was read; None when the range is
         exhausted. ``strip`` bytes are taken off the entries' keys."""
         newer = horizon(self.ts)
         entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
@@ -55,7 +55,7 @@ class VisibleRows(NamedTuple):
     def values(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int
     ) -> tuple[list[bytes], bytes | None]:
-        """As ``entries``, the values alone, forwards. Where the history has nothing, no key is looked at."""
+        """As ``entries``, the values alone, forwards. Where the history has nothing, no key is read."""
         if self.old and distinct_keys(txn, self.history.index, low, high, limit=1, reverse=False)[0]:
             entries, last = self.entries(txn, low, high, limit=limit, reverse=False, strip=0)
             return list(map(_second, entries)), last

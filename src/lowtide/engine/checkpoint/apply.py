@@ -32,8 +32,9 @@ _BATCH = 4096
 class CheckpointTarget:
     """What a checkpoint works towards: from which boundary to which.
 
-    ``sample`` says who lives: the horizon and the oldest writer. It is asked inside the write transaction, where the
-    pins are read, too: a snapshot that was taken at a pin is then counted even if the pin was removed meanwhile.
+    ``sample`` returns the horizon of the live snapshots and the oldest writer. It is asked inside the write
+    transaction, where the pins are read, too: a snapshot that was taken at a pin is then counted even if the pin was
+    removed meanwhile.
     """
 
     boundary: int

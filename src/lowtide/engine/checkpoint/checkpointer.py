@@ -4,13 +4,13 @@ Steps, each of which a crash or an error may follow without harm:
 
 1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
 2. sync the log up to it, so that the boundary is never ahead of what is durable;
-3. apply: one LMDB transaction, in this thread or in the helper process. Who lives is asked inside it, hence after the
-   freeze: whoever comes later reads at or above the new boundary;
+3. apply: one LMDB transaction, in this thread or in the helper process. Live snapshots are sampled inside it, hence
+   after the freeze: later ones read at or above the new boundary;
 4. publish the boundary and drop the frozen layer: two assignments;
 5. release the log segments below it.
 
 If step 2 or 3 fails, the frozen layer stays, reads and commits go on, and the next checkpoint tries the same layer
-again. One checkpoint runs at a time; ``_busy`` is held throughout and nobody who commits or reads ever waits for it.
+again. One checkpoint runs at a time; ``_busy`` is held throughout; commits and reads never wait for it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ HELPER_FROM = 5_000
 """Rows from which ``checkpointer="auto"`` starts a helper process."""
 
 HELPER_WARM_FROM = 50
-"""Rows from which it prefers one that runs, or that somebody waits for: beside a busy thread each row costs two waits
+"""Rows from which it prefers one that runs, or that a caller waits for: beside a busy thread each row costs two waits
 for the GIL."""
 
 
 class Checkpointer:
-    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` says who lives: horizon and oldest writer;
-    ``applied`` is told what went to the history, None if that is not known, and for whom it may have been kept;
-    ``retained_from`` says up to which commit the log may go."""
+    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` returns the horizon of live snapshots and the
+    oldest writer; ``applied`` is told what went to the history, None if that is not known, and for whom it may have
+    been kept; ``retained_from`` says up to which commit the log may go."""
 
     def __init__(
         self,
@@ -92,8 +92,8 @@ class Checkpointer:
         """How much must have been logged for the next checkpoint to be due."""
 
     def run(self, *, wait: bool = True, upto: int | None = None, hurry: bool = False) -> bool:
-        """Bring everything that was published before this call, or up to ``upto``, to the base. False if one was
-        running and ``wait`` is false, so that it was not even begun. ``hurry`` if another process waits for it."""
+        """Bring everything that was published before this call, or up to ``upto``, to the base. Returns False if
+        another checkpoint was running and ``wait`` is false. ``hurry`` if another process waits for it."""
         if not wait and self._busy.locked():
             return False
         with self._busy:

@@ -2,9 +2,9 @@
 
 Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL
 twice; in another process it takes a fraction of one. The helper follows the log, so it is told nothing but how far to
-go, and asks, when it has its write transaction, who lives. It is started when first needed, serves one request after
-the other over its standard input and output as length-prefixed MessagePack, and ends when its input does, that is
-with its owner.
+go, and asks for the live snapshots when it has its write transaction. It is started when first needed, serves one
+request after the other over its standard input and output as length-prefixed MessagePack, and ends when its input does,
+that is with its owner.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class HelperRequest(msgspec.Struct, frozen=True):
 
 
 class HelperSample(msgspec.Struct, frozen=True):
-    """Who lives, for a helper that has its write transaction."""
+    """The live snapshots, for a helper that has its write transaction."""
 
     live: tuple[int, ...]
     oldest_writer: int | None
@@ -92,7 +92,7 @@ class Helper:
         self._lock = threading.Lock()
 
     def checkpoint(self, request: HelperRequest, sample: Callable[[], tuple[Exact, int | None]]) -> Applied:
-        """Have the helper apply the checkpoint, tell it who lives when it asks, and wait for it."""
+        """Have the helper apply the checkpoint, send it the live snapshots when it asks, and wait for it."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -104,7 +104,7 @@ class Helper:
                 send(process.stdin, msgspec.msgpack.encode(HelperSample(horizon.live, oldest_writer)))
                 answer = receive(process.stdout)
         except BaseException as error:
-            # An answer that nobody took would be taken for the answer to the next request.
+            # An answer that is not read now would be taken for the answer to the next request.
             code = self.kill()
             if isinstance(error, OSError):
                 raise _lost(code, f"the checkpoint helper cannot be reached: {error}") from error
@@ -210,11 +210,11 @@ def serve() -> None:
 
 
 def _ask(requests: IO[bytes], responses: IO[bytes]) -> HelperSample:
-    """Ask the owner who lives."""
+    """Ask the owner for the live snapshots."""
     send(responses, msgspec.msgpack.encode(Response(asks=True)))
     answer = receive(requests)
     if not answer:
-        raise HelperLost("the owner ended before it said who lives")
+        raise HelperLost("the owner ended before it sent the live snapshots")
     return msgspec.msgpack.decode(answer, type=HelperSample)
 
 

@@ -1,6 +1,6 @@
 """Who holds what: the versions, and their bytes, that one holder alone keeps.
 
-A holder is whatever keeps versions for a timestamp: a live snapshot, or something that is restricted to a few
+A holder keeps versions for a timestamp: a live snapshot, or something that is restricted to a few
 keyspaces, its *scope*. A superseded version counts for a holder iff, among the timestamps of those whose scope covers
 its key, the holder's is the only one that sees it. Two holders at one timestamp hold together what each is counted
 with: ending one of them would set nothing free.
@@ -71,7 +71,7 @@ def held_alone(holders: Sequence[Holder], superseded: Iterable[Superseded]) -> d
 
 def _sum_of(holder: Holder, counts: dict[tuple[bytes, int], tuple[int, int]]) -> Holding:
     if holder.scope is None and (b"", holder.ts) in counts:
-        return Holding(*counts[b"", holder.ts])  # nobody is scoped: all keyspaces were counted as one
+        return Holding(*counts[b"", holder.ts])  # no holder is scoped: all keyspaces were counted as one
     found = [count for (prefix, ts), count in counts.items() if ts == holder.ts and holder.covers(prefix)]
     return Holding(sum(versions for versions, _ in found), sum(size for _, size in found))
 

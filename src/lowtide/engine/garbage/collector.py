@@ -124,12 +124,12 @@ class Collector:
                 self._want_history()
 
     def look_everywhere(self) -> None:
-        """Have the background look at the whole history: somebody ended of whom nothing is known."""
+        """Have the background sweep the whole history: a holder has ended of which nothing is known."""
         self._everywhere = True
         self._want_history()
 
     def look_at_chains(self) -> None:
-        """Have the background look at the chains: one for which they keep something has ended."""
+        """Have the background prune the chains: a snapshot has ended for which they keep something."""
         self._want(True)
 
     def dropped(self, ts: int) -> None:
@@ -152,13 +152,13 @@ class Collector:
             self._last_seers[last] = 1
 
     def _want(self, wanted: bool) -> None:
-        """Have the background look at chains and history."""
+        """Have the background collect chains and history."""
         if wanted:
             self._chains_wanted = True
             self._call()
 
     def _want_history(self) -> None:
-        """Have the background look at the history, and at the chains only if someone else wants that."""
+        """Have the background sweep the history, and the chains only if another request wants that."""
         self._history_wanted = True
         self._call()
 
@@ -168,8 +168,8 @@ class Collector:
             self._wake()
 
     def collect(self, *, thorough: bool = False) -> int:
-        """One pass over what may be garbage; returns how many versions went. Skipped if one is running, unless it
-        shall be ``thorough``, which looks at everything."""
+        """Make one pass over what may be garbage; returns how many versions were dropped. Skipped if one is running,
+        unless it is ``thorough``, which examines everything."""
         if not thorough and self._busy.locked():
             return 0
         dropped = 0
@@ -188,7 +188,7 @@ class Collector:
                 self.failures += 1
                 logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
         if self.wanted:  # point: collect.ended
-            self._wake()  # a wish that came meanwhile found this one running
+            self._wake()  # a request that came meanwhile found this one running
         return dropped
 
     @contextlib.contextmanager

@@ -42,7 +42,7 @@ class Exact:
 
     @property
     def unseen_after(self) -> int:
-        """A superseded version that began after this is seen by nobody."""
+        """No live snapshot sees a superseded version that began after this."""
         return self.live[-1] if self.live else 0
 
     @property

@@ -3,14 +3,14 @@
 A superseded version is seen by a run of neighbours among the live timestamps: those in ``[begin, end)``. All versions
 of one keyspace with the same first and last seer have the same fate, so the ledger counts them together, in one *cell*.
 When a timestamp is no longer live, the cells that begin or end with it shrink to the next one that is, and a cell with
-nobody left has become garbage. That is known without a look at a single version.
+nobody left has become garbage. That is known without reading a single version.
 
 The checkpoint that adds versions counts their cells. A sweep takes off what it drops. What cannot be accounted for
 (the first sweep of a store that was opened, a helper process that was lost with its answer) is counted again by a sweep
 of everything, which every such version passes: it walks in the order of ends, and checkpoints only add behind it.
 
-Who writes: the collector's one running pass, under its lock. Who lives must be the same for the ledger and for the
-sweep that it accounts for, so ``settle`` is called with the sample of the sweep's own transaction.
+Who writes: the collector's one running pass, under its lock. The live snapshots must be the same for the ledger and for
+the sweep that it accounts for, so ``settle`` is called with the sample of the sweep's own transaction.
 """
 
 from __future__ import annotations

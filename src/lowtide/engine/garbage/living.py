@@ -1,11 +1,11 @@
-"""Who lives, in every keyspace: the snapshots of this process, and the pins, which may hold a few keyspaces only."""
+"""The live snapshots of each keyspace: those of this process, and the pins, which may hold a few keyspaces only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.types import KEYSPACE_PREFIX
 

@@ -1,4 +1,4 @@
-"""Pruning a chain: a pure function, so that the equation it must satisfy can be tested as it stands.
+"""Pruning a chain: a pure function, so that the equation it must satisfy can be tested directly.
 
 For every snapshot that is live or still to come, ``read(pruned(chain)) == read(chain)``. The four rules of other
 collectors are special cases: an aborted version never reaches a chain; a tombstone is the newest version and stays
@@ -13,7 +13,7 @@ from lowtide.engine.versions.chain import Chain
 
 
 def prune(chain: Chain, horizon: Exact) -> Chain:
-    """``chain`` without the versions that ``horizon`` does not need; the very same object if it needs all.
+    """``chain`` without the versions that ``horizon`` does not need; the same object if it needs all.
 
     The newest version is never superseded, so it stays. O(length); chains are short because every commit prunes.
     """

@@ -5,8 +5,8 @@ the next live snapshot ``n``; so the end of ``s`` makes exactly the stretch ``(s
 ordered by end, worth walking. Within it what is still seen is skipped, not stopped at. Tombstone rows are swept in
 the order of their timestamps, up to the oldest writer that could conflict with them.
 
-A sweep that has a ledger settles it with its own sample of who lives, and drops only what the ledger has counted; so
-the ledger's garbage is exactly what the sweep finds. A sweep of everything counts for it what it leaves.
+A sweep that has a ledger settles it with its own sample of live snapshots, and drops only what the ledger has counted;
+so the ledger's garbage is exactly what the sweep finds. A sweep of everything counts for it what it leaves.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def stretches(released: Iterable[int], live: tuple[int, ...]) -> list[Stretch]:
 def sweep_history(
     base: Base, sample: Callable[[], Exact], wanted: list[Stretch], budget: int, ledger: Ledger | None = None
 ) -> Swept:
-    """Drop what nobody needs in the ``wanted`` stretches, looking at ``budget`` versions at most.
+    """Drop what no snapshot needs in the ``wanted`` stretches, examining at most ``budget`` versions.
 
-    Who lives is asked inside the write transaction, where the pins are read, too: no checkpoint can then add versions
-    that the answer knows nothing of.
+    The live snapshots are sampled inside the write transaction, where the pins are read, too: no checkpoint can then
+    add versions that the answer knows nothing of.
     """
     if not wanted or base.count_history() == 0:
         return Swept(0, [], emptied=bool(wanted))

@@ -1,11 +1,11 @@
 """The files of the log beside the one that is written: full segments that are still needed, and spares.
 
-A segment that nobody needs is renamed to a spare, and a spare gets a new header and a new name when the log goes on
-in it: its blocks are on disk already, so a commit into it changes no metadata.
+A segment that is no longer needed is renamed to a spare, and a spare gets a new header and a new name when the log goes
+on in it: its blocks are on disk already, so a commit into it changes no metadata.
 
 Who writes: ``take`` and ``retire`` are called by the writer under the commit lock, ``release`` and ``prepare`` by the
 background; ``_lock`` guards the lists and is never held over a file operation. ``_releasing`` is held by a release, and
-by whoever reads the files and needs them to stay: a release that finds it taken is left to the next checkpoint.
+by a reader of the files that needs them to stay: a release that finds it taken is left to the next checkpoint.
 """
 
 from __future__ import annotations

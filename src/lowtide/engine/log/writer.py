@@ -314,5 +314,5 @@ def failed(cause: BaseException) -> StoreFailed:
     """The error for a log that can no longer be trusted with commits."""
     return StoreFailed(
         f"the log could not be written or synced ({cause}); nothing more is accepted, since what the disk holds "
-        "is unknown: mend the disk, close the store and open it again"
+        "is unknown: fix the disk, close the store and open it again"
     )

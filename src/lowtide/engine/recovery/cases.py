@@ -19,7 +19,7 @@ from lowtide.errors import CorruptionError
 class Verdict:
     """How to go on. ``case`` names the row of the table; ``needed`` are the segments that hold commits above the
     boundary or come last; ``older`` those before them, without a gap, which only the change feed may still want;
-    ``obsolete`` are files that nobody needs; ``cut`` means that the last one's rest is erased."""
+    ``obsolete`` are files that are no longer needed; ``cut`` means that the last one's rest is erased."""
 
     case: str
     needed: list[Scan]

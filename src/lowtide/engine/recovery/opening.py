@@ -57,7 +57,7 @@ BACKUP = "backup.json"
 commits of its own."""
 
 CACHE = "cache"
-"""The directory of what is only kept to be quick, see spark.cache: of no consequence, whatever becomes of it."""
+"""The directory of Spark's columnar cache. It may be deleted at any time."""
 
 _OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging", CACHE}
 
@@ -248,7 +248,7 @@ def _check_base(base: Base, store_id: bytes) -> int:
 
 def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
     """Judge the log and bring the base up to it; returns the verdict, the boundary it began from, and how many commits
-    were replayed. Begins again if the helper of an owner that was killed moved the boundary meanwhile."""
+    were replayed. Retries if the helper of a killed owner moved the boundary meanwhile."""
     with _without_collector():
         while True:
             boundary = _check_base(base, store_id)
@@ -291,7 +291,7 @@ def _header_of(path: Path) -> Header | None:
 
 
 def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
-    """Checkpoint the commits above the boundary. Nobody lives yet but the pins, and they all lie below it."""
+    """Checkpoint the commits above the boundary. Only pins are live yet, and they all lie below it."""
     replayed = sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
     if not replayed:
         return 0
@@ -305,7 +305,7 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
-    """Make the log ready to be appended to: erase a torn rest, remove what nobody needs, go on behind the last
+    """Make the log ready to be appended to: erase a torn rest, remove what is not needed, go on behind the last
     frame."""
     for spare in directory.glob("spare-*.tmp"):
         disk.remove(spare)

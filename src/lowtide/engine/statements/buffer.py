@@ -1,4 +1,4 @@
-"""Gathering: a statement of several steps, which does them all or none.
+"""A statement of several steps, which does them all or none.
 
 Each step reads what those before it wrote; nothing reaches the transaction before the last one is through. At NONE,
 where every write is a commit, they are one commit.

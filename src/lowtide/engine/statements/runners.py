@@ -19,14 +19,14 @@ PrefixOf = Callable[[str], bytes]
 
 
 class Statements(Protocol):
-    """Who runs statements. A ``HeldRead`` reading is for a cursor, and is closed when that has ended."""
+    """Runs statements. A ``HeldRead`` is for a cursor, and is closed when the cursor has ended."""
 
     def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         """Do ``work``, which reads one instant."""
 
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
-        """Do ``work``, which reads one instant and writes. Repeated if somebody was quicker, where that is ours to do,
-        so often at most, unless that is 0; so it has no effects of its own."""
+        """Do ``work``, which reads one instant and writes. Where each statement is its own transaction, retries up to
+        ``attempts`` times on conflict (0: no limit), so ``work`` must have no side effects."""
 
     def hold(self) -> HeldRead:
         """One instant to read from for as long as is needed."""
@@ -69,7 +69,7 @@ class _HeldRead:
 
 
 class TransactionStatements:
-    """In a transaction that somebody else ends. At NONE each statement is a commit, repeated until it goes through."""
+    """Runs statements in a transaction that its owner ends. At NONE each statement is a commit, and is retried."""
 
     __slots__ = ("_tx",)
 
@@ -116,7 +116,7 @@ class TransactionStatements:
 
 
 class SnapshotStatements:
-    """At a snapshot that somebody else closes."""
+    """Runs statements at a snapshot that its owner closes."""
 
     __slots__ = ("_snapshot",)
 

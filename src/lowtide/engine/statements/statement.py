@@ -1,8 +1,8 @@
 """A statement: a part of a transaction that reads one instant, and writes at its end or not at all.
 
 A transaction at SNAPSHOT or above is at one instant anyway, and serves as the statement itself. Below, each statement
-takes a snapshot of its own, and what it writes is refused at the commit if somebody has changed it since: whoever makes
-several keys that belong together, a document and its index entries, must not lose a part of them to another's write.
+takes its own snapshot, and the commit is refused if another transaction has changed what it writes since then. Keys
+that belong together, such as a document and its index entries, must not be partly overwritten by another write.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class WriteView(ReadView, Protocol):
 
 class Statement:
     """One statement of a transaction below SNAPSHOT, or a cursor's reading of any transaction: one that is ``steady``
-    sees the transaction's own writes as they were when it began. Used by one thread; closed by whoever made it, or
-    dropped."""
+    sees the transaction's own writes as they were when it began. Used by one thread; closed by the code that made it,
+    or dropped."""
 
     __slots__ = ("_own", "_registration", "_steady", "_tx", "ts")
 
@@ -100,7 +100,7 @@ class Statement:
         return self.ts
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
-        """Write what the statement came to; at NONE, commit it, unless somebody was quicker."""
+        """Write the result of the statement; at NONE, commit it, unless another commit came first."""
         tx = self._tx
         tx.open_ts()
         guards = self._guarding()
@@ -120,7 +120,7 @@ class Statement:
         self._tx.note_replaced(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
-        """Let the commit, at NONE that of the next ``apply``, fail if somebody has changed anything in a range."""
+        """Let the commit, at NONE that of the next ``apply``, fail if another one has changed the range."""
         self._guarding().add_range(wanted, self.ts)
 
     def _guarding(self) -> Guards:

@@ -1,7 +1,7 @@
 """Callbacks of commits: after publication, in commit order, one thread at a time.
 
-Who writes: the leader of a commit group lines them up under the commit lock; whoever has just committed runs them
-when that lock is free again, unless another thread is at it. So a callback may itself commit.
+Who writes: the leader of a commit group lines them up under the commit lock. A thread that has just committed
+runs them when that lock is free again, unless another thread is running them. So a callback may itself commit.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Callbacks:
             self.due.append((ts, callback))
 
     def run(self) -> None:
-        """Run what is due. A callback that raises is reported and harms nobody."""
+        """Run what is due. A callback that raises is logged; the others still run."""
         while self.due and self._run_if_free():
             pass  # what was lined up after the last look, and found the lock taken
 

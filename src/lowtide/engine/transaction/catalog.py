@@ -1,7 +1,7 @@
 """The keyspaces by name and number.
 
 A name gets its number in memory when it is first used. The first commits that write to it carry the name with them in
-the log, and the checkpoint brings it to the base with them; so whoever reads either can name what is in it. Numbers
+the log, and the checkpoint brings it to the base with them; so both say the names of what they hold. Numbers
 are never reused.
 
 Who writes: names and numbers under ``_lock``; a lock-free reader sees a name with its final number or not at all.

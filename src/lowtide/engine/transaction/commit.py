@@ -119,7 +119,7 @@ class Committer:
                 self._lock.release()
 
     def _wait(self, request: Request) -> None:
-        """Until a request of the queue is done: lead, or wait for whoever leads."""
+        """Until a request of the queue is done: lead, or wait for the leader."""
         while not request.done:
             if self._try(self._lead, request):  # point: commit.lead
                 continue
@@ -177,10 +177,10 @@ class Committer:
                 queue.popleft()
             self._commit(group)
         except BaseException:
-            # An interrupt: nobody may be left waiting. A gate that was opened already takes no harm.
+            # An interrupt: no thread may be left waiting. Opening a gate twice does no harm.
             for request in group:
                 if not request.done:
-                    request.error = TransientError("the thread that led this commit was interrupted; begin anew")
+                    request.error = TransientError("the thread that led this commit was interrupted; retry")
                     request.done = True
                 open_gate(request.gate)
             raise
@@ -249,7 +249,7 @@ class Committer:
         if logged:
             self._publish_again(logged)
         if not isinstance(error, Exception):
-            error = TransientError(f"the commit was interrupted ({error!r}); nothing was written, begin anew")
+            error = TransientError(f"the commit was interrupted ({error!r}); nothing was written; retry")
         for request in group:
             self._registry.release(request.token)
             if request.error is None and not 0 < request.ts <= self._registry.published:
@@ -321,7 +321,7 @@ class Committer:
         return self._registry.gone(registration.token) if registration is not None else None
 
     def _publish(self, accepted: list[Request]) -> None:
-        """Put the commits on their chains, make them visible at once, and drop what nobody sees any more."""
+        """Put the commits on their chains, make them visible at once, and drop what no snapshot sees any more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
         called_back = False

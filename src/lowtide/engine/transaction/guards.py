@@ -1,8 +1,8 @@
-"""What a commit relies on besides what it writes: keys and ranges that nobody may have changed since they were seen.
+"""What a commit relies on besides what it writes: keys and ranges that must not have changed since.
 
-Documents need it at every isolation level: who writes a document relies on the collection's indexes, and below
+Documents need it at every isolation level: a write of a document relies on the collection's indexes, and below
 SNAPSHOT, where the last write wins, on the document that the new index entries were made from. Each key and range has
-an instant of its own, since a statement below SNAPSHOT has a snapshot of its own.
+its own timestamp, since a statement below SNAPSHOT has its own snapshot.
 
 Written by its transaction's thread, then read by the leader of the commit group, under the commit lock.
 """

@@ -25,6 +25,21 @@ class KeyspaceWrites(KeyspaceReads, Protocol):
     def write_many(self, writes: Writes) -> None: ...
 
 
+def range_within(
+    keyspace: bytes, start: bytes | None, stop: bytes | None, *, prefix: bytes | None = None, reverse: bool = False
+) -> Range:
+    """The range of full keys that a scan with these arguments reads; ``keyspace`` is the prefix of its full keys."""
+    for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
+        if value is not None and not isinstance(value, bytes):
+            raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
+    low, high = keyspace + (start or b""), keyspace + stop if stop is not None else after_prefix(keyspace)
+    if prefix is not None:
+        low = max(low, keyspace + prefix)
+        end = after_prefix(keyspace + prefix)
+        high = end if high is None else min(high, end) if end is not None else high
+    return Range(low, high if high is None else max(low, high), reverse)
+
+
 class ReadKeyspace:
     """A keyspace that can be read. ``prefix`` starts all of its full keys.
 
@@ -72,20 +87,7 @@ class ReadKeyspace:
         >>> list(store.keyspace("fruit").scan(stop=b"b", reverse=True))
         [(b'apple', b'red')]
         """
-        return self._source.scan(self.range_of(start, stop, prefix, reverse))
-
-    def range_of(self, start: bytes | None, stop: bytes | None, prefix: bytes | None, reverse: bool) -> Range:
-        """The range of full keys that a scan with these arguments reads."""
-        for name, value in (("start", start), ("stop", stop), ("prefix", prefix)):
-            if value is not None and not isinstance(value, bytes):
-                raise UsageError(f"{name} must be bytes, not {type(value).__name__}: {value!r}")
-        base = self.prefix
-        low, high = base + (start or b""), base + stop if stop is not None else after_prefix(base)
-        if prefix is not None:
-            low = max(low, base + prefix)
-            end = after_prefix(base + prefix)
-            high = end if high is None else min(high, end) if end is not None else high
-        return Range(low, high if high is None else max(low, high), reverse)
+        return self._source.scan(range_within(self.prefix, start, stop, prefix=prefix, reverse=reverse))
 
     def __repr__(self) -> str:
         return f"<keyspace {self.name!r}>"

@@ -1,10 +1,10 @@
 """The line: retries that have failed often go first, one after another, and others give way to them.
 
-No transaction waits for another one: the first to commit wins, and the others retry. Beside quicker ones a transaction
-could lose for ever. So a retry that has failed a few times takes a place in the line, with what its last attempt wrote
-and relied on. It has its turn when no earlier place touches the same keys. During its turn other retried transactions
-whose writes would make it fail wait before they commit. Commits to other keys are never held up, and neither are
-transactions that nobody retries: those that were begun by ``store.begin`` or ``store.transaction``.
+Transactions never block each other: the first to commit wins, and the others retry. A long transaction could lose
+against short ones for ever. So a retry that has failed a few times takes a place in the line, with what its last
+attempt wrote and relied on. It has its turn when no earlier place touches the same keys. During its turn other retried
+transactions whose writes would make it fail wait before they commit. Commits to other keys are never held up, and
+neither are transactions that are not retried: those of ``store.begin`` and ``store.transaction``.
 
 Nothing waits for ever. A turn has a time of its own, so a holder that hangs, sleeps or dies is passed over. A thread
 that has a place never waits for another turn, so there are no circles; a retry inside a retry is such a thread.

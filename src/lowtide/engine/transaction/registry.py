@@ -1,7 +1,7 @@
-"""The live snapshots: who reads at which timestamp, so that what they see is kept.
+"""The live snapshots and their timestamps, so that what they see is kept.
 
-``live`` maps a token to a timestamp. Anybody adds and removes their own without a lock: single dict operations are
-atomic. The draw of a timestamp and its registration are *one step for whoever collects*, by this protocol:
+``live`` maps a token to a timestamp. Each thread adds and removes its own without a lock: single dict operations are
+atomic. The draw of a timestamp and its registration are *one step for the collector*, by this protocol:
 
     begin:    t = published; live[token] = t; repeat unless published is still t
     collect:  bound = published; sample = live
@@ -42,7 +42,7 @@ from lowtide.errors import SnapshotExpired, TransientError, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A live snapshot, for those who ask who lives. ``begun`` is the clock's monotonic time."""
+    """A live snapshot, as ``entries`` lists it. ``begun`` is the clock's monotonic time."""
 
     token: int
     ts: int
@@ -66,7 +66,7 @@ class Expired:
         where = str(self.origin)
         return SnapshotExpired(
             f"the snapshot of commit {self.ts} that was opened at {where} was ended at the age of {self.age:.1f} s, "
-            f"since max_snapshot_age is {self.limit:g} s; what it sees is no longer kept, begin anew",
+            f"since max_snapshot_age is {self.limit:g} s; what it sees is no longer kept; begin another one",
             age=self.age,
             where=where,
         )
@@ -123,7 +123,7 @@ class Registry:
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
         self.partial: set[int] = set()
-        """The tokens of snapshots at pins that hold a few keyspaces only: nobody may lean on them."""
+        """The tokens of snapshots at pins that hold a few keyspaces only: no other snapshot may rely on them."""
         self.expired: dict[int, Expired] = {}
         """The notes of snapshots that were expired and not yet given back; empty in the usual case."""
         self.expirations = 0
@@ -132,7 +132,7 @@ class Registry:
         """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
         self.syncing = False
         """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
-        self.abandoned: Callable[[int], None] = _tell_nobody
+        self.abandoned: Callable[[int], None] = _ignore
         """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the store.
         Never waits, and takes no lock: it may run in a destructor."""
         self.next_token: Callable[[], int] = itertools.count(1).__next__
@@ -290,7 +290,7 @@ _UNKNOWN = ((True,), None)
 """The details of one that left after ``live`` was read: what is not known counts as a writer."""
 
 
-def _tell_nobody(ts: int) -> None:
+def _ignore(ts: int) -> None:
     """Where nothing is collected."""
 
 

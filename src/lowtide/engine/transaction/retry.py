@@ -1,8 +1,8 @@
 """When a transaction that failed is tried again: the one policy of all that retry.
 
-After a conflict comes a short random pause, so that those who collided do not collide again. After ``PATIENCE``
-failures, or one although it had given way to another, a transaction takes a place in the line (see ``line``), and from
-then on its attempts go first. What ends the retries is a number of attempts or a time.
+After a conflict comes a short random pause, so that transactions that collided do not collide again. After ``PATIENCE``
+failures, or after one although it had given way, a transaction takes a place in the line (see ``line``). From then on
+its attempts go first. The retries end after a number of attempts or a time.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Retry:
 
     def _line_up(self, tx: EngineTransaction) -> bool:
         """Wait for a turn; false if this thread has one already. If that is for this call, an attempt has failed in its
-        turn, because of a commit that nobody retries."""
+        turn, because of a commit that is not retried."""
         line, place = self._line, self._place
         if place is not None and not place.left.is_set():
             place.footprint = footprint_of(tx)
@@ -128,7 +128,7 @@ def run(
     attempts: int | None = None,
     timeout: float = inf,
 ) -> _Result:
-    """What ``work`` comes to in a transaction that could be committed; each attempt has one of its own."""
+    """Run ``work`` in a transaction and commit it, with a new transaction for each attempt; returns its result."""
     retry: Retry | None = None
     begun = line.clock.monotonic()
     try:

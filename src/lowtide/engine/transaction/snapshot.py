@@ -8,7 +8,7 @@ from typing import Protocol, Self
 
 from lowtide.engine.base.cuts import of_keys
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.keyspace import ReadKeyspace
+from lowtide.engine.transaction.keyspace import ReadKeyspace, range_within
 from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.counting import count_visible
@@ -104,7 +104,7 @@ class EngineSnapshot:
         """
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
             raise UsageError(f"a range is cut into a whole number of parts, 1 or more, not {parts!r}")
-        wanted = self.keyspace(keyspace).range_of(start, stop, None, False)
+        wanted = range_within(self.keyspace(keyspace).prefix, start, stop)
         cuts = estimated_cuts(*self.engine.reader.sources, wanted, self.open_ts(), parts)
         self.open_ts()  # after that was read, see ``read``
         if cuts is None:

@@ -176,9 +176,9 @@ class EngineTransaction:
             self.writes = writes
 
     def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
-        """Write what a statement came to, as ``write_many`` does. The commit fails if somebody has changed one of the
-        full keys in ``relied_on`` since the statement saw it. ``before`` is what the statement knows to have been
-        there, so that the commit need not look again."""
+        """Write the result of a statement, as ``write_many`` does. The commit fails if another transaction has changed
+        one of the full keys in ``relied_on`` since the statement read it. ``before`` has the values that the statement
+        read of the keys it writes, so that the commit need not read them again."""
         if before is not None:
             own = self.writes
             if own:  # what the statement saw of these are the transaction's own writes
@@ -193,12 +193,13 @@ class EngineTransaction:
         self.replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
-        """Let the commit fail if somebody has changed anything in a range of full keys."""
+        """Let the commit fail if another transaction has changed anything in a range of full keys."""
         self.guarding().add_range(wanted, self.ts)
 
     def give_way(self, full_keys: set[bytes], before: Writes) -> list[bytes]:
-        """Let the commit leave out those of these keys that others have changed since the snapshot, and not fail for
-        them. ``before`` is what was there of all that is written. Returns a list that has them after the commit."""
+        """Let the commit skip those of these keys that other transactions have changed since the snapshot, instead of
+        failing. ``before`` has the old values of all keys that are written. Returns a list that has the skipped keys
+        after the commit."""
         self.guarding().yielding = yielding = Yielding(full_keys, before)
         return yielding.left_out
 
@@ -350,18 +351,7 @@ class EngineTransaction:
         return UsageError(f"this transaction was {self.state} and cannot be used any more; begin another one")
 
     def savepoint(self) -> Savepoint:
-        """A part of the transaction that is undone on its own if it fails.
-
-        >>> with store.transaction() as tx:
-        ...     fruit = tx.keyspace("fruit")
-        ...     try:
-        ...         with tx.savepoint():
-        ...             fruit.put(b"apple", b"rotten")
-        ...             raise ValueError
-        ...     except ValueError:
-        ...         fruit.get(b"apple")
-        b'red'
-        """
+        """A part of the transaction that is undone on its own if it fails."""
         if self.state:
             raise self._finished()
         if not self.policy.buffered:

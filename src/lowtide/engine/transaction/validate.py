@@ -55,7 +55,7 @@ class RecentCommits:
         self.complete_after = ts
 
     def forget_all(self, upto: int) -> None:
-        """Forget everything up to ``upto``: whoever is older is validated the slower way."""
+        """Forget everything up to ``upto``: older transactions are validated the slower way."""
         self.commits.clear()
         self._keys = 0
         self.complete_after = upto

@@ -14,7 +14,7 @@ from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import BaseRows
 
 MOST: Final = 20_000
-"""Keys of the layers beyond which it is quicker to read all."""
+"""Keys of the layers beyond which it is faster to read all."""
 
 
 def count_visible(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int) -> int | None:

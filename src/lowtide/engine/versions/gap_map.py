@@ -13,11 +13,10 @@ its publisher, which looks for watches after that, finds the watch, or, if that 
 its keys and cuts them out of the gaps before its timestamp is visible; a scan at or after that timestamp takes the gaps
 later, and does not find one that has the key.
 
-Nobody waits. ``_lock`` is only ever tried: by a scan that notes, which gives up if it is taken, and by the publisher,
-which forgets all gaps then. What the scan that has the lock still notes goes into the table that was forgotten: it took
-that before it looked at what publishers told it. If it took the new table instead, it was told before, and leaves out
-the keys itself.
-Forgetting is one assignment, right at any time and by any thread.
+No thread waits. ``_lock`` is only ever tried: by a scan that notes, which gives up if it is taken, and by the
+publisher, which forgets all gaps then. What the scan that has the lock still notes goes into the table that was
+forgotten: it took that before it looked at what publishers told it. If it took the new table instead, it was told
+before, and leaves out the keys itself. Forgetting is one assignment, right at any time and by any thread.
 
 Who writes: an entry of ``of``, under ``_lock``, a scan that notes or the one publisher; ``of`` itself, the publisher,
 the checkpoint that drops a layer, and who closes the store. Readers take ``of`` and the tuple of a keyspace without a
@@ -91,7 +90,7 @@ class GapMap:
         self._try(lambda: self._note(watch, Gap(low, high, since), live))
 
     def _note(self, watch: ScanWatch, gap: Gap, live: Callable[[], list[int]]) -> None:
-        of = self.of  # before the look at what the watch was told, see the module
+        of = self.of  # before reading what the watch was told, see the module
         prefix = gap.low[:KEYSPACE_PREFIX]
         gaps = noted(of.get(prefix, ()), gap, lambda low, high: any(low <= ts < high for ts in live()))
         gaps = bounded(without(gaps, watch.puts[:]), MOST_GAPS)  # point: gaps.note
@@ -103,7 +102,7 @@ class GapMap:
 
     def put(self, writes: Writes) -> None:
         """Cut the keys that a commit puts out of the gaps, and tell those who watch. By the publisher, when the chains
-        have the writes and before anybody may see them. May be repeated."""
+        have the writes and before a reader may see them. May be repeated."""
         # Watches first: one that ended in between has noted its gap before, and that is found then.
         watches, of = self._watches[:], self.of
         if not watches and not of:

@@ -1,7 +1,7 @@
 """The versions in memory, in two layers: the active one, and while a checkpoint runs the frozen one below it.
 
 A checkpoint *freezes* the active layer and puts an empty one above it. What it then writes to the base is the frozen
-layer, which nobody changes any more, and when the base has it the layer is dropped whole: one assignment, no matter how
+layer, which never changes again, and when the base has it the layer is dropped whole: one assignment, no matter how
 many keys. So no version at or below a published boundary is ever taken out of a chain one by one.
 
 Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``drop_frozen`` runs in the one checkpoint
@@ -13,7 +13,7 @@ The view's third part caches rows of the base, as (timestamp, value). Readers fi
 and it is replaced by another one together with the drop of a layer: a copy, in which what the layer has brought to the
 base is brought up to date. So a cache is filled and used only by readers whose view has, in its layers, whatever the
 base may have received since the cache was begun: a row that is out of date there is hidden by a layer, and one that is
-newer than a snapshot says so. What a reader of the old view still adds to the old cache, nobody else sees.
+newer than a snapshot says so. What a reader of the old view still adds to the old cache, no other reader sees.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Layer:
         self.bytes = 0
 
     def recount(self) -> None:
-        """Count anew, after an interrupt in the middle of a change. O(n)."""
+        """Recount, after an interrupt in the middle of a change. O(n)."""
         counted = [_size(key, value) for key, chain in self.chains.items() for _, value in versions_of(chain)]
         self.versions, self.bytes = len(counted), sum(counted)
         self.held.update({key: None for key, chain in self.chains.items() if chain[2] is not None})
@@ -106,7 +106,7 @@ class VersionStore:
         self._closed = False
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
-        """Put the versions of one commit on their chains; returns the keys that had one. Nobody sees them until the
+        """Put the versions of one commit on their chains; returns the keys that had one. No reader sees them until the
         timestamp is published. May be repeated after an interrupt, with a ``recount`` behind it."""
         layer = self.active
         chains = layer.chains
@@ -164,7 +164,7 @@ class VersionStore:
 
         The one before that is judged once more: the snapshot that it was kept for may have ended, and then the whole
         chain is pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing goes.
-        What began after ``unseen_after`` is needed by nobody, so it is not asked for: beside one old reader, that is
+        No snapshot needs what began after ``unseen_after``, so it is not asked for: beside one old reader, that is
         all.
         """
         layer = self.active

@@ -1,4 +1,4 @@
-"""The keys of a dict in order, sorted only when somebody scans.
+"""The keys of a dict in order, sorted only for a scan.
 
 Who writes: ``add`` is called by the one publishing thread, without a lock; a scan drains what was added under
 ``_lock``. ``list.append`` and slicing are atomic, and a drain removes exactly the elements that it copied, so none is
@@ -43,7 +43,7 @@ class OrderedKeys:
             return list(islice(keys, limit))
 
     def _drain(self) -> None:
-        """Sort what is new, or everything anew if the last drain was interrupted. Under the lock."""
+        """Sort what is new, or everything if the last drain was interrupted. Under the lock."""
         # Listed before the fresh ones are copied: what comes in between is among the fresh ones alone.
         known = list(self._table) if self._draining else None
         fresh = self._fresh[:]

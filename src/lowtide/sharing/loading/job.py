@@ -87,13 +87,13 @@ def decode_job(encoded: bytes) -> Job:
     try:
         job = msgspec.json.decode(encoded, type=Job)
     except msgspec.MsgspecError as error:
-        raise UsageError(f"the load job cannot be understood: {error}") from error
+        raise UsageError(f"the load job cannot be decoded: {error}") from error
     if job.format != _VERSION:
         raise UsageError(
             f"the load job has format {job.format}, and this process knows {_VERSION}: both need the same Lowtide"
         )
     if (job.app is None) != (job.version is None):
-        raise UsageError("a load job of a series has an app and a version")
+        raise UsageError("a load job of a series needs an app and a version")
     if job.version is not None and job.version < 0:
-        raise UsageError(f"the version of a load job is 0 at least, not {job.version}")
+        raise UsageError(f"the version of a load job must be at least 0, not {job.version}")
     return job

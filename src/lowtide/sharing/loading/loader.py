@@ -106,7 +106,7 @@ class Loader:
             self._tidied = kept
         except Exception as error:
             if not self._parts.engine.closed:
-                logger.warning("%s: what loads have left stays for now: %s", self._path, error)
+                logger.warning("%s: leftovers of loads are not removed yet: %s", self._path, error)
 
     def _empty(self, collection: str) -> None:
         """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
@@ -127,14 +127,14 @@ class Loader:
                     )
                     self._emptying[collection].start()
         except Exception as error:  # the job is done, or has failed, whatever becomes of this
-            logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+            logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
         try:
             finish_drops(source, collection)
         except Exception as error:
             if not self._parts.engine.closed:
-                logger.warning("%s: what a load has left stays for now: %s", self._path, error)
+                logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def finish(self) -> None:
         """Wait until what loads have left is emptied."""
@@ -163,7 +163,7 @@ class Loader:
                 if job.rows <= SMALL_ROWS and job.bytes <= SMALL_BYTES and job.how != "overwrite":
                     return self._in_turn(name, job, directory)
                 logger.info(
-                    "%s: a write to collection %r goes on as a bulk load: %s", self._path, job.collection, error
+                    "%s: a write to collection %r continues as a bulk load: %s", self._path, job.collection, error
                 )
         return BulkLoad(self._parts, name, job, directory).run()
 
@@ -207,7 +207,7 @@ class Loader:
         try:
             AutocommitStatements(self._parts).write(work, attempts=3)
         except Exception as error:
-            logger.warning("%s: old receipts of loads stay for now: %s", self._path, error)
+            logger.warning("%s: old receipts of loads are not removed yet: %s", self._path, error)
 
 
 def _watched(job: Job, directory: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:

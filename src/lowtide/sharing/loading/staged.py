@@ -175,7 +175,7 @@ def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tup
     pyarrow = _pyarrow()
     for each in files:
         if Path(each.name).name != each.name:
-            raise UsageError(f"{each.name!r} is no name of a staged file")
+            raise UsageError(f"{each.name!r} is not the name of a staged file")
         found = 0
         try:
             with pyarrow.OSFile(str(directory / each.name), "rb") as source, pyarrow.ipc.open_file(source) as reader:
@@ -214,7 +214,7 @@ def announced(directory: Path) -> Job:
     for name in (READY, CLAIMED):
         with contextlib.suppress(FileNotFoundError):
             return decode_job((directory / name).read_bytes())
-    raise JobCancelled(f"there is no write to commit in {directory}: it was given up, or is over")
+    raise JobCancelled(f"there is no write to commit in {directory}: it was given up, or is done")
 
 
 def check_wanted(directory: Path) -> None:

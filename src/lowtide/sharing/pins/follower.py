@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.options import Options

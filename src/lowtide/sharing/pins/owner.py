@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.errors import SnapshotExpired

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 
 
 class Pin:

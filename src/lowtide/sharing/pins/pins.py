@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lowtide.engine.base.leases import Leases, check_process, check_ttl
 from lowtide.engine.base.names import check_keyspaces, check_name
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.origin import Origin, caller
 from lowtide.engine.transaction.snapshot import EngineSnapshot

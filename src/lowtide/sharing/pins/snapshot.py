@@ -15,8 +15,8 @@ from lowtide.engine.base.borrowing import borrow, give_back
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.media import is_read_only, not_writable
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.pinned import PinnedBase
-from lowtide.engine.base.pins import PinRow
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.snapshot import Closing, EngineSnapshot
@@ -51,7 +51,7 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None) -> E
     if pin is None and is_read_only(directory):
         raise UsageError(
             f"{directory} is on a read-only file system, where no pin can be taken: name one that the store has, "
-            "open_snapshot(path, pin=...), or copy the store to where it can be written"
+            "open_snapshot(path, pin=...), or copy the store to a writable place"
         )
     if pin is None:
         try:
@@ -159,7 +159,7 @@ class Renewer:
             except (SnapshotExpired, UsageError):
                 lost = True  # reads raise an error that says why
             except Exception as error:
-                logger.warning("a lease could not be renewed, another try follows: %s", error)
+                logger.warning("a lease could not be renewed, and will be tried again: %s", error)
         self.at_end()
 
     def _stopped(self, timeout: float | None) -> bool:

@@ -13,7 +13,7 @@ import lowtide.engine.checkpoint.apply as module
 from lowtide.engine.base.codec import encode_row, encode_tombstone
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
-from lowtide.engine.base.pins import PinRow, new_id
+from lowtide.engine.base.pin_table import PinRow, new_id
 from lowtide.engine.checkpoint.apply import (
     Applied,
     BoundaryMoved,

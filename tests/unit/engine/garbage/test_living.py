@@ -5,7 +5,7 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
-from lowtide.engine.base.pins import PinRow
+from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.living import with_pins
 

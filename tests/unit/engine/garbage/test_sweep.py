@@ -11,7 +11,7 @@ from hypothesis import given
 from lowtide.engine.base.codec import encode_row, encode_tombstone
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval, decode_interval
-from lowtide.engine.base.pins import PinRow, new_id
+from lowtide.engine.base.pin_table import PinRow, new_id
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Kept as Added
 from lowtide.engine.garbage.ledger import Ledger

@@ -112,7 +112,7 @@ def test_a_file_has_what_was_staged(store: lowtide.Store) -> None:
     assert list(staged_batches(directory, [file])) == [([b"a", b"b"], [b"1", b"2"]), ([b"c"], [b"3"])]
     with pytest.raises(UsageError, match="has 3 rows, and its task wrote 4"):
         list(staged_batches(directory, [StagedFile(file.name, 4, 0)]))
-    with pytest.raises(UsageError, match="no name of a staged file"):
+    with pytest.raises(UsageError, match="not the name of a staged file"):
         list(staged_batches(directory, [StagedFile(f"../{directory.name}/{file.name}", 3, 0)]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import lmdb
 
-from lowtide.engine.base.pins import PinRow, new_id
+from lowtide.engine.base.pin_table import PinRow, new_id
 from tests.unit.engine.base.bases import PREFIX, new_base
 
 

@@ -1,16 +1,17 @@
-"""The pins: leases on a timestamp, kept in the base itself so that every process and every restart sees them.
+"""The rows of the table of pins. Pins are leases on a timestamp, kept in the base so that all processes and restarts
+see them. The operations on them (take, renew, remove, expire) are in leases.
 
     pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process, users,
            shared (MessagePack)
     meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
 
-Three rules make a pin readable by any process, without a word to the owner of the store:
+Three rules make a pin readable by any process without asking the owner of the store:
 
 * A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
-* Whoever drops versions reads this table inside the very LMDB transaction that drops them. A row that is there counts,
-  whatever the clock says; one that has expired, or whose process is gone, is removed in a transaction of its own,
-  *before* anyone collects.
-* Whoever reads at a pin looks at its row inside the LMDB transaction that reads. While the row is there, so is
+* The collector reads this table inside the same LMDB transaction in which it drops versions. A row that is there
+  counts, even if it has expired. Rows that have expired, or whose process is gone, are removed in an earlier
+  transaction of their own.
+* A reader at a pin checks the pin's row inside the LMDB transaction that reads. While the row is there, so is
   everything that it sees.
 """
 
@@ -45,26 +46,26 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     prefixes: tuple[bytes, ...] | None
     owner: str
     process: Identity | None = None
-    """Whom the pin is for: when this process is gone, so is it."""
+    """The process that the pin is for. The pin ends with it."""
     users: tuple[tuple[str, str], ...] = ()
-    """Those that have a part in it besides the owner: a token, and who that is."""
+    """Its users besides the owner: a token and a description for each."""
     shared: bool = False
-    """Whether it is theirs alone, and goes with the last of them; else it ends as its owner wants."""
+    """Whether it belongs to its users, and ends with the last of them. Otherwise its owner ends it."""
 
     @property
     def expires(self) -> float:
         return self.renewed + self.ttl
 
     def is_over(self, now: float) -> bool:
-        """Whether nobody can want it any more."""
+        """Whether it has expired, or its process is gone."""
         return self.expires <= now or (self.process is not None and self.process.is_gone)
 
     def has_user(self, token: str) -> bool:
-        """Whether the holder of ``token`` has a part in it."""
+        """Whether the holder of ``token`` is one of its users."""
         return any(each == token for each, _ in self.users)
 
     def used_by(self, users: tuple[tuple[str, str], ...]) -> PinRow:
-        """The pin with these users. One that is theirs names the first, and how many there are besides."""
+        """The pin with these users. The owner of a shared pin is its first user, and how many others there are."""
         if not self.shared:
             return msgspec.structs.replace(self, users=users)
         owner = users[0][1] if len(users) == 1 else f"{users[0][1]} and {len(users) - 1} more"
