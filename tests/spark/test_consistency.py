@@ -28,7 +28,7 @@ def owner(tmp_path: Path) -> Iterator[Program]:
 
 
 def summed(spark: SparkSession, path: Path, **options: Any) -> tuple[DataFrame, Sum, int]:
-    """A DataFrame of the ledger, what it shows, and the commit of its pin: a new one, or that of the block it shares."""
+    """A DataFrame of the ledger, what it shows, and the commit of its pin: a new one, or that of its block."""
     frame = lowtide.spark.read(spark, path, COLLECTION, schema=SCHEMA, partitions=4, batchSize=200, **options)
     with lowtide.open(path, read_only=True) as store:
         before = {pin.name for pin in store.pins()}
