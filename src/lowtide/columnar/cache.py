@@ -24,7 +24,6 @@ import os
 import re
 import secrets
 import shutil
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from typing import Final
 import pyarrow as pa
 
 from lowtide.engine import CACHE
+from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.system.identity import Identity, boot_id, identify
 
 LIMIT: Final = 2 << 30
@@ -242,6 +242,6 @@ def _is_left_over(name: str, written: float) -> bool:
     """Whether no process will finish a temporary file."""
     match = _WRITER.fullmatch(name)
     if match is None:
-        return time.time() - written > _ABANDONED
+        return SYSTEM_CLOCK.time() - written > _ABANDONED
     writer = Identity(boot_id(), match[3], int(match[1]), int(match[2]))
-    return writer.is_gone or time.time() - written > _ABANDONED
+    return writer.is_gone or SYSTEM_CLOCK.time() - written > _ABANDONED

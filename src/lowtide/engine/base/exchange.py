@@ -37,19 +37,16 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
             exchange()
         finally:
             # Also if it failed, since it may have come far enough: what is written to a file that has lost its name is
-            # never found again. Whichever file is there now, it holds everything.
-            _open_anew(base, map_size)
-
-
-def _open_anew(base: Base, map_size: int) -> None:
-    try:
-        base.open_again(map_size)
-    except BaseException:
-        try:
-            base.open_again(map_size)  # it may have been an interrupt
-        except BaseException:
-            base.closed = True  # the files are whole; the next opening finds everything
-        raise
+            # never found again. Whichever file is there now, it holds everything. The ``try`` begins right here: an
+            # interrupt at the beginning of a function that has it would leave the lost file in use.
+            try:
+                base.open_again(map_size)
+            except BaseException:
+                try:
+                    base.open_again(map_size)  # it may have been an interrupt
+                except BaseException:
+                    base.closed = True  # the files are whole; the next opening finds everything
+                raise
 
 
 def last_change(base: Base) -> int:
