@@ -196,7 +196,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**environment(), "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"},
+            env={**environment(), "TERM": "xterm-256color", "COLUMNS": "200", "LINES": "40"},
         )
         os.close(slave)
         self.seen = ""

@@ -23,7 +23,7 @@ def test_names_of_collections(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        *(("", "not empty"), (None, "not by None"), (b"users", "not by b'users'"), (1, "not by 1")),
+        *(("", "non-empty string, not ''"), (None, "not None"), (b"users", "not b'users'"), (1, "not 1")),
         *(("a$b", "no \\$"), ("a/b", "no \\$, /"), ("a~1", "~"), ("a\x00", "NUL"), (".a", "dot"), ("a.", "dot")),
         *(("x" * 101, "100 bytes"), ("é" * 51, "100 bytes"), ("\ud800", "UTF-8")),
     ],

@@ -140,7 +140,7 @@ def test_what_is_no_instant_is_refused_with_those_there_are(store: lowtide.Store
 
 @pytest.mark.parametrize("second", ["versionAsOf", "timestampAsOf"])
 def test_the_instant_is_said_once(store: lowtide.Store, second: str) -> None:
-    with pytest.raises(UsageError, match=f"options 'asOf' and '{second}' say the same thing"):
+    with pytest.raises(UsageError, match=f"options 'asOf' and '{second}' mean the same"):
         value(store, asOf="1", **{second: "1"})
 
 
