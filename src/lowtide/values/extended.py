@@ -18,8 +18,9 @@ from __future__ import annotations
 
 import base64
 import math
+import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 from uuid import UUID
@@ -147,9 +148,16 @@ def _text(value: Any) -> str:
     return value
 
 
+_TINY_OFFSET = re.compile(r"([+-])00:00:00\.(\d{1,6})$")
+
+
 def _date(value: Any) -> datetime:
     if type(value) is str:
-        return datetime.fromisoformat(value)
+        moment = datetime.fromisoformat(value)
+        if tiny := _TINY_OFFSET.search(value):  # fromisoformat takes an offset below a second for none
+            microseconds = int(f"{tiny[1]}{tiny[2]:0<6}")
+            moment = moment.replace(tzinfo=timezone(timedelta(microseconds=microseconds)))
+        return moment
     milliseconds = value if type(value) is int else _integer(value["$numberLong"])
     return _EPOCH + timedelta(milliseconds=milliseconds)
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 
 from lowtide.values.extended import NotExtended, dumps, loads
 from lowtide.values.values import Document
@@ -91,6 +91,8 @@ def test_a_value_that_is_not_what_it_says_is_refused_with_its_path(text: str, pa
     assert raised.value.path == path
 
 
+@example({"at": datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=1)))})
+@example({"at": datetime(2000, 1, 1, tzinfo=timezone(timedelta(microseconds=-120)))})
 @given(documents)
 def test_every_document_comes_back_as_it_was(document: Document) -> None:
     line = dumps(document)
