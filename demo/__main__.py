@@ -1,22 +1,35 @@
-"""`python -m demo`: five acts, then what was promised and what was seen. Exits with 0 if every check held."""
+"""`python -m demo`: nine acts, then what was promised and what was seen. Exits with 0 if every check held."""
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 import time
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
-from demo import crash, long_reader, transfers
+from demo import crash, long_reader, purchases
 from demo.checks import Check, Settings
 from demo.screen import Screen
 from demo.text_plot import text_plot
 
+SPARK = {
+    "spark.driver.memory": "1g",
+    "spark.sql.shuffle.partitions": "2",
+    # A short run: what starts sooner is better than what becomes faster.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+}
+#: What stays of the shop, in the directory of the report: the store, its archive, what was recorded.
+SHOP, ARCHIVE, HISTORY, RESTORED = "shop", "shop-archive", "shop-history", "shop-restored"
+
 
 def main() -> int:
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     options = _options()
-    seconds = options.seconds if options.seconds is not None else 0.7 if options.quick else 6.0
+    seconds = options.seconds if options.seconds is not None else 0.7 if options.quick else 4.0
     settings = Settings(
         seconds=seconds,
         threads=4,
@@ -26,6 +39,8 @@ def main() -> int:
     )
     output: Path = options.output
     output.mkdir(parents=True, exist_ok=True)
+    for each in (SHOP, ARCHIVE, HISTORY, RESTORED):
+        shutil.rmtree(output / each, ignore_errors=True)
     screen = Screen()
     # Beside the result, not where the system keeps temporary files: those may be in memory, and durability is on show.
     with tempfile.TemporaryDirectory(prefix="stores-", dir=output) as stores:
@@ -34,31 +49,43 @@ def main() -> int:
     failed = sum(not check.held for check in checks)
     screen.note("Every promise was kept." if not failed else f"{failed} of {len(checks)} promises FAILED.", "bold")
     if failed:
-        screen.note(f"To play the same transfers again: --seed {settings.seed}")
+        screen.note(f"To play the same again: --seed {settings.seed}")
     return 1 if failed else 0
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m demo", description="Lowtide at work, live in the terminal.")
-    parser.add_argument("--seconds", type=float, help="how long each timed part lasts (6)")
+    parser.add_argument("--seconds", type=float, help="how long each timed part lasts (4)")
     parser.add_argument("--quick", action="store_true", help="everything but Spark, in a few seconds")
-    parser.add_argument("--output", type=Path, default=Path("demo-output"), help="where the plot goes (demo-output)")
-    parser.add_argument("--seed", type=int, help="of the transfers and of the moments of the kills (random)")
+    parser.add_argument(
+        "--output", type=Path, default=Path("demo-output"), help="where report and pictures go (demo-output)"
+    )
+    parser.add_argument("--seed", type=int, help="of purchases, transfers and the moments of the kills (random)")
     options = parser.parse_args()
     if options.seconds is not None and options.seconds <= 0:
         parser.error("--seconds must be above 0")
     return options
 
 
-def _with_spark(store: Path, settings: Settings, screen: Screen) -> list[Check]:
-    """The act that needs Java: without it, it is left out, and the reason said."""
-    from demo import spark_report  # here, for it takes a second
+def _with_spark(stores: Path, output: Path, settings: Settings, screen: Screen) -> Iterator[list[Check]]:
+    """The acts that need Java: without it, they are left out, and the reason said."""
+    import lowtide
+    import lowtide.spark
 
+    screen.note("\nSpark starts, which takes a while ...")
     try:
-        return spark_report.run(store, settings, screen)
-    except spark_report.NoSpark as error:
-        screen.note(f"  left out: {error}")
-        return []
+        spark = lowtide.spark.session("local[2]", settings=SPARK)
+    except lowtide.UsageError as error:
+        screen.note(f"  acts 4 to 8 are left out: {error}")
+        return
+    from demo import judgement, past, report  # here, for it takes a second
+
+    shop = past.Places(output / SHOP, output / ARCHIVE, output / HISTORY, output / RESTORED)
+    seen, remembered = past.run(spark, shop, settings, screen)
+    yield seen
+    yield report.run(spark, shop, output, screen, past=remembered)
+    yield judgement.run(spark, stores / "broken.jsonl", output / "anomalies", settings, screen)
+    spark.stop()
 
 
 def _play(stores: Path, output: Path, settings: Settings, screen: Screen, *, with_spark: bool) -> list[Check]:
@@ -69,15 +96,16 @@ def _play(stores: Path, output: Path, settings: Settings, screen: Screen, *, wit
             screen.check(check)
         checks.extend(seen)
 
-    add(transfers.run(stores / "transfers", settings, screen))
+    add(purchases.run(output / SHOP, output / HISTORY, settings, screen))
     seen, exact, watermark = long_reader.run(stores / "long-reader", settings, screen)
     add(seen)
     add(crash.run(stores / "crash", settings, screen))
     if with_spark:
-        add(_with_spark(stores / "spark", settings, screen))
+        for seen in _with_spark(stores, output, settings, screen):
+            add(seen)
 
     screen.act(
-        "Act 5: the plot", "Versions kept against commits, while one snapshot stays open: █ exact, ░ low-water mark."
+        "Act 9: the plot", "Versions kept against commits, while one snapshot stays open: █ exact, ░ low-water mark."
     )
     screen.note(text_plot(exact.kept, watermark.kept), "cyan")
     # Imported here, for it takes a second and the acts need it not.
@@ -86,6 +114,10 @@ def _play(stores: Path, output: Path, settings: Settings, screen: Screen, *, wit
     picture = output / "versions-kept.png"
     save_picture(picture, exact, watermark, settings.accounts + settings.threads)
     screen.note(f"  the same as a picture: {picture}")
+    page = output / "report" / "latest.html"
+    if with_spark and page.exists():
+        screen.note(f"  the report of the pipeline, a page for a browser: {page}")
+        screen.note(f"  the past of a price: lowtide pipeline history {output / ARCHIVE} prices 0 --local")
     return checks
 
 

@@ -1,4 +1,4 @@
-"""Act 4: versions kept against commits, for both collectors, as a PNG."""
+"""Act 9: versions kept against commits, for both collectors, as a PNG."""
 
 from __future__ import annotations
 

@@ -1,0 +1,1 @@
+"""What an archive consists of: Delta tables of versions and a ledger, written, read, compacted, cleared."""
