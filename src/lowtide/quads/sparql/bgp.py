@@ -1,0 +1,232 @@
+"""Basic graph patterns: triple patterns joined one by one, the most selective first.
+
+The order is found while the patterns are evaluated. The solutions so far are known, so the next pattern is the one that
+is estimated to leave the fewest, by a few of those solutions as samples. A pattern is joined in one of two ways: by
+*lookups*, one for each distinct solution so far, or by its *extent*, all statements that match its constants.
+
+In a serializable transaction what is read is what conflicts. There, patterns with more constants come first, and
+lookups are used up to ``TRACKED_LOOKUPS`` of them, whatever they cost: a range of the read set is then what the query
+asked about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from rdflib.paths import Path
+from rdflib.term import BNode, Identifier
+
+from lowtide.quads.sparql.costs import FEW, TRACKED_LOOKUPS, by_lookups
+from lowtide.quads.sparql.extents import Place, StatementColumns
+from lowtide.quads.sparql.graphs import ActiveGraph
+from lowtide.quads.sparql.paths import PathFinder
+from lowtide.quads.sparql.patterns import End, TriplePattern, resolved
+from lowtide.quads.sparql.tables import Column, Solutions, distinct, empty, groups, joined, merged
+
+if TYPE_CHECKING:
+    from lowtide.quads.sparql.demand import Demand
+    from lowtide.quads.sparql.evaluation import Evaluation
+
+SAMPLES: Final = 3
+SELECTIVE: Final = 32
+"""A pattern with so few solutions is begun with, whatever the others have."""
+
+
+@dataclass(slots=True)
+class Solver:
+    """Solves one basic graph pattern; see the module."""
+
+    run: Evaluation
+    active: ActiveGraph
+    demand: Demand
+    filters: list[Any]
+    """What must hold, and was not applied yet."""
+
+    def solve(self, triples: Sequence[tuple[Identifier, Identifier | Path, Identifier]]) -> Iterator[Solutions]:
+        patterns = resolved(triples, self.run.terms)
+        start = self._start(patterns)
+        first = None
+        if not start.columns or (self.demand.hint is not None and not self._starts_with_hint(start, patterns)):
+            start = self.run.initial
+            if not start.columns:
+                first = self._smallest(patterns)
+        if first is None:
+            yield self._finish(self._apply(start), patterns)
+            return
+        rest = [each for each in patterns if each is not first]
+        for table in self._scanned(first):
+            yield self._finish(self._apply(table), rest)
+
+    def _start(self, patterns: list[TriplePattern]) -> Solutions:
+        """What is known before any pattern is read: initial bindings, and the hint's distinct rows."""
+        hint = self.demand.hint
+        start = self.run.initial
+        if hint is None:
+            return start
+        names = {name for pattern in patterns for name in pattern.variables} | {self.active.variable}
+        useful = hint.only(name for name in hint.columns if name in names and name not in hint.partial)
+        return joined(start, distinct(useful)) if useful.columns else start
+
+    def _starts_with_hint(self, start: Solutions, patterns: list[TriplePattern]) -> bool:
+        """Whether to begin with the hint, rather than with a pattern that has fewer statements."""
+        if start.size <= 1 or (self.run.tracked and start.size <= TRACKED_LOOKUPS):
+            return True
+        return start.size <= min((self._extent(each) for each in patterns), default=0)
+
+    def _extent(self, pattern: TriplePattern) -> int:
+        return self.estimate(pattern, {})
+
+    def estimate(self, pattern: TriplePattern, bound: dict[Identifier, int]) -> int:
+        """About how many solutions a pattern has, with some variables bound."""
+
+        def place(end: End) -> Place:
+            return end if isinstance(end, int) else bound.get(end)
+
+        active = self.active
+        if active.variable is not None and active.variable in bound:
+            active = ActiveGraph((bound[active.variable],))
+        s, o = place(pattern.s), place(pattern.o)
+        if isinstance(pattern.p, Path):
+            return PathFinder(self.run, active).estimate(pattern.p, s, o)
+        return self.run.matcher.estimate(s, place(pattern.p), o, active)
+
+    def _smallest(self, patterns: list[TriplePattern]) -> TriplePattern | None:
+        if len(patterns) < 2:
+            return patterns[0] if patterns else None
+        enough = TRACKED_LOOKUPS if self.run.tracked else SELECTIVE
+        ordered = sorted(patterns, key=lambda each: -each.constants)
+        best, fewest = ordered[0], self._extent(ordered[0])
+        for pattern in ordered[1:]:
+            if fewest <= enough and pattern.constants < best.constants:
+                break
+            extent = self._extent(pattern)
+            if extent < fewest:
+                best, fewest = pattern, extent
+        return best
+
+    def _next(self, table: Solutions, patterns: list[TriplePattern]) -> TriplePattern:
+        if len(patterns) == 1:
+            return patterns[0]
+        near = [
+            each for each in patterns if not each.variables or any(name in table.columns for name in each.variables)
+        ]
+        if not near:
+            smallest = self._smallest(patterns)
+            assert smallest is not None
+            return smallest
+        if len(near) == 1:
+            return near[0]
+        rows = np.linspace(0, table.size - 1, min(SAMPLES, table.size)).astype(np.intp).tolist()
+        samples = [{name: int(column[row]) for name, column in table.columns.items()} for row in rows]
+        growth = [sum(self.estimate(pattern, sample) for sample in samples) for pattern in near]
+        return near[min(range(len(near)), key=lambda i: (growth[i], -near[i].constants))]
+
+    def _finish(self, table: Solutions, patterns: list[TriplePattern]) -> Solutions:
+        """Join the other patterns, one by one."""
+        rest = list(patterns)
+        while rest:
+            self.run.deadline.check()
+            if not table.size:
+                return empty(table.columns)
+            pattern = self._next(table, rest)
+            rest.remove(pattern)
+            table = self._apply(self._join(table, pattern))
+        steps = [name for name in table.columns if isinstance(name, BNode)]
+        if steps:
+            table = table.only(name for name in table.columns if name not in steps)
+        return table
+
+    def _apply(self, table: Solutions) -> Solutions:
+        """Apply the filters whose variables are all there."""
+        for each in list(self.filters):
+            if all(name in table.columns for name in self.run.scopes.mentioned(each)):
+                self.filters = [other for other in self.filters if other is not each]
+                table = self.run.conditions.holding(each, table, self.active)
+        return table
+
+    # One pattern
+
+    def _scanned(self, pattern: TriplePattern) -> Iterator[Solutions]:
+        """The solutions of the first pattern, in blocks if not all may be needed."""
+        if isinstance(pattern.p, Path):
+            yield self._traced(pattern, PathFinder(self.run, self.active).table(pattern.s, pattern.p, pattern.o))
+            return
+        s, p, o = (place if isinstance(place, int) else None for place in (pattern.s, pattern.p, pattern.o))
+        if self.demand.block is None:
+            found = self.run.matcher.extent(s, p, o, self.active)
+            yield self._traced(pattern, self._table(pattern, found))
+            return
+        filters = self.filters
+        for found in self.run.matcher.blocks(s, p, o, self.active, self.demand.block):
+            self.filters = filters
+            yield self._traced(pattern, self._table(pattern, found))
+
+    def _table(self, pattern: TriplePattern, found: StatementColumns) -> Solutions:
+        """The variables of a pattern from the statements that match it."""
+        columns: dict[Identifier, Column] = {}
+        same = None
+        ends = [(pattern.s, found.s), (pattern.p, found.p), (pattern.o, found.o)]
+        if self.active.variable is not None:
+            ends.append((self.active.variable, found.g))
+        for end, column in ends:
+            if not isinstance(end, Identifier):
+                continue
+            if end in columns:
+                equal = columns[end] == column
+                same = equal if same is None else same & equal
+            else:
+                columns[end] = column
+        table = Solutions(columns, len(found.s))
+        return table if same is None else table.where(same)
+
+    def _join(self, table: Solutions, pattern: TriplePattern) -> Solutions:
+        if isinstance(pattern.p, Path):
+            return self._traced(pattern, self._join_path(table, pattern))
+        bound = [name for name in pattern.variables if name in table.columns]
+        if self.active.variable is not None and self.active.variable in table.columns:
+            bound.append(self.active.variable)
+        if bound:
+            first, _ = groups([table.columns[name] for name in bound], table.size)
+            if len(first) <= FEW or by_lookups(len(first), self._extent(pattern), tracked=self.run.tracked):
+                return self._traced(pattern, self._looked_up(table, pattern, bound, first), "lookups")
+        s, p, o = (place if isinstance(place, int) else None for place in (pattern.s, pattern.p, pattern.o))
+        found = self._table(pattern, self.run.matcher.extent(s, p, o, self.active))
+        return self._traced(pattern, joined(table, found), "extent")
+
+    def _looked_up(self, table: Solutions, pattern: TriplePattern, bound: list[Identifier], first: Any) -> Solutions:
+        keys = table.only(bound).take(first)
+
+        def place(end: End) -> Column | Place:
+            return end if isinstance(end, int) else keys.columns.get(end)
+
+        assert not isinstance(pattern.p, Path)
+        places = [place(pattern.s), place(pattern.p), place(pattern.o)]
+        graphs = None if self.active.variable is None else keys.columns.get(self.active.variable)
+        numbers, found = self.run.matcher.lookups(places, self.active, graphs, keys.size)
+        answers = self._table(pattern, found)
+        if answers.size == len(numbers) and keys.size == table.size:
+            # Each row was its own key: the numbers of the lookups are the rows.
+            return merged(table, answers, numbers, np.arange(len(numbers)))
+        return joined(table, answers)
+
+    def _join_path(self, table: Solutions, pattern: TriplePattern) -> Solutions:
+        assert isinstance(pattern.p, Path)
+
+        def ends(end: End) -> Column | None:
+            if isinstance(end, int):
+                return np.array([end], np.uint64)
+            return np.unique(table.columns[end]) if end in table.columns else None
+
+        finder = PathFinder(self.run, self.active)
+        found = finder.table(pattern.s, pattern.p, pattern.o, ends(pattern.s), ends(pattern.o))
+        return joined(table, found)
+
+    def _traced(self, pattern: TriplePattern, after: Solutions, how: str = "scan") -> Solutions:
+        if self.run.trace is not None:
+            how = "path" if isinstance(pattern.p, Path) else how
+            estimated = self._extent(pattern)
+            self.run.trace.step(pattern.show(self.run.terms), how, estimated, after.size)
+        return after

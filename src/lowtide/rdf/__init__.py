@@ -1,0 +1,17 @@
+"""rdflib's graphs on a Lowtide store: ``rdflib.Graph("lowtide")``, with transactions.
+
+rdflib finds the plugin by itself once Lowtide is installed; importing this module registers it, too. ``Graph`` and
+``Dataset`` are rdflib's own, with the methods for transactions that type checkers can see.
+"""
+
+import rdflib.plugin
+import rdflib.store
+
+from lowtide.rdf.graphs import Dataset, Graph
+from lowtide.rdf.methods import install, transaction
+from lowtide.rdf.store import LowtideStore
+
+__all__ = ["Dataset", "Graph", "LowtideStore", "transaction"]
+
+rdflib.plugin.register("lowtide", rdflib.store.Store, "lowtide.rdf", "LowtideStore")
+install()
