@@ -40,7 +40,7 @@ def main() -> None:
         except lowtide.DocumentRefused as error:
             print(f"  {error.path}: {error.reason}")
 
-        users.update_one({"_id": 2}, {"$set": {"email": "bob@example.com", "age": 4}})  # mended
+        users.update_one({"_id": 2}, {"$set": {"email": "bob@example.com", "age": 4}})  # fixed
         assert users.set_schema(SCHEMA) == []
         assert users.find().to_list() == [
             {"_id": 1, "email": "ann@example.com"},

@@ -1,1 +1,1 @@
-"""Other processes: what they learn of the owner of a store, and how they read beside it."""
+"""Sharing a store between processes: how other processes reach the owner of a store, and how they read beside it."""

@@ -1,9 +1,9 @@
 """A follower: a store that is read beside its owner, by ``lowtide.open(path, read_only=True)``.
 
-It sees every commit that was published when a transaction begins, without asking the owner: the shared page has the
-last commit, and the log has the commits. They are read into memory over the base as it was at a pin; that is one
-*generation* (see ``generation``). When a generation has become large, or the log was released before it was read, the
-next generation starts at a new pin. Snapshots of the old one stay valid until they end.
+A transaction sees every commit that was published when it begins, without asking the owner. The shared page has the
+timestamp of the last commit, and the log has the commits. They are read into memory, above the base as it was at a pin;
+that is one *generation* (see ``generation``). When a generation has become large, or the log was released before it was
+read, the next generation starts at a new pin. Snapshots of the old one stay valid until they end.
 
 Who writes: ``_current`` and ``_old`` under ``_lock``, by the threads that begin something and by the renewing thread.
 The engine of the current generation is read without a lock if it is up to date. Between that and the registration of a
@@ -19,6 +19,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,15 +29,16 @@ from lowtide.engine.base.codec import is_tombstone, row_value
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.log.cursor import Released
 from lowtide.engine.log.segment import segment_paths
+from lowtide.engine.recovery.members import members_of
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
-from lowtide.observe.stats import PinStats, SnapshotStats, Stats
+from lowtide.observe.stats import PinStats, ProcessStats, SnapshotStats, Stats
 from lowtide.options import Options
-from lowtide.sharing.generation import Generation
+from lowtide.sharing.generation import Generation, Joining
 from lowtide.sharing.newest import Newest
 from lowtide.sharing.owner import Owner, reach_owner
 from lowtide.sharing.page import Page
@@ -49,20 +51,19 @@ from lowtide.upkeep.basis import Running
 if TYPE_CHECKING:
     from lowtide.engine.base.types import Txn
 _BEHIND = 1000
-"""Commits that the base may be ahead of a generation before a new one starts there, instead of reading them."""
+"""The number of commits by which the base may be ahead of a generation. Beyond it a new generation starts there."""
 
 _ATTEMPTS = 100
-"""Attempts to start a generation, if the log is released meanwhile each time."""
+"""The number of attempts to start a generation, if the log is released during each."""
 
 
 class Follower:
-    """What is behind a read-only store; the counterpart of ``Parts``."""
+    """The object behind a read-only store; the counterpart of ``OwnedStore``."""
 
     def __init__(self, path: Path, options: Options) -> None:
         self._path = path
         self._options = options
-        self._store_id = check_store(path, options)
-        refresh(path, options, checkpoint=False)
+        self._store_id = self._find_store()
         self._lock = threading.RLock()
         self._current: Generation | None = None
         self._old: list[Generation] = []
@@ -70,11 +71,12 @@ class Follower:
         self._round = 0
         self._given_back = False
         self.closed = ""
-        with contextlib.ExitStack() as undo:
+        undo = contextlib.ExitStack()
+        try:
             self._base = borrow(path / "base", options.map_size)
             undo.callback(give_back, self._base)
             self._page = Page(path, self._store_id, owner=False)
-            self._catalog = Catalog(self._base.saved_keyspaces(), fixed=True)
+            self._catalog = self._make_catalog()
             self._leases = Leases(self._base, options.clock.time)
             self._waiters = RemoteWaiters(path, self._page)
             self.feed = Feed(
@@ -98,8 +100,21 @@ class Follower:
                 published=self._last_published,
             )
             self._renewer = Renewer(self._renew)
-            undo.pop_all()
-        _followers.add(self)
+            undo.callback(self._renewer.close)
+            self._renewer.start()
+            _followers.add(self)
+        except BaseException:
+            undo.close()
+            raise
+
+    def _find_store(self) -> bytes:
+        """Ensure that the store can be read; return its id."""
+        store_id = check_store(self._path, self._options)
+        refresh(self._path, self._options, checkpoint=False)
+        return store_id
+
+    def _make_catalog(self) -> Catalog:
+        return Catalog(self._base.saved_keyspaces(), fixed=True)
 
     def _last_published(self) -> int:
         return self._page.published
@@ -108,19 +123,23 @@ class Follower:
 
     @property
     def engine(self) -> Engine:
-        """The engine of a generation that has every commit that is published now."""
+        """The engine of a generation that has every published commit."""
         generation = self._current
-        if generation is not None and generation.registry.published >= self._page.published and not generation.lost:
+        if generation is not None and generation.registry.published >= self._target() and not generation.lost:
             generation.used = True
             self._claims[threading.get_ident()] = generation, self._round
             if self._current is generation:  # point: follower.claimed
                 return generation.engine
         self.check_open()
         with self._lock:
-            self.check_open()  # it may have been closed while this waited
+            self.check_open()  # the store may have been closed while this waited
             generation = self._up_to_date()
             self._claims[threading.get_ident()] = generation, self._round
             return generation.engine
+
+    def _target(self) -> int:
+        """The commit up to which a generation must have read the log."""
+        return self._page.published
 
     def _engines(self) -> list[Engine]:
         """The engines of the generations that still have snapshots."""
@@ -134,7 +153,7 @@ class Follower:
             try:
                 if generation is None or generation.lost or self._is_outgrown(generation):
                     generation = self._begin()
-                if generation.catch_up(self._page.published, self._stop_at(generation)):
+                if generation.catch_up(self._target(), self._stop_at(generation)):
                     generation.used = True
                     return generation
                 self._retire()
@@ -145,21 +164,32 @@ class Follower:
     def _begin(self) -> Generation:
         self._retire()
         self._catalog.learn(self._base.saved_keyspaces())
-        self._current = Generation(
+        self._current = self._make_generation()
+        return self._current
+
+    def _make_generation(self, joined: Joining | None = None) -> Generation:
+        return Generation(
             log=self._path / "log",
             store_id=self._store_id,
             base=self._base,
             leases=self._leases,
             catalog=self._catalog,
             options=self._options,
+            joined=joined,
         )
-        return self._current
 
     def _is_outgrown(self, generation: Generation) -> bool:
-        """Whether so much is in memory, or would have to be read, that a later pin pays off, and the base has one."""
+        """Whether so much is in memory, or would have to be read, that it is better to start at the base's later
+        boundary."""
+        large = self._is_large(generation)
+        if not large and not self._is_behind(generation):
+            return False
         boundary = self._base.read_boundary() or 0
-        large = self._is_large(generation) and boundary > generation.ts
-        return large or boundary > generation.registry.published + _BEHIND
+        return (large and boundary > generation.ts) or boundary > generation.registry.published + _BEHIND
+
+    def _is_behind(self, generation: Generation) -> bool:
+        """Whether so much was published since that the base may be ahead: it never is ahead of what was published."""
+        return self._target() > generation.registry.published + _BEHIND
 
     def _is_large(self, generation: Generation) -> bool:
         return (
@@ -168,12 +198,13 @@ class Follower:
         )
 
     def _stop_at(self, generation: Generation) -> Callable[[], bool]:
-        """Whether a generation that catches up has become large, while the base has more than it has read so far."""
-        boundary = self._base.read_boundary() or 0
-        return lambda: generation.registry.published < boundary and self._is_large(generation)
+        """A function that says whether a generation that is catching up has become large, while the base is ahead of
+        it."""
+        boundary = cache(self._base.read_boundary)  # not read unless the generation becomes large
+        return lambda: self._is_large(generation) and generation.registry.published < (boundary() or 0)
 
     def _retire(self) -> None:
-        """Let the current generation end when its last snapshot does."""
+        """End the current generation as soon as its last snapshot ends."""
         generation, self._current = self._current, None
         if generation is not None:
             self._old.append(generation)
@@ -187,7 +218,7 @@ class Follower:
             each.end("this reader was superseded by a later one; retry")
 
     def _renew(self) -> None:
-        """Keep the pins of the generations that are in use, and let the others go."""
+        """Renew the pins of the generations that are in use, and end the other generations."""
         with self._lock:
             self._round += 1
             for thread, (_, begun) in list(self._claims.items()):
@@ -201,17 +232,19 @@ class Follower:
             elif current is not None:
                 current.used = False
             self._drop_unused()
-            for each in [*self._old, *filter(None, [self._current])]:
-                try:
-                    each.renew()
-                except SnapshotExpired:  # this process was stopped for too long; reads raise SnapshotExpired
+            in_use = [*self._old, *filter(None, [self._current])]
+        for each in in_use:
+            try:
+                each.renew()  # without the lock: it may have to wait for a checkpoint
+            except SnapshotExpired:  # this process was stopped for too long; reads raise SnapshotExpired
+                with self._lock:
                     if each is self._current:
                         self._current = None
-                    else:
+                    elif each in self._old:
                         self._old.remove(each)
 
     def newest(self, full_key: bytes) -> bytes | None:
-        """The newest value of a key, from the base and from the log above it, without reading that into memory."""
+        """The newest value of a key, from the base and the log above it, without reading the log into memory."""
 
         def look(txn: Txn) -> tuple[int, bytes | None]:
             return self._base.boundary_in(txn) or 0, txn.get(full_key, db=self._base.rows)
@@ -224,13 +257,14 @@ class Follower:
                     value = commit.writes[full_key]
                 return value
             except ChangesLost:
-                continue  # the base has come further meanwhile
+                continue  # the base has advanced meanwhile
         raise Error(f"the log of {self._path} is released faster than it can be read; set feed_bytes higher")
 
     def keyspace(self, name: str, keep: object = None) -> Keyspace:
         """A keyspace where each call reads the newest state."""
-        self._catalog.prefix_of(name)  # refuses what is no name
-        return Keyspace(Newest(self, name, keep), name, NOWHERE)
+        self._catalog.prefix_of(name)  # raises if the name is not valid
+        newest = Newest(self, name, keep)
+        return Keyspace(name, NOWHERE, newest.read, newest)
 
     # What the store offers
 
@@ -254,7 +288,7 @@ class Follower:
 
     @property
     def running(self) -> Running:
-        raise UsageError("the store was opened read-only; only its owner can do this (the command line asks it)")
+        raise UsageError("the store was opened read-only; only the process that owns it can do this")
 
     def stats(self) -> Stats:
         """The statistics of this process: its own snapshots and memory, and the store's files."""
@@ -275,20 +309,8 @@ class Follower:
             version_bytes=layer.bytes if layer is not None else 0,
             history=self._base.count_history(),
             log_bytes=sum(path.stat().st_size for path in segment_paths(self._path / "log")),
-            snapshots=[SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), 0, 0) for entry in entries],
-            pins=[
-                PinStats(
-                    name=name,
-                    ts=row.ts,
-                    age=time - row.taken,
-                    expires_in=row.expires - time,
-                    owner=row.owner,
-                    keyspaces=row.keyspaces,
-                    versions_held=0,
-                    bytes_held=0,
-                )
-                for name, row in pins
-            ],
+            snapshots=[SnapshotStats.of(entry, now) for entry in entries],
+            pins=[PinStats.of(name, row, time) for name, row in pins],
             collected=0,
             checkpoints=0,
             checkpoint_failures=0,
@@ -299,6 +321,7 @@ class Follower:
             conflicts=0,
             expired=0,
             last_checkpoint_seconds=None,
+            processes=[ProcessStats.of(each) for each in members_of(self._path)],
         )
 
     def check_open(self) -> None:
@@ -322,7 +345,8 @@ class Follower:
                 stack.callback(step)
 
     def _give_back(self) -> None:
-        """The last step of closing, which must not be repeated: others of this process may use the base."""
+        """Return the base: the last step of closing, which must not be repeated, since others in this process may use
+        it."""
         self._given_back = True
         give_back(self._base)
         _followers.discard(self)
@@ -335,9 +359,9 @@ class Follower:
             self._current, self._old = None, []
 
     def abandon(self) -> None:
-        """In a forked child: everything here is the parent's."""
+        """Let go of everything in a forked child: it belongs to the parent."""
         self._given_back = True
-        self.closed = "this store was opened before a fork; use it in the parent, or open it again here"
+        self.closed = "this was opened before a fork, and belongs to the parent: open it again here"
         for each in (*self._old, *filter(None, [self._current])):
             each.engine.closed = self.closed
             each.versions.close(self.closed)

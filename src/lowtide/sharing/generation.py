@@ -1,10 +1,11 @@
-"""One generation of a follower: the base as it is at a pin of its own, and above it, in memory, the commits since.
+"""One generation of a follower: the base at a pin of its own and, in memory, the commits since.
 
-The pin is taken at the boundary, so the log above it is there when it is taken. ``catch_up`` reads it as it grows into
-chains, exactly as the owner did when it committed; reads then go chains first, base after, by the very same code.
+The pin is taken at the boundary, so the log has everything above it. ``catch_up`` reads the growing log into chains,
+exactly as the owner did when it committed. Reads then look into chains first and the base after, by the same code.
 
-Who writes: chains and ``published`` by ``catch_up``, ``_row`` by ``renew``, under the follower's lock. Readers take no
-lock; what they may see is argued in ``versions.layers``. The base below stands still, since the pin holds it.
+Who writes: ``catch_up`` writes chains and ``published``, under the follower's lock; ``renew`` writes ``_row``, in the
+renewing thread. Readers take no lock; ``versions.layers`` says what they may see. The base below does not change, since
+the pin keeps it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
@@ -22,39 +24,61 @@ from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.cursor import LogCursor
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.engine import Engine, NoCommits
-from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.transaction.registry import Details, Registration, Registry
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.options import Options
+from lowtide.system.identity import identify
 
 LEASE = 30.0
-"""Seconds that a follower's pin lives without being renewed."""
+"""Seconds after which a follower's pin expires if it is not renewed."""
 
 
 class Generation:
-    """The store from one pin on."""
+    """The state of a store from one pin on. ``joined`` is set if the transactions that begin here may commit; it makes
+    their engine."""
 
     def __init__(
-        self, log: Path, store_id: bytes, base: Base, leases: Leases, catalog: Catalog, options: Options
+        self,
+        log: Path,
+        store_id: bytes,
+        base: Base,
+        leases: Leases,
+        catalog: Catalog,
+        options: Options,
+        joined: Joining | None = None,
     ) -> None:
         self._leases = leases
         self._catalog = catalog
         self._time = options.clock.time
-        self.name = f"reader {os.getpid()}-{os.urandom(4).hex()}"
-        self._row = leases.take(self.name, LEASE, where="opened read-only")
+        kind, where = ("reader", "opened read-only") if joined is None else ("joined", "joined")
+        self.name = f"{kind} {os.getpid()}-{os.urandom(4).hex()}"
+        process = None if joined is None else identify(os.getpid())
+        self._row = leases.take(self.name, LEASE, where=where, process=process, writer=joined is not None)
         self.ts = self._row.ts
         self.versions = VersionStore(self.ts)
-        self.registry = Registry(self.ts)
         self.used = True
         """Whether it was used since the last renewal."""
         self._pinned = PinnedBase(base, self.name, self._row, None)
-        reader = Reader(self.versions, self._pinned, self.registry, options.cache_rows)
-        self.engine = read_only_engine(options, catalog, self.registry, reader)
         self._cursor = LogCursor(log, store_id, self.ts)
+        self.registry: Registry
+        if joined is None:
+            self.registry = Registry(self.ts)
+            reader = Reader(self.versions, self._pinned, self.registry, options.cache_rows)
+            self.engine = read_only_engine(options, catalog, self.registry, reader)
+        else:
+            self.registry = FollowingRegistry(self.ts, lambda: joined.follow(self))
+            reader = FollowingReader(self.versions, self._pinned, self.registry, options.cache_rows)
+            self.engine = joined.engine(self, self.registry, reader)
+
+    @property
+    def lease(self) -> tuple[str, bytes]:
+        """The name and the id of its pin."""
+        return self.name, self._row.id
 
     def catch_up(self, upto: int, stop: Callable[[], bool] = bool) -> bool:
-        """Read the log up to commit ``upto``; false if that is given up after some commit, since ``stop`` says so.
-        Raises Released if the log no longer has it all."""
+        """Read the log up to commit ``upto``. Returns False if ``stop`` ended it early. Raises Released if the log no
+        longer has all commits."""
         versions, registry = self.versions, self.registry
         for commit in self._cursor.read(upto):
             if commit.names is not None:
@@ -72,8 +96,8 @@ class Generation:
 
     @property
     def lost(self) -> bool:
-        """Whether the pin is gone, or its time is over: it is renewed long before, unless the process stood still or
-        the machine slept, and the renewing thread may be the last to notice. Nothing new begins here then."""
+        """Whether the pin is gone or has expired, so that nothing new may begin here. It is renewed long before, unless
+        the process was stopped or the machine slept, and the renewing thread may be the last to notice."""
         return self._pinned.lost or self._row.expires <= self._time()
 
     @property
@@ -85,11 +109,47 @@ class Generation:
         self._row = self._leases.renew(self.name, self._row.id)
 
     def end(self, reason: str) -> None:
-        """Let go of the pin, and of everything in memory."""
+        """Release the pin and everything in memory."""
         self.engine.closed = reason
         self.versions.close(reason)
         self._cursor.close()
         self._leases.remove(self.name, self._row.id)
+
+
+class Joining(Protocol):
+    """A joined store, whose generations these are."""
+
+    def engine(self, generation: Generation, registry: Registry, reader: Reader) -> Engine:
+        """The engine of the transactions that begin in a generation."""
+
+    def follow(self, generation: Generation) -> None:
+        """Read what was published into a generation, for a transaction that reads the latest state, or begins."""
+
+
+class FollowingRegistry(Registry):
+    """The registry of a generation in which transactions begin: each sees everything that was published."""
+
+    def __init__(self, published: int, follow: Callable[[], None]) -> None:
+        super().__init__(published)
+        self.follow = follow
+
+    def register(self, details: Details, tracks_reads: bool = False) -> Registration:
+        self.follow()
+        return super().register(details, tracks_reads)
+
+
+class FollowingReader(Reader):
+    """Reads the latest published state, not only what is in memory already."""
+
+    __slots__ = ("_follow",)
+
+    def __init__(self, versions: VersionStore, base: PinnedBase, registry: FollowingRegistry, cache_rows: int) -> None:
+        super().__init__(versions, base, registry, cache_rows)
+        self._follow = registry.follow
+
+    def get_latest(self, full_key: bytes) -> bytes | None:
+        self._follow()
+        return super().get_latest(full_key)
 
 
 def read_only_engine(options: Options, catalog: Catalog, registry: Registry, reader: Reader) -> Engine:
@@ -111,4 +171,4 @@ def read_only_engine(options: Options, catalog: Catalog, registry: Registry, rea
 
 
 def _nothing(*_: object) -> None:
-    """What happens when a snapshot ends here: its pin alone holds something."""
+    """Called when a snapshot ends here. Nothing is collected: only the pin keeps versions."""

@@ -1,8 +1,9 @@
-"""The owner of a store, as another process reaches it."""
+"""The connection from another process to the owner of a store."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -46,11 +47,18 @@ class Owner:
         self._path = path
         self._connection = connection
         self._stream = connection.makefile("rwb")
+        self._timeout: float | None = -1.0  # not known yet
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Send the owner a request, and wait up to ``timeout`` seconds for its answer."""
+        return self.send(operation, msgspec.Raw(msgspec.msgpack.encode(arguments)), timeout)
+
+    def send(self, operation: str, arguments: msgspec.Raw, timeout: float | None = None) -> Any:
+        """The same as ``ask``, with arguments that are encoded already."""
         try:
-            self._connection.settimeout(timeout)
+            if timeout != self._timeout:
+                self._connection.settimeout(timeout)
+                self._timeout = timeout
             send(self._stream, msgspec.msgpack.encode(Ask(operation, arguments)))
             data = receive(self._stream)
         except TimeoutError as error:
@@ -61,21 +69,35 @@ class Owner:
         if data is None:
             raise OwnerGone(f"the owner of {self._path} ended before it answered")
         try:
-            answer = msgspec.msgpack.decode(data, type=Answer)
+            answer = _decode_answer(data)
         except UNDECODABLE as error:
             self.close()
             raise OwnerGone(f"the owner of {self._path} sent an answer that cannot be decoded: {error}") from error
         if answer.error is not None:
-            raise _error(*answer.error)
+            raise _error(*answer.error, answer.value)
         return answer.value
 
+    def wait_for_end(self) -> None:
+        """Wait until the owner ends, or closes the store, or this connection is hung up."""
+        with contextlib.suppress(OSError):
+            self._connection.settimeout(None)
+            self._connection.recv(1)
+        self.close()
+
     def hang_up(self) -> None:
-        """End the connection under the thread that waits for an answer; it gets OwnerGone."""
+        """Close the connection. A thread that waits for an answer gets OwnerGone."""
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        with contextlib.suppress(OSError):  # what was not sent will not be
+            self._stream.close()
         self._connection.close()
+
+    def abandon(self) -> None:
+        """Close the copy of the connection in a forked child; the parent's goes on."""
+        with contextlib.suppress(OSError):
+            os.close(self._connection.detach())
 
     def __enter__(self) -> Owner:
         return self
@@ -100,6 +122,16 @@ def reach_owner(path: Path) -> Owner | None:
     return None
 
 
-def _error(kind: str, words: str) -> errors.Error:
-    """The error that the owner reported. An error that is built from more than a message becomes its base class."""
+_decode_answer = msgspec.msgpack.Decoder(Answer).decode
+
+
+def _error(kind: str, words: str, value: Any = None) -> errors.Error:
+    """The error that the owner reported. An error that is built from more than a message becomes its base class, except
+    a conflict, whose parts are in ``value``."""
+    if kind == "ConflictError":
+        try:
+            keyspace, key, seen, committed, read = msgspec.convert(value, tuple[str, bytes, int, int, bool])
+            return errors.ConflictError(keyspace, key, seen, committed, read=read)
+        except UNDECODABLE:
+            return errors.TransientError(words)
     return _KINDS.get(kind, errors.Error)(words)

@@ -1,10 +1,10 @@
-"""The last published commit, as other processes see it: one page of memory that they share with the owner.
+"""The shared page: the last published commit, in memory that other processes share with the owner.
 
     published   magic, 8 bytes · id of the store, 16 bytes · timestamp, 8 bytes, in the machine's own byte order
 
-The owner alone writes it, under the commit lock, after the commit is published; the store of eight aligned bytes is one
-instruction, so a reader sees the old timestamp or the new one. It is not durable: while no process owns the
-store, the page is not trusted, and the next owner writes it again.
+Only the owner writes it, under the commit lock, after the commit is published. Eight aligned bytes are stored by one
+instruction, so a reader sees the old timestamp or the new one. The page is not durable: while no process owns the
+store, it is not trusted, and the next owner writes it again.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ NAME = "published"
 _MAGIC = b"LTPUBLSH"
 _SIZE = 32
 _TS = 3
-"""The timestamp is the fourth word of eight bytes."""
+"""The index of the timestamp, as a word of eight bytes."""
 
 
 class Page:
-    """The page of one store, mapped."""
+    """The mapped page of one store."""
 
     def __init__(self, directory: Path, store_id: bytes, *, owner: bool) -> None:
         path = directory / NAME
@@ -49,9 +49,9 @@ class Page:
         return int(self._words[_TS])
 
     def publish(self, ts: int) -> None:
-        """Tell everybody of commit ``ts``. For the owner, under the commit lock."""
+        """Make commit ``ts`` known to other processes. Only the owner calls this, under the commit lock."""
         self._words[_TS] = ts
 
     def close(self) -> None:
-        """Let go of the memory and its descriptor; a later look finds what was there last. Harmless when repeated."""
+        """Release the memory and its descriptor. A later read returns the last value. A second call does nothing."""
         self._words = memoryview(bytearray(self._words)).cast("Q")

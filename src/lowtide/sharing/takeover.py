@@ -1,6 +1,6 @@
-"""Having something done to a store from another process: by its owner, or, if it has none, by taking the store over.
+"""Running an operation on a store from another process: in its owner or, if it has none, by taking the store over.
 
-There is never a second writer: whether this process may take the store over is decided by the store's lock.
+There is never a second writer: the store's lock decides whether this process may take the store over.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def ask_or_take_over(
 ) -> T:
     """Have the owner of the store do something (``ask``), or do it here if the store has no owner (``take_over``).
 
-    Both may be tried several times, so what they do must be repeatable: an owner may die after it has done the work
-    and before it answers (OwnerGone), and the next owner, or this process, is asked again. StoreLocked from
-    ``take_over`` means that an owner holds the lock and does not listen: it is opening or closing the store, or cannot
-    make a socket.
+    Both may be tried several times, so what they do must be repeatable: an owner may die after it has done the work and
+    before it answers (OwnerGone), and the next owner, or this process, is asked again. StoreLocked from ``take_over``
+    means that an owner holds the lock and does not listen: it is opening or closing the store, or cannot create a
+    socket.
 
     ``deadline`` is called after the first of these failures. It returns the time on the clock after which there is no
     further attempt; then the result is that of ``timed_out``, which gets the last failure. Other errors are raised.
@@ -97,8 +97,8 @@ def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
 
 
 def _take_over(path: Path, options: Options) -> None:
-    """Own the store for a moment, to recover it: recovery brings the whole log to the base. Nothing of the log is
-    released, since the ``feed_bytes`` of the store's real owners are not known here."""
+    """Own the store for a moment to recover it, which writes the whole log to the base. No log is released, since the
+    ``feed_bytes`` of the store's usual owner is not known here."""
     with recovered(path, replace(options, read_only=False, feed_bytes=sys.maxsize)) as opened:
         opened.log.mark()
         page = Page(path, opened.store_id, owner=True)
@@ -107,7 +107,7 @@ def _take_over(path: Path, options: Options) -> None:
 
 
 def tell_of_pins(path: Path) -> None:
-    """Have a live owner collect what removed pins held; without one, the next owner does."""
+    """Have a live owner collect what removed pins held. Without one, the next owner does."""
     owner = reach_owner(path)
     if owner is not None:
         with owner:

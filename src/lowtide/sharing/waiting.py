@@ -1,4 +1,4 @@
-"""Waiting in a follower for the owner's next commit: the owner is asked, and answers when there is one."""
+"""Waiting in a follower for the owner's next commit. It sends the owner a request, which is answered at the commit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lowtide.sharing.page import Page
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _SLICE = 5.0
-"""Seconds for which the owner is asked to wait at a time, so that one that hangs is noticed."""
+"""Seconds that one request waits in the owner at most, so that a hanging owner is noticed."""
 
 _NO_OWNER = 0.05
-"""Seconds between two attempts to reach an owner while there is none: then nothing is committed either."""
+"""Seconds between two attempts to reach an owner while there is none; nothing is committed meanwhile."""
 
 
 class RemoteWaiters:
-    """As ``feed.waiters.Waiters``, through the owner. Each waiting thread has a connection of its own."""
+    """The same as ``feed.waiters.Waiters``, through the owner. Each waiting thread has a connection of its own."""
 
     def __init__(self, path: Path, page: Page) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""Handing a load job over to the process that owns the store, or, if none does, doing it in this one.
+"""Handing a load job over to the process that owns the store, or applying it here if no process does.
 
-There is never a second writer: the lock of the store decides which process applies the job. A process that dies
-meanwhile leaves a receipt in the store or nothing, so the job is handed to the next owner until one reports its result.
+There is never a second writer: the lock of the store decides which process applies the job. A process that dies on the
+way leaves either a receipt in the store or nothing, so the job is handed to the next owner until one reports a result.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lowtide.system.clock import SYSTEM_CLOCK
 TIMEOUT: Final = 600.0
 """Seconds to wait for an owner, by default."""
 _GRACE: Final = 30.0
-"""Seconds more for an owner that is committing when the time is over."""
+"""Extra seconds for an owner that is committing when the time is up."""
 
 
 class LoadTimeout(Error):
@@ -34,8 +34,10 @@ class LoadTimeout(Error):
 
 
 def load(path: Path, name: str, timeout: float = TIMEOUT) -> Receipt:
-    """Have a staged job applied, by the owner or here, and wait up to ``timeout`` seconds for it. Raises the error of
-    the job, and then nothing was changed; LoadTimeout if there was no answer."""
+    """Have the owner apply a staged job, or apply it here, within ``timeout`` seconds.
+
+    Raises the job's own error, in which case nothing was changed, or LoadTimeout if there was no answer.
+    """
     deadline = SYSTEM_CLOCK.monotonic() + timeout
 
     def ask(owner: Owner) -> Receipt:
@@ -49,7 +51,7 @@ def load(path: Path, name: str, timeout: float = TIMEOUT) -> Receipt:
             return _too_late(path, name, timeout, f"could not be reached ({failure.holder})")
         return _too_late(path, name, timeout, "was not there for long enough")
 
-    # A job leaves a receipt in the store or nothing, so it can be asked for again.
+    # A job leaves a receipt in the store or nothing, so it can be requested again.
     return ask_or_take_over(path, ask, lambda: _take_over(path, name), deadline=lambda: deadline, timed_out=timed_out)
 
 
@@ -66,17 +68,18 @@ def _ask(owner: Owner, name: str, seconds: float) -> Receipt:
     except UsageError as error:
         if "does not know 'load'" in str(error):
             raise UsageError(
-                "the process that owns the store runs a Lowtide that cannot take documents from another process; "
-                "nothing was changed: run the same version there, or close the store there"
+                "the process that owns the store runs a version of Lowtide that cannot take documents from other "
+                "processes; nothing was changed: run the same version there, or close the store there"
             ) from error
         raise
 
 
 def _take_over(path: Path, name: str) -> Receipt:
-    """Own the store for as long as the job takes."""
+    """Open the store here, apply the job, and close it. If another process has come first, it is asked instead."""
     with open_store(path) as store:
         owned = backend_of(store)
-        assert isinstance(owned, OwnedStore)
+        if not isinstance(owned, OwnedStore):
+            raise OwnerGone(f"another process has opened {path} meanwhile")
         try:
             return owned.loader.apply(name)
         finally:
@@ -84,11 +87,11 @@ def _take_over(path: Path, name: str) -> Receipt:
 
 
 def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:
-    """Take the job back; if it is being committed, wait a little longer for its result."""
+    """Withdraw the job; if it is already being committed, wait a little longer for its result."""
     if cancel(staging_of(path, name)):
         raise LoadTimeout(
-            f"the owner of {path} {what} within {timeout:g} seconds; the write was taken back, nothing was changed. "
-            "Try again, or give it more time (commitTimeout)"
+            f"the owner of {path} {what} within {timeout:g} seconds; the write was withdrawn, nothing was changed. "
+            "Retry, or allow more time (commitTimeout)"
         )
     owner = reach_owner(path)
     if owner is not None:
@@ -98,7 +101,7 @@ def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:
             except (OwnerSilent, OwnerGone):
                 pass
     raise LoadTimeout(
-        f"the owner of {path} {what} within {timeout:g} seconds, and was committing the write when time ran out: it is "
-        f"committed if the owner comes back, or was killed after its log had it. Read the collection before writing "
-        f"again; a write with txnAppId and txnVersion can be repeated without harm"
+        f"the owner of {path} {what} within {timeout:g} seconds, and was committing the write when the time was up: it "
+        f"may have been committed, or still be. Read the collection before you write again; a write with txnAppId and "
+        f"txnVersion can be repeated safely"
     )

@@ -18,11 +18,12 @@ from lowtide.system.disk import is_full
 
 
 def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Store:
-    """Open the store in the directory ``path``, making it if it does not exist.
+    """Open the store in the directory ``path``; create it if it does not exist.
 
-    See :class:`lowtide.Options` for the options. One process owns a store at a time: a second ``open`` raises
-    StoreLocked, which says who holds it. With ``read_only=True`` any number of processes can read it beside the owner,
-    or when there is none: each transaction sees what was committed when it began.
+    See :class:`lowtide.Options` for the options. Any number of processes of one machine may open the same store, to
+    read and to write. The first one owns it, the others join it; when the owner ends, one of them takes over. With
+    ``exclusive=True`` no other process may write to it meanwhile: then one of the two ``open`` raises StoreLocked.
+    With ``read_only=True`` a process only reads. Each transaction sees what was committed when it began.
 
     >>> import lowtide, tempfile
     >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
@@ -38,31 +39,31 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Store(directory, parsed)
     except IsADirectoryError as error:
-        raise CorruptionError(Path(error.filename), "a directory stands where a file of the store should") from error
+        raise CorruptionError(Path(error.filename), "a directory is where a file of the store should be") from error
     except (PermissionError, NotADirectoryError) as error:
         raise UsageError(
-            f"cannot open a store in {directory}: {error.strerror}; it must be a writable directory"
+            f"cannot open a store in {directory}: {error.strerror}; the path must be a writable directory"
         ) from error
     except OSError as error:
         kind = DiskFull if is_full(error) else StoreFailed
-        raise kind(f"cannot open {directory}: {error}; nothing is lost: fix the disk, and open it again") from error
+        raise kind(f"cannot open {directory}: {error}; nothing is lost: fix the disk and open it again") from error
 
 
 def follower_of(store: Store) -> Follower:
-    """The follower behind a store that is open read-only: its pins, its feed and its consumers. For Lowtide's own
-    modules, which share a store with its owner (Spark's planners and tasks); users call ``Store``."""
+    """The follower behind a store that is open read-only, with its pins, feed and consumers. For Lowtide's own modules
+    that read beside the owner, such as Spark's planners and tasks; users call ``Store``."""
     follower = backend_of(store)
     assert isinstance(follower, Follower)
     return follower
 
 
 def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) -> Snapshot:
-    """A snapshot of the store in ``path`` from any process, while another process owns the store, or when none does.
+    """Open a snapshot of the store in ``path``, from any process, whether or not another process owns the store.
 
-    With ``pin`` it reads what that pin keeps, for as long as the pin lives: afterwards SnapshotExpired is raised,
-    never another state shown. Without, a pin of the last commit is taken for it, renewed while it is open, and
-    removed when it is closed; a killed process's runs out by itself. On a read-only file system only a pin that the
-    store has can be read, and it never expires.
+    With ``pin`` it reads what that pin keeps, for as long as the pin exists. After that it raises SnapshotExpired; it
+    never shows another state. Without ``pin`` it pins the last commit, renews that pin while it is open, and removes it
+    when it is closed. The pin of a killed process expires by itself. On a read-only file system only an existing pin
+    can be read, and it never expires.
 
     >>> import lowtide
     >>> pin = store.pin("report", ttl=60)

@@ -1,4 +1,4 @@
-"""Everything behind an open store: the parts, wired to each other, opened and closed together."""
+"""Everything behind an open store: its parts, connected, opened and closed together."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from lowtide.documents.lineage import CollectionGenerations
 from lowtide.engine.base.borrowing import give_back
 from lowtide.engine.base.leases import Leases
-from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
-from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account, count_superseded
+from lowtide.engine.garbage.account import count_superseded
 from lowtide.engine.garbage.collector import Collector
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.ledger import Kept
 from lowtide.engine.log.syncer import Syncer
 from lowtide.engine.maintenance import Maintenance
+from lowtide.engine.recovery.members import Members
 from lowtide.engine.recovery.opening import LOCK, OpenedFiles, open_files, retained_from
 from lowtide.engine.recovery.ownership import Ownership
 from lowtide.engine.transaction.autocommit import Autocommit
@@ -27,7 +27,7 @@ from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.line import Line
-from lowtide.engine.transaction.registry import Entry, Registry
+from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.validate import Validator
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
@@ -36,28 +36,34 @@ from lowtide.feed.consumers import Consumers
 from lowtide.feed.feed import Feed
 from lowtide.feed.waiters import Waiters
 from lowtide.observe.monitor import Monitor, SnapshotMonitor
-from lowtide.observe.stats import PinStats, SnapshotStats, Stats
+from lowtide.observe.stats import Stats
 from lowtide.options import Options
+from lowtide.quads.opening import collect_unused_terms
+from lowtide.sharing.joined_commits import JoinedCommits
 from lowtide.sharing.loading.loader import Loader
 from lowtide.sharing.loading.staged import sweep
 from lowtide.sharing.operations import handlers
 from lowtide.sharing.page import Page
 from lowtide.sharing.pins.owner import OwnerPins
-from lowtide.sharing.service import Service
+from lowtide.sharing.remote_line import JoinedLine
+from lowtide.sharing.service import Handler, Service
 from lowtide.store.kinds import explained, open_keyspace
+from lowtide.store.statistics import held_by, stats_of
 from lowtide.upkeep.basis import Running
 
 logger = logging.getLogger("lowtide")
 
-_LEAST_LOGGED = 7  # bytes that a version takes in the log at least
-_LARGEST_STEP = 1 << 16  # bytes of log after which a commit looks for background work at the latest
+_LEAST_LOGGED = 7  # the fewest bytes that a version takes in the log
+_LARGEST_STEP = 1 << 16  # bytes of log after which a commit always checks for background work
 
 
 class OwnedStore:
-    """Everything behind an open store. Holds no reference to the :class:`Store`, so one that is dropped is closed."""
+    """Everything behind an open store. It holds no reference to the :class:`Store`, so a dropped store is closed."""
 
-    def __init__(self, path: Path, options: Options) -> None:
-        self._options = options
+    def __init__(self, path: Path, options: Options, members: Members) -> None:
+        self.path = path
+        self.options = options
+        self.members = members
         self._ownership = Ownership(path / LOCK)
         self._given_back = False
         undo = contextlib.ExitStack()
@@ -75,16 +81,16 @@ class OwnedStore:
     def _wire(self, path: Path, options: Options, opened: OpenedFiles, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
         self.log, self.base, self._loan = opened.log, opened.base, opened.loan
-        self.versions = VersionStore(opened.last_ts)
-        self.registry = Registry(opened.last_ts)
+        self.versions, self.registry = VersionStore(opened.last_ts, options.cache_rows), Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
-        catalog = Catalog(self.base.saved_keyspaces())
+        catalog = Catalog(
+            self.base.saved_keyspaces(), reserved=self.base.reserved_number(), reserve=self.base.reserve_numbers
+        )
         self.committer = Committer(
             log=self.log,
             versions=self.versions,
             registry=self.registry,
-            validator=Validator(self.versions, self.base, published=opened.last_ts),
-            latest=self.reader.get_latest,
+            validator=Validator(self.versions, self.base, published=opened.last_ts, latest=self.reader.get_latest),
             collector=options.collector,
             keep_before=options.before_images,
             catalog=catalog,
@@ -93,7 +99,7 @@ class OwnedStore:
         )
         self._checkpoint_versions = options.checkpoint_versions
         self._look_at = 0
-        """The length of the log at which a commit looks whether the background has something to do."""
+        """The length of the log at which a commit checks for background work."""
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
@@ -107,7 +113,7 @@ class OwnedStore:
             published=self.registry.last_published,
             sample=self._sample_at,
             applied=self._checkpoint_applied,
-            retained_from=lambda boundary: retained_from(self.log, self.base, options, boundary),
+            retained_from=lambda boundary: retained_from(self.log, self.base, path, options, boundary),
         )
         self.collector = Collector(
             versions=self.versions,
@@ -145,9 +151,15 @@ class OwnedStore:
             lambda ts: self.checkpointer.run(upto=ts),
             self.collector.unpinned,
         )
-        self._opened_at = opened.last_ts
+        self.opened_at = opened.last_ts
         self.loader = Loader(path, self)
-        snapshots = SnapshotMonitor(options, self.registry, self._superseded, self._held, self._released)
+        snapshots = SnapshotMonitor(
+            options,
+            self.registry,
+            lambda: count_superseded(self.versions, self.base),
+            lambda entries: held_by(self, entries),
+            self._released,
+        )
         holders = (snapshots.expire, lambda now: self.pinning.expire(), snapshots.report)
         hooks = (*holders, lambda now: self.base.clear_dead_readers(), lambda now: self.loader.tidy())
         self.monitor = Monitor(options.monitor_interval, options.clock.monotonic, hooks)
@@ -155,35 +167,56 @@ class OwnedStore:
 
         self.waiters = Waiters(self.registry.last_published)
         generations = CollectionGenerations(lambda: self.engine, lambda: self.feed)
-        published, check = self.registry.last_published, self.check_open
         self.feed: Feed = Feed(
-            path / "log", opened.store_id, catalog, published, self.waiters, check, None, generations
+            log=path / "log",
+            store_id=opened.store_id,
+            names=catalog,
+            published=self.registry.last_published,
+            waiting=self.waiters,
+            check_open=self.check_open,
+            generations=generations,
         )
         self.consumers = Consumers(self.base, self.feed, options.clock.time)
         self._running = Running(
-            path,
-            opened.store_id,
-            self.log,
-            self.base,
-            self.versions,
-            self.registry,
-            catalog,
-            self.checkpointer,
-            self.collector,
-            self.committer.exclusive,
-            self.check_open,
-            options.clock.monotonic,
+            path=path,
+            store_id=opened.store_id,
+            log=self.log,
+            base=self.base,
+            versions=self.versions,
+            registry=self.registry,
+            catalog=catalog,
+            checkpointer=self.checkpointer,
+            collector=self.collector,
+            exclusive=self.committer.exclusive,
+            check_open=self.check_open,
+            now=options.clock.monotonic,
         )
         self.base.soundness.on_damage = self._distrust
         self._page = Page(path, opened.store_id, owner=True)
         undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
         if self.base.count_history():
-            self.collector.look_everywhere()  # it may hold what the snapshots of an earlier owner saw
+            self.collector.look_everywhere()  # the history may hold versions for snapshots of an earlier owner
         sweep(path)
-        self._service = Service(path, handlers(self))
+        self.joined = JoinedCommits(
+            log=path / "log",
+            store_id=opened.store_id,
+            committer=self.committer,
+            catalog=catalog,
+            registry=self.registry,
+            leases=self.pinning.leases,
+            keep_before=options.before_images,
+            check_open=self.check_open,
+        )
+        self.joined_line = JoinedLine(self.engine.line)
+        self.engine.line.notify = self.members.line_up
+        self._handlers = handlers(self)
+        self._service = Service(path, self._handlers, self.joined.answer)
         undo.callback(self._service.close)
-        self._service.start()
+        self.members.owns()
+        for each in (self.maintenance, self.syncer, self.monitor, self._service):  # everything is wired by now
+            if each is not None:
+                each.start()
 
     # What the parts ask of each other
 
@@ -192,18 +225,18 @@ class OwnedStore:
         return self._sample_at(self.registry.published)[0]
 
     def _sample_at(self, bound: int) -> tuple[Exact, int | None]:
-        horizon = make_horizon(self._options.collector, self.registry.timestamps(), bound)
+        horizon = make_horizon(self.options.collector, self.registry.timestamps(), bound)
         return horizon, self.registry.oldest_writer()
 
     @property
-    def _failure(self) -> BaseException | None:
-        """Why no commit is accepted any more."""
+    def failure(self) -> BaseException | None:
+        """The reason why commits are refused; None if they are accepted."""
         return self.log.failure or self.base.soundness.damage
 
     def _distrust(self, error: CorruptionError) -> None:
-        """A page of the base is damaged. Reads go on; no commit is accepted that the base might not take."""
-        self.committer.closed = self.committer.closed or StoreFailed(f"no commit is accepted: {error}")
-        logger.error("no further commit is accepted: %s", error)
+        """Refuse further commits, because a page of the base is damaged. Reads still work."""
+        self.committer.closed = self.committer.closed or StoreFailed(f"the store accepts no more commits: {error}")
+        logger.error("the store accepts no more commits: %s", error)
 
     def _prune(self, budget: int, wait: bool) -> int | None:
         if wait:
@@ -212,7 +245,7 @@ class OwnedStore:
         return self.committer.try_exclusive(lambda: self.committer.collect(budget, newest=True))
 
     def _checkpoint_applied(self, kept: Kept | None, live: tuple[int, ...]) -> None:
-        """Count what a checkpoint kept. Those for whom it did, and who ended meanwhile, are released now."""
+        """Count what a checkpoint kept, and release the snapshots that it kept it for and that have ended since."""
         self.collector.kept(kept)
         for ts in set(live) - set(self.registry.timestamps()):
             self._released(ts)
@@ -223,7 +256,7 @@ class OwnedStore:
             self.collector.released(ts, self.registry.published, oldest)
 
     def _after_commit(self) -> None:
-        """Under the commit lock, after each group: have the background do what is due."""
+        """Start background work that is due. Called under the commit lock, after each group."""
         self._page.publish(self.registry.published)
         if self.waiters.gates:
             self.waiters.wake()
@@ -233,8 +266,8 @@ class OwnedStore:
             self._look()
 
     def _look(self) -> None:
-        """Wake the background if something is due, and say at which length of the log to look again. Under the commit
-        lock. What a checkpoint or a new segment changes meanwhile makes the next one early, or late by a small step."""
+        """Wake the background if something is due, and set the length of the log at which to check again. Called under
+        the commit lock. A checkpoint or a new segment may make the next check early, or late by a small step."""
         log = self.log
         to_spare = log.spare_mark - log.position
         to_checkpoint = self.checkpointer.due_at - log.appended
@@ -250,60 +283,16 @@ class OwnedStore:
 
     def _maintain(self) -> None:
         self.log.prepare_spare()
-        if self._checkpoint_due() and self.checkpointer.may_try() and self._failure is None:
+        if self._checkpoint_due() and self.checkpointer.may_try() and self.failure is None:
             self.base.clear_dead_readers()
             self.pinning.expire()
-            with contextlib.suppress(Exception):  # counted, reported and tried again by the checkpointer
+            with contextlib.suppress(Exception):  # the checkpointer counts it, reports it and retries
                 self.checkpointer.run(wait=False)
         if self.collector.wanted:
             self.collector.collect()
 
-    def _superseded(self) -> int:
-        return count_superseded(self.versions, self.base)
-
-    def _held(self, entries: list[Entry], pins: list[tuple[str, PinRow]] | None = None) -> dict[HolderId, Holding]:
-        """What each snapshot holds alone, by token, and each pin, by name. A pin counts as long as its row is there."""
-        holders = [Holder(entry.token, entry.ts) for entry in entries]
-        for name, row in self.pinning.leases.all() if pins is None else pins:
-            holders.append(Holder(name, row.ts, None if row.prefixes is None else frozenset(row.prefixes)))
-        return account(holders, self.versions, self.base)
-
     def stats(self) -> Stats:
-        bound = self.registry.published
-        entries = self.registry.entries()
-        pins = self.pinning.leases.all()
-        held = self._held(entries, pins)
-        time = self._options.clock.time()
-        now = self._options.clock.monotonic()
-        layers = self.versions.layers
-        return Stats(
-            last_commit=bound,
-            low_water_mark=min([entry.ts for entry in entries] + [row.ts for _, row in pins], default=bound),
-            boundary=self.versions.boundary,
-            versions=sum(layer.versions for layer in layers),
-            chains=sum(len(layer.chains) for layer in layers),
-            version_bytes=sum(layer.bytes for layer in layers),
-            history=self.base.count_history(),
-            log_bytes=self.log.bytes_kept,
-            snapshots=[
-                SnapshotStats(entry.ts, now - entry.begun, str(entry.origin), *held.get(entry.token, NOTHING))
-                for entry in entries
-            ],
-            pins=[
-                PinStats(name, row.ts, time - row.taken, row.expires - time, row.owner, row.keyspaces, *held[name])
-                for name, row in sorted(pins, key=lambda pin: pin[1].ts)
-            ],
-            collected=self.committer.collected + self.collector.swept,
-            checkpoints=self.checkpointer.count,
-            checkpoint_failures=self.checkpointer.failures,
-            last_checkpoint_failure=self.checkpointer.last_failure,
-            collect_failures=self.committer.collect_failures + self.collector.failures,
-            failure=str(self._failure) if self._failure is not None else None,
-            commits=bound - self._opened_at,
-            conflicts=self.committer.conflicts,
-            expired=self.registry.expirations,
-            last_checkpoint_seconds=self.checkpointer.last_seconds,
-        )
+        return stats_of(self)
 
     # What the store offers
 
@@ -327,10 +316,15 @@ class OwnedStore:
         self.check_open()
         self.registry.reap()
         self.pinning.expire()
+        collect_unused_terms(self)
         return self.collector.collect(thorough=True)
 
+    def handler(self, operation: str) -> Handler:
+        """What answers an operation of another process."""
+        return self._handlers[operation]
+
     def pins_changed(self) -> None:
-        """Another process removed pins: collect what they held."""
+        """Collect what pins held that another process removed."""
         self.pinning.expire()
 
     def check_open(self) -> None:
@@ -338,10 +332,12 @@ class OwnedStore:
             raise UsageError(self.engine.closed)
 
     def close(self) -> None:
-        """Refuse commits, checkpoint what is left, and give everything back, whatever fails on the way. Every step may
-        be repeated, for a close that was interrupted."""
+        """Refuse commits, make a last checkpoint and release everything, even if a step fails. Every step can be
+        repeated, so an interrupted close can be called again."""
         if self._given_back:
             return
+        if self._service.connected:
+            self._hand_over()
         with contextlib.ExitStack() as stack:
             for step in (
                 self._ownership.release,
@@ -356,20 +352,25 @@ class OwnedStore:
                 self.waiters.close,
             ):
                 stack.callback(step)
-            self._service.close()  # first: other processes must find no owner, not one that is closing
+            self._service.close()  # first, so that other processes find no owner, instead of one that is closing
             with self.committer.exclusive():
                 self._refuse_everything("the store is closed")
         self._given_back = True
         _open_stores.discard(self)
 
+    def _hand_over(self) -> None:
+        """Make a checkpoint while joined processes still commit here, so that they wait only for a small last one."""
+        with contextlib.suppress(Error, OSError):  # the last checkpoint reports it
+            self.checkpointer.run(hurry=True)
+
     def _last_checkpoint(self) -> None:
-        """Leave the base up to date. Not needed for safety: the log has everything."""
+        """Bring the base up to date. Safety does not need it: the log has everything."""
         try:
-            if self._failure is None and not self.base.closed:
+            if self.failure is None and not self.base.closed:
                 self.log.mark()  # point: close.checkpoint
                 self.checkpointer.run()
         except (Error, OSError) as error:
-            logger.warning("closed without a last checkpoint, the log has everything: %s", error)
+            logger.warning("closed without a last checkpoint; nothing is lost, the log has everything: %s", error)
 
     def _refuse_everything(self, reason: str) -> None:
         self.engine.closed = reason
@@ -377,9 +378,10 @@ class OwnedStore:
         self.versions.close(reason)  # point: close.versions
 
     def abandon(self) -> None:
-        """In a forked child: the parent owns the store, and this process must neither touch nor hold its files."""
+        """Let go of the store in a forked child. The parent owns it: the child must not touch its files or keep them
+        open."""
         self._given_back = True
-        self._refuse_everything("this store was opened before a fork; use it in the parent, or open it anew there")
+        self._refuse_everything("this was opened before a fork, and belongs to the parent: open it again here")
         self.base.abandon()
         self.checkpointer.abandon()
         self._service.abandon()

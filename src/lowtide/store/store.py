@@ -1,4 +1,4 @@
-"""A store: an open directory, and what a user does with it."""
+"""The store: an open directory, and the methods that users call."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lowtide.documents.sql import Parameters, SqlResult
 from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
-from lowtide.engine.transaction.origin import Caller, caller
+from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.retry import bounds, run
 from lowtide.engine.transaction.snapshot import EngineSnapshot
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import EngineTransaction, begin
 from lowtide.feed.change import Change
 from lowtide.feed.consumers import Consumer, ConsumerState
 from lowtide.feed.feed import Feed
@@ -24,36 +24,43 @@ from lowtide.feed.watch import Watch
 from lowtide.observe.metrics import render
 from lowtide.observe.stats import Stats
 from lowtide.options import Options
-from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
+from lowtide.store.access import Backend, StoreAccess
 from lowtide.store.kinds import Kinds
-from lowtide.store.owned import OwnedStore
-from lowtide.store.transactions import Snapshot, Transaction
-from lowtide.upkeep.backup import BackupReport, back_up
-from lowtide.upkeep.compact import CompactReport, compact
-from lowtide.upkeep.inspect import BaseReport, KeyReport, inspect_base, inspect_key
+from lowtide.store.recording import HistoryFile, close_recorded, start_recording
+from lowtide.store.transactions import Snapshot, Transaction, transaction_of
+from lowtide.store.upkeep import back_up, compact, inspect_base, inspect_key, verify
+from lowtide.upkeep.backup import BackupReport
+from lowtide.upkeep.compact import CompactReport
+from lowtide.upkeep.inspect import BaseReport, KeyReport
 from lowtide.upkeep.report import VerifyReport
-from lowtide.upkeep.verify import verify_store
 
 _Result = TypeVar("_Result")
 
 
-class Store(Kinds):
-    """An open store; made by :func:`open`. Any number of threads may use it.
+class Store(Kinds[AutocommitStatements]):
+    """An open store, from :func:`open`. Any number of threads may use it.
 
-    One that is dropped is closed, once nothing is left that was made by it: no collection, transaction or cursor.
+    A store that is dropped is closed once every collection, transaction and cursor made from it is gone too.
     """
 
     def __init__(self, path: Path, options: Options) -> None:
         self.path = path
         self._options = options
         self._origins = options.snapshot_origins
-        self._backend = backend = Follower(path, options) if options.read_only else OwnedStore(path, options)
+        self._access = access = StoreAccess(path, options)
+        self._recording: HistoryFile | None = None
         try:
-            self._finalizer = weakref.finalize(self, _close, backend)
+            if options.record is not None:  # else a read-only store pins nothing before it is read
+                self._recording = start_recording(access.engine, options.record, options.clock)
+            self._finalizer = weakref.finalize(self, close_recorded, access, self._recording)
         except BaseException:
-            backend.close()
+            access.close()
             raise
+
+    @property
+    def _backend(self) -> Backend:
+        return self._access.backend
 
     # Transactions
 
@@ -65,7 +72,9 @@ class Store(Kinds):
         b'red'
         >>> tx.rollback()
         """
-        return Transaction(self._begin(isolation, read_only, caller() if self._origins else None))
+        policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
+        opened_by = caller() if self._origins else None
+        return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
         """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
@@ -73,16 +82,12 @@ class Store(Kinds):
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
         """
-        return Transaction(self._begin(isolation, read_only, caller() if self._origins else None))
-
-    def _begin(self, isolation: Isolation | str, read_only: bool, opened_by: Caller | None) -> EngineTransaction:
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        tx = EngineTransaction(self._backend.engine, policy, read_only, opened_by)
-        tx.keep = self
-        return tx
+        opened_by = caller() if self._origins else None
+        return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
 
     def _policy(self, isolation: Isolation | str) -> Policy:
-        """The policy of a level. Of a store that is only read, each transaction is one snapshot at least."""
+        """The policy of an isolation level. In a read-only store each transaction reads one snapshot, or stricter."""
         policy = policy_of(isolation)
         return policy if policy.fixed or not self._options.read_only else SNAPSHOT
 
@@ -94,12 +99,12 @@ class Store(Kinds):
         *,
         timeout: float | None = None,
     ) -> _Result:
-        """Run ``fn(tx)`` in a transaction and commit it; retry both when another transaction committed first.
+        """Run ``fn(tx)`` in a transaction and commit it; on a conflict, retry both.
 
-        ``fn`` may run many times, so it should do nothing that cannot be repeated. It is tried for ``timeout`` seconds,
-        by default 60, or ``attempts`` times if that is given; then the last error is raised. After a few failures the
-        retries are fair: callers that want the same keys go one after another, and others that can be retried give way
-        to them.
+        ``fn`` may run many times, so it should have no side effects outside the transaction. It is retried for
+        ``timeout`` seconds (60 by default), or up to ``attempts`` times if that is given; then the last error is
+        raised. After a few conflicts the retries are fair: callers that want the same keys take turns, and other
+        transactions that can be retried give way to them.
 
         >>> def ripen(tx):
         ...     tx.keyspace("fruit").put(b"banana", b"brown")
@@ -107,12 +112,16 @@ class Store(Kinds):
         """
         most, seconds = bounds(attempts, timeout)
         opened_by = caller() if self._origins else None
-        begin, work = lambda: self._begin(isolation, False, opened_by), lambda tx: fn(Transaction(tx))
-        return run(self._backend.engine.line, begin, work, most, seconds)
+        policy = self._policy(isolation)
+
+        def begun() -> EngineTransaction:
+            return begin(self._backend.engine, policy, False, opened_by, keep=self)
+
+        return run(self._backend.engine.line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
-        """The state of the last commit, or of ``at``, read-only: a pin, its name, or the timestamp of a commit that a
-        pin or a live snapshot holds. Raises SnapshotExpired if nothing holds it.
+        """Open a read-only snapshot of the last commit, or of ``at``: a pin, its name, or the timestamp of a commit
+        that a pin or a live snapshot keeps. Raises SnapshotExpired if that commit is no longer kept.
 
         >>> with store.snapshot() as snapshot:
         ...     len(list(snapshot.keyspace("fruit").scan()))
@@ -138,10 +147,10 @@ class Store(Kinds):
     ) -> Pin:
         """Keep the last commit, or ``at``, for ``ttl`` seconds, under a name that every process can open.
 
-        A pin survives restarts and crashes; it is renewed with ``pin.renew``, and removed with ``pin.release``,
-        ``store.unpin`` or the end of a ``with`` block; also when the process with the number ``process``, if one is
-        given, has ended. With ``keyspaces`` it holds back only what these need. It costs a checkpoint if something was
-        committed since the last one, and later one old version of each key that changes.
+        A pin survives restarts and crashes. Renew it with ``pin.renew``; remove it with ``pin.release``,
+        ``store.unpin`` or the end of a ``with`` block. With ``process``, a process id, it is also removed when that
+        process ends. With ``keyspaces`` it keeps only those. Taking a pin costs a checkpoint if there were commits
+        since the last one; keeping it costs one old version of each key that changes.
 
         >>> pin = store.pin("nightly", ttl=3600, keyspaces=["fruit"])
         >>> store.unpin("nightly")
@@ -151,7 +160,7 @@ class Store(Kinds):
         return self._backend.pinning.pin(name, ttl, keyspaces=keyspaces, at=at, process=process)
 
     def renew(self, name: str, ttl: float | None = None) -> Pin:
-        """Let a pin live for ``ttl`` seconds from now, or for as long as was asked for last; see ``Pin.renew``.
+        """Keep a pin for another ``ttl`` seconds from now, by default its last ``ttl``; see ``Pin.renew``.
 
         >>> with store.pin("nightly", ttl=60):
         ...     store.renew("nightly", ttl=3600)
@@ -161,12 +170,12 @@ class Store(Kinds):
         return self._backend.pinning.renew(name, ttl)
 
     def unpin(self, name: str) -> bool:
-        """Remove a pin, so that what only it sees can go; false if there is none of this name."""
+        """Remove a pin, so that versions only it keeps can be collected. False if there is no pin of this name."""
         self._backend.check_open()
         return self._backend.pinning.unpin(name)
 
     def pins(self) -> list[Pin]:
-        """The pins that are alive, whichever process took them.
+        """The live pins of all processes.
 
         >>> with store.pin("nightly"):
         ...     [pin.name for pin in store.pins()]
@@ -184,14 +193,14 @@ class Store(Kinds):
         return self._backend.keyspace(name, self)
 
     def _statements(self) -> AutocommitStatements:
-        return AutocommitStatements(self._backend, self)
+        return AutocommitStatements(self._access, self)
 
     def _changes(self) -> Feed:
         return self._backend.feed
 
     def sql(self, query: str, parameters: Parameters = None) -> SqlResult:
-        """Run a SQL query by DuckDB over the collections as they are now, all of the same instant (extra ``sql``).
-        Fields are columns; nested objects are structs, arrays lists.
+        """Run a SQL query in DuckDB over one snapshot of all collections (extra ``sql``). Fields are columns, nested
+        objects are structs, arrays are lists.
 
         >>> _ = store.collection("trees").insert_many([{"_id": "plum", "height": 6}, {"_id": "fir", "height": 40}])
         >>> store.sql("select _id from trees where height > ?", [10]).fetchall()
@@ -201,7 +210,7 @@ class Store(Kinds):
             return snapshot.sql(query, parameters)
 
     def keyspaces(self) -> list[str]:
-        """The names of the keyspaces that were ever written to.
+        """The names of all keyspaces that have been written to.
 
         >>> store.keyspaces()
         ['fruit']
@@ -220,9 +229,9 @@ class Store(Kinds):
     ) -> Iterator[Change]:
         """What the commits after ``since`` up to ``until``, or the last one, did to each key, in commit order.
 
-        It reads the log, which is kept for ``feed_bytes`` and for named consumers; ChangesLost says that ``since`` lies
-        before what is kept. ``before`` asks for the values that were replaced; the store must have been opened with
-        ``before_images=True`` for that.
+        It reads the log, which is kept for ``feed_bytes`` and for named consumers. Raises ChangesLost if the log no
+        longer has the commits after ``since``. ``before`` adds the values that were replaced; it needs a store that was
+        opened with ``before_images=True``.
 
         >>> [change.key for change in store.changes(keyspaces=["fruit"]) if change.kind == "insert"]
         [b'apple', b'banana', b'blueberry']
@@ -230,8 +239,8 @@ class Store(Kinds):
         return _keeping(self, self._backend.feed.changes(since, until, keyspaces, before))
 
     def commit_at(self, time: float) -> int | None:
-        """The last commit at or before a time of day, in seconds since the epoch; 0 if there was none by then, None if
-        the log no longer tells.
+        """The last commit at or before ``time``, in seconds since the epoch. 0 if nothing was committed by then, None
+        if the log no longer reaches back that far.
 
         >>> import time
         >>> store.commit_at(time.time()) == store.stats().last_commit
@@ -247,9 +256,9 @@ class Store(Kinds):
         before: bool = False,
         timeout: float | None = None,
     ) -> Watch:
-        """The changes after commit ``since``, by default after the last one, and further ones as they are committed:
-        the iteration waits for them, without polling. It ends when nothing was committed for ``timeout`` seconds, if
-        that is given, or when it is closed, from any thread.
+        """Iterate over the changes after commit ``since``, by default the last one, and wait for further ones without
+        polling. The iteration ends when nothing was committed for ``timeout`` seconds, if that is given, or when any
+        thread closes it.
 
         >>> with store.watch(since=0, timeout=0.1) as changes:
         ...     [change.key for change in changes]
@@ -258,11 +267,11 @@ class Store(Kinds):
         feed = self._backend.feed
         self._backend.check_open()
         start = feed.published() if since is None else feed.check_since(since)
-        return Watch(feed, start, keyspaces, before, timeout, self)
+        return Watch(feed, start, keyspaces, before, timeout, keep=self)
 
     def consumer(self, name: str, since: int | None = None) -> Consumer:
-        """The named consumer of the change feed, made at commit ``since``, or at the last one, if it does not exist.
-        The log keeps what it has not acknowledged, up to ``consumer_bytes`` and ``consumer_age``.
+        """The named consumer of the change feed, created at commit ``since``, or at the last, if it does not exist. The
+        log keeps what it has not acknowledged, up to ``consumer_bytes`` and ``consumer_age``.
 
         >>> store.consumer("mirror", since=0).position
         0
@@ -272,7 +281,7 @@ class Store(Kinds):
         return consumer
 
     def consumers(self) -> list[ConsumerState]:
-        """The named consumers, how far they have come, and whether they lost their place.
+        """The named consumers, their positions, and whether they lost their place.
 
         >>> mirror = store.consumer("mirror", since=0)
         >>> [(consumer.name, consumer.position, consumer.lost) for consumer in store.consumers()]
@@ -281,10 +290,10 @@ class Store(Kinds):
         self._backend.check_open()
         return self._backend.consumers.all()
 
-    # Upkeep, which the background does by itself
+    # Upkeep: the background does this by itself
 
     def checkpoint(self) -> None:
-        """Bring everything committed so far to the base. Readers and writers go on meanwhile.
+        """Write everything committed so far to the base. Readers and writers continue.
 
         >>> store.checkpoint()
         >>> store.stats().versions
@@ -293,7 +302,7 @@ class Store(Kinds):
         self._backend.checkpoint()
 
     def collect_garbage(self) -> int:
-        """Drop every version that no snapshot sees; returns how many went. The background does it by itself."""
+        """Drop every version that no snapshot sees; return how many. The background does this by itself."""
         return self._backend.collect()
 
     def stats(self) -> Stats:
@@ -306,7 +315,7 @@ class Store(Kinds):
         return self._backend.stats()
 
     def metrics(self) -> str:
-        """The figures of ``stats`` in Prometheus' text format, version 0.0.4, for a service to answer a scrape with.
+        """The figures of ``stats`` in Prometheus' text format, version 0.0.4, ready to answer a scrape.
 
         >>> print(store.metrics().splitlines()[1])
         # TYPE lowtide_last_commit gauge
@@ -314,56 +323,56 @@ class Store(Kinds):
         return render(self.stats(), str(self.path))
 
     def verify(self) -> VerifyReport:
-        """Examine every invariant of log, base, history and memory. Readers and writers go on meanwhile; checkpoints
-        wait. O(store). Print the report, or ask for ``ok`` and ``problems``.
+        """Check every invariant of log, base, history and memory. Readers and writers continue; checkpoints wait.
+        O(store). Print the report, or read its ``ok`` and ``problems``.
 
         >>> store.verify().ok
         True
         """
-        return verify_store(self._backend.running)
+        return verify(self._backend)
 
     def inspect_key(self, keyspace: str, key: bytes) -> KeyReport:
-        """The versions of a key that are kept, where they are, and which snapshots see them. Print the report.
+        """Report the kept versions of a key, where they are, and which snapshots see them. Print the report.
 
         >>> store.inspect_key("fruit", b"apple").versions[0].end is None
         True
         """
-        return inspect_key(self._backend.running, keyspace, key)
+        return inspect_key(self._backend, keyspace, key)
 
     def inspect_base(self) -> BaseReport:
-        """The tables of the base, its file, its free pages and its readers. Print the report.
+        """Report the tables of the base, its file, its free pages and its readers. Print the report.
 
         >>> [table.name for table in store.inspect_base().tables][:2]
         ['rows', 'history']
         """
-        return inspect_base(self._backend.running)
+        return inspect_base(self._backend)
 
     def backup(self, dest: str | os.PathLike[str], *, progress: Callable[[str], None] | None = None) -> BackupReport:
-        """Copy the store to the directory ``dest``, which is then a store itself. Readers, writers and
-        checkpoints go on. Repeated into the same directory, it copies only what is new.
+        """Copy the store to the directory ``dest``, which is then a store itself. Readers, writers and checkpoints
+        continue. A second backup to the same directory copies only what is new.
 
-        ``progress`` is told each step in words; if it raises, the backup ends there, and ``dest`` holds what it held
-        before or something newer. It must not close the store.
+        ``progress`` is called with a description of each step, if this process owns the store. If it raises, the backup
+        stops, and ``dest`` holds what it held before or something newer. It must not close the store.
 
         >>> import tempfile
         >>> store.backup(tempfile.mkdtemp()).base_copied
         True
         """
-        return back_up(self._backend.running, dest, progress)
+        return back_up(self._backend, dest, progress)
 
     def compact(self) -> CompactReport:
-        """Give the space of free pages and spare log files back to the file system. Readers and writers go on, but for
-        an instant; checkpoints wait. Needs room for a second base. UsageError if another process reads the store.
+        """Return the space of free pages and spare log files to the file system. Readers and writers pause
+        briefly; checkpoints wait. Needs room for a second base. Raises UsageError if another process reads the store.
 
         >>> report = store.compact()
         >>> report.after <= report.before
         True
         """
-        return compact(self._backend.running)
+        return compact(self._backend)
 
     def close(self) -> None:
-        """Make a last checkpoint and give the directory back. Open transactions end; harmless when repeated."""
-        self._backend.close()
+        """Make a last checkpoint and release the directory. Open transactions end. A second call does nothing."""
+        close_recorded(self._access, self._recording)
         self._finalizer.detach()
 
     def __enter__(self) -> Store:
@@ -379,15 +388,10 @@ class Store(Kinds):
 
 
 def _keeping(store: Store, changes: Iterator[Change]) -> Iterator[Change]:
-    """The changes, and the store with them: it must not be closed under them because it was dropped."""
+    """The changes, with a reference to the store, so that a dropped store is not closed during the iteration."""
     yield from changes
 
 
-def backend_of(store: Store) -> OwnedStore | Follower:
-    """What is behind an open store, for parts of Lowtide that need more than a user does."""
+def backend_of(store: Store) -> Backend:
+    """The object behind an open store, for parts of Lowtide that need more than users do."""
     return store._backend
-
-
-def _close(backend: OwnedStore | Follower) -> None:
-    """Close what a dropped store leaves behind."""
-    backend.close()

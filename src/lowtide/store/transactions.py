@@ -1,12 +1,14 @@
-"""Transactions and snapshots as users have them: each holds one of the engine, and opens the kinds of data on it."""
+"""Users' transactions and snapshots: each holds an object of the engine, and opens the kinds of data on it."""
 
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from lowtide.documents.collection import Collection
 from lowtide.documents.sql import Parameters, SqlResult
 from lowtide.documents.sql import query as run_sql
+from lowtide.documents.sql_tables import CollectionTables
 from lowtide.engine.statements.runners import SnapshotStatements, TransactionStatements
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.isolation import Isolation
@@ -14,14 +16,14 @@ from lowtide.engine.transaction.keyspace import Keyspace, ReadKeyspace
 from lowtide.engine.transaction.savepoint import Savepoint
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.store.kinds import Kinds, ReadKinds, open_keyspace
+from lowtide.store.kinds import CLASSES, Kinds
 
 
-class Transaction(Kinds):
-    """One transaction; made by ``store.begin`` or ``store.transaction``.
+class Transaction(Kinds[TransactionStatements]):
+    """A transaction, from ``store.begin`` or ``store.transaction``.
 
-    Used by one thread at a time, though not always the same one. Nothing that it writes is seen by others before its
-    commit. One that is dropped unfinished is rolled back.
+    One thread at a time may use it, not necessarily always the same one. Other transactions see its writes only after
+    it commits. A transaction that is dropped without a commit is rolled back.
 
     >>> tx = store.begin()
     >>> tx.keyspace("fruit").put(b"plum", b"purple")
@@ -31,20 +33,21 @@ class Transaction(Kinds):
     True
     """
 
-    __slots__ = ("_tx",)
+    __slots__ = ("_collections", "_tx")
 
-    def __init__(self, tx: EngineTransaction) -> None:
-        self._tx = tx
+    _tx: EngineTransaction
+    _collections: dict[str, Collection]
+    """Those that were opened: a program opens the same few again and again."""
 
     @property
     def ts(self) -> int:
-        """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
+        """The commit that this transaction reads from; below SNAPSHOT, the last commit when it began."""
         return self._tx.ts
 
     @property
     def isolation(self) -> Isolation:
-        """The level that this transaction was begun at."""
-        return self._tx.isolation
+        """The isolation level of this transaction."""
+        return self._tx.policy.level
 
     @property
     def read_only(self) -> bool:
@@ -52,14 +55,27 @@ class Transaction(Kinds):
         return self._tx.read_only
 
     def keyspace(self, name: str) -> Keyspace:
-        """The keyspace ``name``, as this transaction sees it. It exists once something was put into it.
+        """The keyspace ``name``, as this transaction sees it. The first write creates it.
 
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").get(b"apple")
         b'red'
         """
         tx = self._tx
-        return open_keyspace(tx, name, tx.engine.catalog.prefix_of(name))
+        catalog = tx.engine.catalog
+        try:
+            prefix = catalog.prefixes[name]  # spares the usual case a call
+        except (KeyError, TypeError):
+            prefix = catalog.prefix_of(name)
+        return CLASSES[name](name, prefix, tx.read, tx)
+
+    def __getitem__(self, name: str) -> Collection:
+        try:
+            return self._collections[name]
+        except (KeyError, TypeError):
+            found = self.collection(name)
+        self._collections[name] = found
+        return found
 
     def _statements(self) -> TransactionStatements:
         return TransactionStatements(self._tx)
@@ -80,8 +96,8 @@ class Transaction(Kinds):
         return self._tx.savepoint()
 
     def on_commit(self, callback: Callback) -> None:
-        """Call ``callback(ts)`` after the commit was published, in commit order; not at all if the commit fails, or if
-        the savepoint that this is called in is rolled back.
+        """Call ``callback(ts)`` after the commit is published, in commit order. It is not called if the commit fails,
+        or if the savepoint that surrounds this call is rolled back.
 
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"fig", b"green")
@@ -91,10 +107,10 @@ class Transaction(Kinds):
         self._tx.on_commit(callback)
 
     def commit(self) -> int:
-        """Make everything durable and visible at once; returns the commit's timestamp.
+        """Make all writes durable and visible at once; return the commit's timestamp.
 
-        Raises ConflictError if another transaction committed first. Whatever it raises, the transaction has ended.
-        A transaction that wrote nothing returns the timestamp that it read at.
+        Raises ConflictError if another transaction committed first. The transaction has ended even if this raises. For
+        a transaction that wrote nothing, the result is the timestamp that it read at.
         """
         return self._tx.commit()
 
@@ -114,8 +130,16 @@ class Transaction(Kinds):
         return repr(self._tx)
 
 
-class Snapshot(ReadKinds):
-    """The committed state at ``ts``, kept for as long as this is open; made by ``store.snapshot``.
+def transaction_of(tx: EngineTransaction) -> Transaction:
+    """Wrap a transaction of the engine for users."""
+    shown = Transaction()  # it has no __init__, which would be called from C and take longer than this
+    shown._tx = tx
+    shown._collections = {}
+    return shown
+
+
+class Snapshot(Kinds[SnapshotStatements]):
+    """The committed state at ``ts``, from ``store.snapshot``. It is kept for as long as the snapshot is open.
 
     Any number of threads may read it at once.
 
@@ -153,20 +177,21 @@ class Snapshot(ReadKinds):
         return SnapshotStatements(self._snapshot)
 
     def sql(self, query: str, parameters: Parameters = None) -> SqlResult:
-        """Run a SQL query by DuckDB over the collections as they were at ``ts``; see ``store.sql``.
+        """Run a SQL query in DuckDB over the collections as they were at ``ts``; see ``store.sql``.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.sql("select 6 * 7 as answer").fetchone()
         (42,)
         """
-        return run_sql(query, parameters, _Tables(self))
+        return run_sql(query, parameters, CollectionTables(self._statements()))
 
     def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
-        """Keys that cut ``start <= key < stop`` of a keyspace into ``parts`` with about as many keys each, to scan them
-        side by side: at most ``parts`` - 1, ascending, each the first key of a part. Fewer if there are too few keys.
+        """Return keys that split ``start <= key < stop`` of a keyspace into ``parts`` of about equal size, to scan them
+        in parallel. The keys ascend, and each is the first of its part: ``parts`` - 1 keys, or fewer if there are few
+        keys.
 
-        It takes milliseconds, however many keys there are: they are not counted, but estimated from the pages that they
-        lie on.
+        This takes milliseconds for any number of keys: it does not count them, but estimates from the pages they are
+        on.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.cuts("fruit", 3)
@@ -175,9 +200,9 @@ class Snapshot(ReadKinds):
         return self._snapshot.cuts(keyspace, parts, start, stop)
 
     def unchanged_since(self, keyspace: str) -> int | None:
-        """A commit after which the keyspace did not change, up to ``ts``: what was read of it at that commit, or at any
-        later one for which this says the same, is still right. None if it is not known, above all if the keyspace was
-        changed after ``ts`` and a checkpoint has passed.
+        """Return a commit after which the keyspace did not change, up to ``ts``. Anything read from it at that commit,
+        or at a snapshot that returns the same commit, is still valid. None if this is not known, usually because the
+        keyspace changed after ``ts`` and a checkpoint followed.
 
         >>> store.keyspace("fruit").put(b"lime", b"green")
         >>> changed = store.stats().last_commit
@@ -189,7 +214,7 @@ class Snapshot(ReadKinds):
         return self._snapshot.unchanged_since(keyspace)
 
     def close(self) -> None:
-        """Let go of what only this snapshot sees. Harmless when repeated."""
+        """Close the snapshot, so that versions only it sees can be collected. A second call does nothing."""
         self._snapshot.close()
 
     def __enter__(self) -> Self:
@@ -204,19 +229,6 @@ class Snapshot(ReadKinds):
         return repr(self._snapshot)
 
 
-class _Tables:
-    """The collections of a snapshot, as SQL asks for them."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-
-    def collections(self) -> list[str]:
-        return self._snapshot.list_collection_names()
-
-    def table(self, name: str, columns: list[str] | None) -> Any:
-        return self._snapshot.collection(name).to_arrow(columns)
-
-    def stream(self, name: str) -> Any:
-        from lowtide.columnar.streaming import DocumentStream
-
-        return DocumentStream(self._snapshot.collection(name)._stored)
+def statements_of(tx: Transaction) -> TransactionStatements:
+    """The statements of a transaction, for parts of Lowtide that need more than users do."""
+    return tx._statements()

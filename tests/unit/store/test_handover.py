@@ -25,11 +25,12 @@ from tests.unit.sharing.loading.jobs import check_nothing_left, documents, prepa
 _OWNER = """
 import os, signal, sys, threading
 import lowtide, pyarrow
+from lowtide.engine import EngineTransaction
 from lowtide.sharing.loading import bulk, loader
 
 go_on = threading.Event()
 store, place = lowtide.open(sys.argv[1], durability="relaxed"), sys.argv[2]
-claim, commit = loader.claim, loader.EngineTransaction.commit
+claim, commit = loader.claim, EngineTransaction.commit
 
 def stop(*how):
     print("there", flush=True)
@@ -52,7 +53,7 @@ def committing(self):
     return ts
 
 loader.claim = bulk.claim = claiming
-loader.EngineTransaction.commit = committing
+EngineTransaction.commit = committing
 print("open", flush=True)
 for line in sys.stdin:
     go_on.set()
@@ -147,10 +148,10 @@ def test_the_next_owner_is_asked_when_one_is_killed(path: Path) -> None:
 def test_what_an_owner_does_not_finish_in_time_is_taken_back(path: Path) -> None:
     name = prepare(path, "append", [{"_id": 1}])
     with owner(path, "stop before claim") as stopped:
-        with pytest.raises(LoadTimeout, match="taken back, nothing was changed"):
+        with pytest.raises(LoadTimeout, match="withdrawn, nothing was changed"):
             load(path, name, timeout=2)
         go_on(stopped)
-        with pytest.raises(lowtide.Error, match="given up"):
+        with pytest.raises(lowtide.Error, match="cancelled"):
             load(path, name)
     assert found(path) == []
 
@@ -198,7 +199,7 @@ def test_an_owner_of_an_older_version_is_named(open_store: OpenStore) -> None:
     handlers = dict(parts._service._handlers)
     del handlers["load"]
     parts._service._handlers = handlers
-    with pytest.raises(UsageError, match="runs a Lowtide that cannot take documents"):
+    with pytest.raises(UsageError, match="runs a version of Lowtide that cannot take documents"):
         load(store.path, prepare(store.path, "append", [{"_id": 1}]))
 
 

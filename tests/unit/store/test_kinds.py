@@ -1,7 +1,11 @@
-"""Kinds of data: what belongs to one is written by it alone, users see no full keys, and a new kind is one mixin."""
+"""Kinds of data: one alone writes its keyspaces, users see no full keys, and a folder and a line add a new one."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +15,6 @@ import pytest
 import lowtide
 from lowtide import UsageError
 from lowtide.documents.catalog import CATALOG
-from lowtide.engine import PrefixOf, ReadView, Statements, WriteView
-from lowtide.options import Options
-from lowtide.store import kinds
 
 WRITES: dict[str, Callable[[Any], None]] = {
     "put": lambda keyspace: keyspace.put(b"a", b"b"),
@@ -54,13 +55,14 @@ def test_users_see_nothing_that_takes_full_keys(shown: type) -> None:
     assert ENGINE_ONLY.isdisjoint(dir(shown))
 
 
-class Counters:
-    """A toy kind of data: named numbers, each under one key of the keyspace ``counters/all``."""
+COUNTERS = '''
+from lowtide.engine import Kind, PrefixOf, ReadView, Runner, WriteView
+
+
+class Counters(Kind[Runner], reserves={"counters/": "store.increment(name)"}, explains=lambda error, tx: named(error)):
+    """Named numbers, each under one key of the keyspace ``counters/all``."""
 
     __slots__ = ()
-
-    def _statements(self) -> Statements:
-        raise NotImplementedError
 
     def increment(self, name: str) -> int:
         def work(writing: WriteView, prefix_of: PrefixOf) -> int:
@@ -79,34 +81,57 @@ class Counters:
         return self._statements().read(work)
 
 
-class CountingStore(lowtide.Store, Counters):
-    """A store with counters, as ``store.kinds`` would make it."""
+def named(error):
+    return error.naming(f"counter {error.key.decode()!r}")
+'''
+
+USED = """
+import sys
+
+import lowtide
+
+with lowtide.open(sys.argv[1]) as store:
+    assert [store.increment("a"), store.increment("a"), store.count("b")] == [1, 2, 0]
+    tx, other, snapshot = store.begin(), store.begin(), store.snapshot()
+    assert (tx.increment("a"), tx.count("a"), store.count("a")) == (3, 3, 2)
+    assert other.increment("a") == 3
+    tx.commit()
+    try:
+        other.commit()
+    except lowtide.ConflictError as error:
+        print(error)
+    assert (store.count("a"), snapshot.count("a")) == (3, 2)
+    for refused in (lambda: snapshot.increment("a"), lambda: store.keyspace("counters/all").put(b"a", b"9")):
+        try:
+            refused()
+        except lowtide.UsageError as error:
+            print(error)
+    assert store.keyspace("counters/all").get(b"a") == b"3"
+    store["trees"].insert_one({"_id": 1})
+    with store.transaction() as tx:
+        tx.increment("b")
+        assert tx["trees"].count_documents({}) == tx.count("b") == 1
+"""
 
 
-class CountingTransaction(lowtide.Transaction, Counters):
-    """A transaction with counters."""
+def test_a_folder_and_a_line_add_a_kind_of_data(tmp_path: Path) -> None:
+    """In a copy of the package: the kind is on the store, on transactions and on snapshots."""
+    package = tmp_path / "source" / "lowtide"
+    shutil.copytree(Path(lowtide.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    (package / "counters").mkdir()
+    (package / "counters" / "__init__.py").write_text(COUNTERS)
+    listed = package / "store" / "kinds.py"
+    text = listed.read_text()
+    assert text.count("    Collections[Runner],\n") == 1
+    text = text.replace("    Collections[Runner],\n", "    Collections[Runner],\n    Counters[Runner],\n")
+    at = text.index("from lowtide.documents")
+    listed.write_text(f"{text[:at]}from lowtide.counters import Counters\n{text[at:]}")
 
-
-def test_a_kind_of_data_is_a_mixin_over_statements(tmp_path: Path) -> None:
-    store = CountingStore(tmp_path, Options())
-    with store:
-        assert [store.increment("a"), store.increment("a"), store.count("b")] == [1, 2, 0]
-        tx = CountingTransaction(store.begin()._tx)
-        other = CountingTransaction(store.begin()._tx)
-        assert (tx.increment("a"), tx.count("a"), store.count("a")) == (3, 3, 2)
-        assert other.increment("a") == 3
-        tx.commit()
-        with pytest.raises(lowtide.ConflictError):
-            other.commit()
-        assert store.count("a") == 3
-
-
-def test_the_keyspaces_of_a_kind_are_its_own_once_it_names_them(
-    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store.keyspace("counters/all").put(b"a", b"1")
-    monkeypatch.setitem(kinds.RESERVED, "counters/", "store.increment(name)")
-    monkeypatch.setattr(kinds, "_RESERVED_PREFIXES", tuple(kinds.RESERVED))
-    with pytest.raises(UsageError, match=r"only store\.increment\(name\) writes to it"):
-        store.keyspace("counters/all").put(b"a", b"2")
-    assert store.keyspace("counters/all").get(b"a") == b"1"
+    command = [sys.executable, "-B", "-c", USED, str(tmp_path / "store")]
+    environment = {**os.environ, "PYTHONPATH": str(package.parent)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    conflict, read_only, reserved = done.stdout.splitlines()
+    assert "counter 'a'" in conflict
+    assert "a snapshot is read-only" in read_only
+    assert "only store.increment(name) writes to it" in reserved

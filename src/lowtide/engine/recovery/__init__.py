@@ -1,1 +1,1 @@
-"""Opening a store in any state in which it was left: docs/recovery.md has the table of cases."""
+"""Opening a store in whatever state it was left; docs/recovery.md has the table of cases."""

@@ -1,8 +1,8 @@
-"""What the log's files say, judged: pure, one case after the other. docs/recovery.md is this module in words.
+"""Judging the log's files: pure rules, one case after the other. docs/recovery.md describes the same cases.
 
-The judgement rests on three facts. A segment's header is on disk before the segment gets its name. A full segment is on
-disk whole before the next one is begun. And a frame says which commit was known to be on disk when it was written; so
-does the base's boundary. A tail that nothing says was on disk may be cut; anything else that is missing is damage.
+The rules rest on three facts. A segment's header is on disk before the segment gets its name. A full segment is on disk
+completely before the next one is started. A frame records which commit was known to be on disk when it was written; so
+does the base's boundary. A tail that was not known to be on disk may be cut. Anything else that is missing is damage.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from lowtide.errors import CorruptionError
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How to go on. ``case`` names the row of the table; ``needed`` are the segments that hold commits above the
-    boundary or come last; ``older`` those before them, without a gap, which only the change feed may still want;
-    ``obsolete`` are files that are no longer needed; ``cut`` means that the last one's rest is erased."""
+    """How to continue. ``case`` names the row of the table. ``needed`` are the segments that hold commits above the
+    boundary, or the last one. ``older`` are those before them, without a gap, which only the change feed may still
+    read. ``obsolete`` are files that are no longer needed. ``cut`` means that the rest of the last one is erased."""
 
     case: str
     needed: list[Scan]
@@ -33,7 +33,7 @@ class Verdict:
 
 
 def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) -> Verdict:
-    """The verdict on the segments of ``directory``, oldest first; a CorruptionError names what cannot be accepted."""
+    """The verdict on the segments of ``directory``, oldest first, or a CorruptionError that names the damage."""
     if not scans:
         raise CorruptionError(directory, "the log has no segment at all; commits after the last checkpoint are lost")
     obsolete: list[Path] = []
@@ -62,7 +62,7 @@ def judge(directory: Path, scans: list[Scan], store_id: bytes, boundary: int) ->
     if durable > max(last.last_ts, boundary):
         raise CorruptionError(last.path, _damage(last, durable))
     if last.last_ts < boundary < last.beyond:
-        # The log was on disk up to the boundary: this is no torn tail, and what lies beyond may have been acknowledged.
+        # The log was on disk up to the boundary, so this is no torn tail, and later commits may have been acknowledged.
         raise CorruptionError(last.path, _damage(last, boundary))
     if last.last_ts < boundary:
         return Verdict("boundary ahead of log", needed, obsolete, last.dirty, older)
@@ -74,7 +74,7 @@ def _check_header(scan: Scan, store_id: bytes) -> Header:
     if header is None:
         raise CorruptionError(scan.path, "the header of this log segment is damaged")
     if header.format != FORMAT:
-        raise CorruptionError(scan.path, f"log format {header.format} is not known here, {FORMAT} is")
+        raise CorruptionError(scan.path, f"unknown log format {header.format}; this release reads format {FORMAT}")
     if header.store_id != store_id:
         raise CorruptionError(scan.path, "this log segment belongs to another store")
     if not 0 < header.first_ts <= MAX_TS:

@@ -1,4 +1,4 @@
-"""Opening: from a directory in any state to a base that holds the whole log, or a refusal that changes nothing.
+"""Opening a directory in any state: the result is a base that holds the whole log, or an error that changes nothing.
 
 Recovery is a checkpoint of what the log holds above the boundary, made by the same function.
 """
@@ -40,6 +40,7 @@ from lowtide.engine.log.segment import (
 )
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.engine.recovery.members import MEMBERS, unanswered_since
 from lowtide.engine.recovery.ownership import Ownership
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.options import Options
@@ -48,24 +49,30 @@ from lowtide.system.disk import Disk
 logger = logging.getLogger("lowtide")
 
 FORMAT = 2
-"""Format 1 has no pins, no consumers and another kind of index; it is brought to this one when it is opened."""
+"""Format 1 has no pins, no consumers and another kind of index; a store of format 1 is converted when it is opened."""
 
 MANIFEST = "store.json"
 LOCK = "lock"
 BACKUP = "backup.json"
-"""Marks a directory as a backup, see upkeep.destination. It goes when the directory is opened, since it may then have
+"""Marks a directory as a backup; see upkeep.destination. Opening the directory removes it, since the store may then get
 commits of its own."""
 
 CACHE = "cache"
 """The directory of Spark's columnar cache. It may be deleted at any time."""
 
-_OURS = {MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp", "base", "log", "published", "staging", CACHE}
+ARCHIVES = "archives.json"
+"""Names the archives that have the store's history. It may be deleted at any time."""
+
+_OURS = {
+    *(MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp"),
+    *("base", "log", "published", "staging", MEMBERS, CACHE, ARCHIVES),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class OpenedFiles:
-    """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the commits that came
-    from the log; ``loan`` what the base is given back with."""
+    """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the number of commits
+    replayed from the log, ``loan`` the object that returns the base."""
 
     store_id: bytes
     base: Base
@@ -77,9 +84,9 @@ class OpenedFiles:
 
 
 def path_of(path: object) -> Path:
-    """The absolute path that is meant."""
+    """The absolute path of a store, or a UsageError."""
     if not isinstance(path, str | os.PathLike):
-        raise UsageError(f"a store is named by the path of its directory, not by {path!r}")
+        raise UsageError(f"the path of a store must be a string or a path, not {path!r}")
     if not os.fspath(path):
         raise UsageError('an empty path names no store; for the current directory write "."')
     try:
@@ -93,7 +100,7 @@ def path_of(path: object) -> Path:
 
 
 def check_directory(path: Path) -> None:
-    """Refuse a path that is not, and must not become, a store."""
+    """Raise UsageError for a path that is not a store and must not become one."""
     if not path.exists():
         return
     if not path.is_dir():
@@ -101,16 +108,16 @@ def check_directory(path: Path) -> None:
     strangers = sorted(each.name for each in path.iterdir() if each.name not in _OURS)
     if strangers and not (path / MANIFEST).exists():
         raise UsageError(
-            f"{path} is no Lowtide store and not empty (it holds {strangers[0]!r}); choose another directory"
+            f"{path} is not a Lowtide store and not empty (it holds {strangers[0]!r}); choose another directory"
         )
 
 
 def open_files(path: Path, options: Options) -> OpenedFiles:
-    """Open or make the store in ``path``, which the caller owns, and bring its base up to date."""
+    """Open or create the store in ``path``, which the caller owns, and bring its base up to date."""
     case = "clean"
     if not (path / MANIFEST).exists():
         if (path / BACKUP).exists():
-            raise UsageError(f"{path} is a backup that was never finished; run it again, or open another one")
+            raise UsageError(f"{path} is a backup that was never finished; run the backup again, or open another one")
         case = _make(path, options)
     _tidy(path, options)
     store_id, written_by = read_manifest(path / MANIFEST)
@@ -122,7 +129,7 @@ def open_files(path: Path, options: Options) -> OpenedFiles:
         verdict, boundary, replayed = _recover(base, path / "log", store_id)
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)
-        log.release(retained_from(log, base, options, max(boundary, verdict.last_ts)))
+        log.release(retained_from(log, base, path, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
         _take_back_consumers(base, last_ts)
         Leases(base, options.clock.time, owner=True).expire()
@@ -134,13 +141,14 @@ def open_files(path: Path, options: Options) -> OpenedFiles:
         raise
     if verdict.case != "clean":
         case = verdict.case
-        logger.warning("%s: %s; %d commits came from the log", path, case, replayed)
+        logger.warning("%s: %s; %d commits were replayed from the log", path, case, replayed)
     return OpenedFiles(store_id=store_id, base=base, loan=loan, log=log, last_ts=last_ts, case=case, replayed=replayed)
 
 
 @contextlib.contextmanager
 def recovered(path: Path, options: Options) -> Iterator[OpenedFiles]:
-    """The files of a store that no process owns, recovered, and owned until the block ends. Others wait for that."""
+    """The recovered files of a store that no process owns. They are owned until the block ends; other processes
+    wait."""
     with contextlib.ExitStack() as stack:
         stack.callback(Ownership(path / LOCK, passing=True).release)
         opened = open_files(path, options)
@@ -150,8 +158,10 @@ def recovered(path: Path, options: Options) -> Iterator[OpenedFiles]:
 
 
 def _tidy(path: Path, options: Options) -> None:
-    """Remove what an interrupted compaction left, and the mark of a backup. A backup may have been laid over a store
-    that had gone on since: its cache is of commits that will be others now."""
+    """Remove the leftovers of an interrupted compaction, and the mark of a backup.
+
+    A backup may have been restored over a store with later commits. The cache of those commits is then invalid.
+    """
     (path / "base" / COMPACTED).unlink(missing_ok=True)
     if (path / BACKUP).exists():
         shutil.rmtree(path / CACHE, ignore_errors=True)
@@ -160,7 +170,7 @@ def _tidy(path: Path, options: Options) -> None:
 
 
 def _make(path: Path, options: Options) -> str:
-    """Make the files of a new store; the manifest comes last, so a store without one was never finished."""
+    """Create the files of a new store. The manifest comes last, so a store without one was never finished."""
     half_made = (path / "base").exists() or (path / "log").exists()
     if half_made:
         _discard_half_made(path)
@@ -194,14 +204,14 @@ def _write_manifest(path: Path, store_id: bytes, disk: Disk) -> None:
 
 
 def _discard_half_made(path: Path) -> None:
-    """Remove what an interrupted making left, after making sure that nothing was ever committed to it.
+    """Remove what an interrupted creation left, after making sure that nothing was ever committed to it.
 
-    The log alone can tell: every commit was in it, and a log whose first commits were released begins after them.
+    The log alone shows that: every commit was in it, and a log whose first commits were released begins after them.
     """
     for segment in segment_paths(path / "log") if (path / "log").exists() else ():
         scan = scan_segment(segment, segment.read_bytes())
         if scan.frames or (scan.header is not None and scan.header.first_ts > 1):
-            raise CorruptionError(path, f"{MANIFEST} is missing, but the log knows of commits: restore the file")
+            raise CorruptionError(path, f"{MANIFEST} is missing, but the log has commits: restore the file")
     if not any((path / "log").glob("*")) and _holds_commits(path / "base"):
         raise CorruptionError(path, f"{MANIFEST} and the log are missing, but the base holds commits: restore them")
     for name in ("base", "log"):
@@ -225,7 +235,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
         manifest = json.loads(path.read_text())
         version, store_id = manifest["format"], bytes.fromhex(manifest["store"])
     except (ValueError, KeyError, TypeError, RecursionError, IsADirectoryError) as error:
-        raise CorruptionError(path, f"cannot be understood: {error!r}") from error
+        raise CorruptionError(path, f"cannot be decoded: {error!r}") from error
     if version not in (1, FORMAT):
         age = "an older" if isinstance(version, int) and version < FORMAT else "a newer"
         raise UsageError(
@@ -238,7 +248,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
 def _check_base(base: Base, store_id: bytes) -> int:
     boundary = base.read_boundary()
     if boundary is None:
-        raise CorruptionError(base.directory, "the base has lost its boundary, so it is unknown what it holds")
+        raise CorruptionError(base.directory, "the base has lost its boundary, so its contents are unknown")
     if boundary > MAX_TS:
         raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
     if base.store_id() != store_id:
@@ -247,8 +257,8 @@ def _check_base(base: Base, store_id: bytes) -> int:
 
 
 def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
-    """Judge the log and bring the base up to it; returns the verdict, the boundary it began from, and how many commits
-    were replayed. Retries if the helper of a killed owner moved the boundary meanwhile."""
+    """Judge the log and bring the base up to date; return the verdict, the boundary it started from, and how many
+    commits were replayed. Retries if the helper of a killed owner moved the boundary meanwhile."""
     with _without_collector():
         while True:
             boundary = _check_base(base, store_id)
@@ -261,7 +271,8 @@ def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict,
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Python's cyclic collector would walk over all commits of the log again and again; they make no cycles."""
+    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no
+    cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -277,7 +288,7 @@ def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
     paths = segment_paths(directory)
     headers = [_header_of(path) for path in paths]
     needed = max((i for i, each in enumerate(headers) if each is not None and each.first_ts <= boundary + 1), default=0)
-    # What lies below the boundary is not looked at: only the change feed may still read it, and checks it then.
+    # Commits below the boundary are not read here: only the change feed may read them, and it checks them then.
     scans = [Scan(path, path.stat().st_size, header) for path, header in zip(paths, headers, strict=True)][:needed]
     for scan in scans:
         scan.end = scan.size
@@ -296,7 +307,7 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
     if not replayed:
         return 0
     upto = verdict.last_ts
-    base.history_below = max(base.history_below, upto)  # before the commit that makes it true, see there
+    base.history_below = max(base.history_below, upto)  # before the commit that makes it true; see its definition
     horizon = make_horizon("exact", (), upto)
     commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
     changes = changes_of(commits, horizon)
@@ -305,7 +316,7 @@ def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
-    """Make the log ready to be appended to: erase a torn rest, remove what is not needed, go on behind the last
+    """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue behind the last
     frame."""
     for spare in directory.glob("spare-*.tmp"):
         disk.remove(spare)
@@ -329,32 +340,34 @@ def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, bound
 
 
 def _closed(scan: Scan, following: Scan) -> ClosedSegment:
-    """A segment that is full, since another one follows it."""
+    """The record of a segment that is full, since another one follows it."""
     assert following.header is not None
     last_ts = following.header.first_ts - 1
     return ClosedSegment(scan.path, last_ts, scan.end, scan.size, scan.path.stat().st_mtime)
 
 
-def retained_from(log: LogWriter, base: Base, options: Options, boundary: int) -> int:
-    """The commit up to which the log may go: recovery needs what lies above ``boundary``, the change feed more.
+def retained_from(log: LogWriter, base: Base, path: Path, options: Options, boundary: int) -> int:
+    """The commit up to which the log may be released: recovery needs what is above ``boundary``, the change feed more,
+    and joined processes what they have committed without an answer yet.
 
-    A consumer whose next commit is gone will be told so whatever else is kept: nothing is kept for it.
+    Nothing is kept for a consumer whose next commit is gone: it gets ChangesLost whatever else is kept.
     """
     full = log.full_segments
     if not full:
         return 0
     oldest = None
-    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+    with contextlib.suppress(FileNotFoundError):  # an interrupted release did this already
         oldest = _header_of(full[0].path)
     kept = oldest.first_ts if oldest is not None else 0
     positions = [row.position for _, row in base.read(base.consumers.all) if row.position + 1 >= kept]
     retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)
-    return retention.floor(full, boundary, positions, options.clock.time(), log.position)
+    floor = retention.floor(full, boundary, positions, options.clock.time(), log.position)
+    return min(floor, unanswered_since(path))
 
 
 def _take_back_consumers(base: Base, last_ts: int) -> None:
-    """With relaxed durability a power loss may take commits that a consumer has acknowledged. It is set back, so that
-    it is shown those that get their timestamps."""
+    """Set consumers back to ``last_ts``. With relaxed durability a power loss may lose commits that a consumer has
+    acknowledged; it must see the new commits that get the same timestamps."""
 
     def change(txn: Txn) -> None:
         for name, row in base.consumers.all(txn):
@@ -366,6 +379,6 @@ def _take_back_consumers(base: Base, last_ts: int) -> None:
 
 
 def _sweep(base: Base, last_ts: int) -> None:
-    """Drop what was kept for the snapshots of an earlier owner: they ended with it. The pins did not."""
+    """Drop what was kept for the snapshots of an earlier owner. They ended with it; the pins did not."""
     sweep_history(base, lambda: make_horizon("exact", (), last_ts), [EVERYTHING], 0)
     sweep_tombstones(base, last_ts, 1 << 62)

@@ -16,21 +16,21 @@ from lowtide.system.clock import Clock, SystemClock
 
 _PATIENCE, _PAUSE = 1.0, 0.01
 """Seconds to wait for a lock whose owner is dead, because a process that it was just starting may briefly hold a copy;
-or whose owner has not yet, or no longer, written who it is."""
+or whose owner is not named in the file yet, or no longer."""
 
 _RECOVERING = 30.0
 """Seconds to wait for a reader that is recovering a store without an owner."""
 
 
 class Ownership:
-    """Holds the lock file of a store. The file's text names the holder; only the lock itself counts. A ``passing``
-    holder keeps it briefly, and others wait for it.
+    """Holds the lock file of a store. The file's text names the holder, but only the lock itself counts. A ``passing``
+    holder keeps the lock briefly, and other processes wait for it.
 
-    The clock is the machine's unless another is given: what is waited for are processes of this machine.
+    The clock is the machine's by default, since it waits for processes of this machine.
     """
 
     def __init__(self, path: Path, *, passing: bool = False, clock: Clock | None = None) -> None:
-        # A file object, so that the lock goes with the last reference to it, whatever interrupts the opening.
+        # A file object, so that the lock ends with the last reference to it, even if the opening is interrupted.
         clock = clock or SystemClock()
         begun = clock.monotonic()
         self._file = open(path, "r+b", buffering=0, opener=_create)  # noqa: SIM115
@@ -58,7 +58,7 @@ class Ownership:
             return False
 
     def abandon(self) -> None:
-        """In a forked child: give up this copy of the descriptor; the parent's lock stays."""
+        """Close this copy of the descriptor in a forked child; the parent keeps the lock."""
         self._file.close()
 
     def release(self) -> None:
@@ -73,13 +73,13 @@ def _create(path: str, flags: int) -> int:
 
 
 def describe_holder(text: bytes) -> str:
-    """Who holds the lock, by the text in its file."""
+    """Describe the holder of the lock, from the text in its file."""
     try:
         holder = json.loads(text)
         where = "this process" if holder["pid"] == os.getpid() else f"process {holder['pid']}"
         return f"{where} on {holder['host']} ({holder['program']}), since {holder['since']}"
     except (ValueError, KeyError, TypeError, RecursionError):
-        return "a process that did not say who it is"
+        return "an unknown process"
 
 
 def _patience_with(text: bytes) -> float:

@@ -1,1 +1,1 @@
-"""Loading: many documents that another process has staged, taken into a collection at once or not at all."""
+"""Loading: many documents that another process has staged are written to a collection, all at once or not at all."""

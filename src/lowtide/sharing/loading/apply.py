@@ -1,7 +1,7 @@
-"""A job as one transaction: every staged document, with its index entries, or none.
+"""Applying a job as one transaction: every staged document, with its index entries, or none.
 
-What ``insert_many``, ``replace_one`` and ``delete_one`` do to one document is done here to each, by the same unit: the
-stored form comes from the task, and is not made a second time.
+Each document is handled as by ``insert_many``, ``replace_one`` and ``delete_one``, with the same ``WriteBatch``. The
+task has already encoded the stored form; it is not encoded again.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class TooLarge(Exception):
 
 
 def apply_batches(unit: WriteBatch, how: How, batches: Batches, most: int) -> Counts:
-    """Do to the documents of a unit what a job says. TooLarge, if it is to replace more than ``most`` bytes."""
+    """Apply the batches of a job to a unit of writes. Raises TooLarge if they replace more than ``most`` bytes."""
     counts = Counts()
     match how:
         case "append":
@@ -49,7 +49,7 @@ def apply_batches(unit: WriteBatch, how: How, batches: Batches, most: int) -> Co
 
 
 def keep_types(writing: WriteView, prefix_of: PrefixOf, job: Job) -> None:
-    """Leave the types of a job with its collection, unless it has them."""
+    """Store the types of a job with its collection, unless the collection has them."""
     look = CollectionReader(writing, prefix_of, job.collection)
     row = types_kept(look.row, job)
     if row is not look.row:
@@ -65,7 +65,7 @@ def types_kept(row: CatalogRow, job: Job) -> CatalogRow:
 
 
 def append(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
-    """Insert documents, none of which may be there."""
+    """Insert documents, none of which may exist."""
     prefix, is_empty = unit.reader.prefix, _is_empty(unit)
     for keys, documents in batches:
         if not is_empty and (known := unit.known_ids(keys)):
@@ -79,7 +79,7 @@ def append(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
 
 
 def insert_new(unit: WriteBatch, keys: list[bytes], documents: list[bytes]) -> None:
-    """Insert documents of which it is known that none is there."""
+    """Insert documents that are known not to exist."""
     if unit.is_plain:
         unit.insert_plain(keys, documents)
         return
@@ -88,7 +88,7 @@ def insert_new(unit: WriteBatch, keys: list[bytes], documents: list[bytes]) -> N
 
 
 def upsert(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
-    """Insert documents, or put them in the place of those with their ``_id``."""
+    """Insert documents, or replace those with the same ``_id``."""
     seen: set[bytes] = set()
     for keys, documents in batches:
         _note(unit, seen, keys)
@@ -112,7 +112,7 @@ def _replace(unit: WriteBatch, key: bytes, old: bytes, new: bytes) -> None:
 
 
 def delete(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
-    """Remove the documents with these keys, as far as they are there. A key may come twice."""
+    """Remove the documents with these keys, if they exist. A key may occur twice."""
     gone: set[bytes] = set()
     for keys, _ in batches:
         for key, old in zip(keys, unit.stored_of(keys), strict=True):
@@ -127,9 +127,10 @@ def _delete(unit: WriteBatch, key: bytes, old: bytes) -> None:
 
 
 def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> None:
-    """Put documents in the place of all that are there. Those that stay as they are, are not touched.
+    """Replace all documents of the collection by these. Documents that do not change are not touched.
 
-    What others insert meanwhile comes after this, and stays."""
+    Concurrent inserts count as later, and stay.
+    """
     old: dict[bytes, bytes] = {}
     size = 0
     for key, stored in _documents(unit):
@@ -142,7 +143,7 @@ def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> 
     for keys, documents in batches:
         _note(unit, seen, keys)
         taken.append((keys, documents))
-    for key, stored in old.items():  # first, so that what a unique index held is free
+    for key, stored in old.items():  # first, so that the values in a unique index are free
         if key not in seen:
             _delete(unit, key, stored)
             counts.deleted += 1
@@ -159,8 +160,8 @@ def overwrite(unit: WriteBatch, batches: Batches, counts: Counts, most: int) -> 
 
 
 def changes(unit: WriteBatch, batches: Batches, counts: Counts) -> None:
-    """Leave each document as the last of its changes has left it. In a collection with a unique index, all that change
-    go before any comes, so that documents may exchange values."""
+    """Apply the last change of each document. In a collection with a unique index, all changed documents are removed
+    before any is inserted, so that documents can exchange values."""
     latest: dict[bytes, StagedChange] = {}
     for keys, staged in batches:
         take_latest(latest, unit.reader.name, zip(keys, map(decode_change, staged), strict=True))
@@ -199,7 +200,7 @@ def _is_empty(unit: WriteBatch) -> bool:
 
 
 def _note(unit: WriteBatch, seen: set[bytes], keys: list[bytes]) -> None:
-    """Refuse an ``_id`` that comes twice: rows have no order, so none of them is the last."""
+    """Raise an error if an ``_id`` occurs twice: rows have no order, so none of them is the last."""
     before = len(seen)
     if not seen.isdisjoint(keys):
         raise twice(unit.reader.name, next(key for key in keys if key in seen))
@@ -209,7 +210,7 @@ def _note(unit: WriteBatch, seen: set[bytes], keys: list[bytes]) -> None:
 
 
 def _twice(unit: WriteBatch, keys: list[bytes]) -> OperationFailure:
-    """The error for keys of which one comes again, or was written before."""
+    """The error for keys of which one occurs again, or was written before."""
     met: set[bytes] = set()
     for key in keys:
         if key in met or unit.reader.prefix + key in unit.writes:
@@ -222,7 +223,7 @@ def twice(collection: str, key: bytes) -> OperationFailure:
     """The error for an ``_id`` that several rows have."""
     return OperationFailure(
         f"several rows of the write to collection {collection!r} have the _id {shown(id_of(key))}; rows have no order, "
-        "so none of them is the last: leave one, for example by dropDuplicates"
+        "so none of them is the last: keep one, for example with dropDuplicates"
     )
 
 
@@ -237,7 +238,7 @@ def duplicate(collection: str, key: bytes) -> DuplicateKeyError:
 
 
 def _naming(key: bytes, write: Callable[[], None]) -> None:
-    """Let the refusal of a document say which one it is."""
+    """Call ``write``, and add the document's ``_id`` to its error."""
     try:
         write()
     except DocumentRefused as error:

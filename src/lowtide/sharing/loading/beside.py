@@ -1,7 +1,7 @@
-"""The new generation of a collection that a bulk load fills beside it, and the difference between the two.
+"""The new generation of a collection that a bulk load fills, and the difference to the old one.
 
-Each method does its part in a transaction of the caller's, and returns the row as it should be after that. Used by one
-thread.
+Each method works in a transaction of the caller, and returns the collection's row as it should be after that. Used by
+one thread.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ Step = Callable[[EngineTransaction, EngineTransaction, WriteView, list[bytes]], 
 
 
 class Beside:
-    """The keyspaces that are filled: those of ``row``, and ``changes`` for the difference. ``images`` is whether the
-    store keeps the values that are replaced."""
+    """The keyspaces being filled: those of ``row``, and ``changes`` for the difference. ``images`` says whether the
+    store logs the values that are replaced."""
 
     def __init__(self, job: Job, row: CatalogRow, prefix_of: PrefixOf, images: bool) -> None:
         self._collection = job.collection
@@ -42,7 +42,7 @@ class Beside:
         return (*self.row.keyspaces[1:], self.changes)
 
     def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
-        """Staged documents, or the keys of those to delete. Nothing is known yet of what was there."""
+        """Write staged documents, or record the keys of those to delete. What the collection had is not known yet."""
         if self._how == "delete":
             self._note(writing, dict.fromkeys(keys, Difference(None)))
             return self.row, Counts()
@@ -58,7 +58,7 @@ class Beside:
         return self._taken(unit), Counts(inserted=len(keys))
 
     def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
-        """Documents of the collection, but for those that the job replaces or deletes."""
+        """Copy documents of the collection, except those that the job replaces or deletes."""
         unit, counts, how = self._unit(writing, checked=False), Counts(), self._how
         kept: list[tuple[bytes, bytes]] = []
         found: dict[bytes, Difference] = {}
@@ -86,8 +86,8 @@ class Beside:
     def _removed(
         self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> CatalogRow:
-        """Remove from the new generation the documents that are not the same at a later instant as they were at one;
-        all of them before any is entered again, so that what a unique index held is free."""
+        """Remove the documents from the new generation that changed between two instants: all of them before any is
+        written again, so that the values in a unique index are free."""
         unit = self._unit(writing, checked=False)
         copied = [key for key, _, noted in self._changed(before, after, writing, keys) if noted is None]
         for key, here in zip(copied, unit.stored_of(copied), strict=True):
@@ -98,7 +98,7 @@ class Beside:
     def _caught_up(
         self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> CatalogRow:
-        """Bring documents of the new generation from what one instant had to what a later one has."""
+        """Bring documents of the new generation from one instant to a later one."""
         unit = self._unit(writing, checked=False)
         found: dict[bytes, Difference] = {}
         copied: list[tuple[bytes, bytes | None]] = []
@@ -122,7 +122,7 @@ class Beside:
     def _changed(
         self, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
     ) -> list[tuple[bytes, bytes | None, Difference | None]]:
-        """The documents that differ between two instants, as the later one has them, and what was noted of them."""
+        """The documents that differ between two instants, as of the later one, with their recorded differences."""
         prefix = CollectionReader(after, self._prefix_of, self._collection).prefix
         full_keys = [prefix + key for key in keys]
         old, new = before.read_many(full_keys), after.read_many(full_keys)
@@ -131,7 +131,8 @@ class Beside:
         return [(key, now, each) for (key, now), each in zip(changed, noted, strict=True)]
 
     def _unit(self, writing: WriteView, *, checked: bool) -> WriteBatch:
-        """A unit of the new generation. What the collection has already is not asked whether it fits the schema."""
+        """A batch of writes to the new generation. Documents that the collection has already are not validated
+        again."""
         row = self.row if checked else self.row.having(schema=None)
         return WriteBatch(writing, self._prefix_of, self._collection, row)
 
@@ -139,7 +140,7 @@ class Beside:
         return unit.apply_beside().having(schema=self.row.schema)
 
     def note_changes(self, writing: WriteView, keys: list[bytes], staged: list[bytes]) -> tuple[CatalogRow, Counts]:
-        """Staged changes: of each document the last one is noted, and entered when all are known."""
+        """Record the last staged change of each document. They are applied when all changes are known."""
         latest: dict[bytes, StagedChange] = {}
         take_latest(latest, self._collection, zip(keys, map(decode_change, staged), strict=True))
         for key, noted in zip(list(latest), self._noted(writing, list(latest)), strict=True):
@@ -149,7 +150,7 @@ class Beside:
         return self.row, Counts()
 
     def enter_noted(self, writing: WriteView, noted: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
-        """The documents that the last changes have left, of rows of the difference."""
+        """Write the documents that the last changes left, from rows of the difference."""
         unit = self._unit(writing, checked=True)
         found = [(key, value) for key, row in noted if (value := decode_difference(row).value) is not None]
         insert_new(unit, [key for key, _ in found], [value for _, value in found])
@@ -158,20 +159,20 @@ class Beside:
     # The difference
 
     def _note(self, writing: WriteView, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
-        """Write down what the load does to documents; ``fresh`` if that was not done for any of them."""
+        """Record what the load does to documents; ``fresh`` if none of them has a record yet."""
         prefix = self._prefix_of(self.changes)
         rows: Writes = {prefix + key: encode_difference(each) for key, each in found.items()}
         if rows:
             writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
 
     def _noted(self, writing: WriteView, keys: list[bytes]) -> list[Difference | None]:
-        """What was written down of documents; None if the job is not about one. To replace all documents is about
-        each of them."""
+        """The recorded differences of documents; None for a document that the job does not affect. A job that replaces
+        all documents affects each of them."""
         prefix = self._prefix_of(self.changes)
         rows = writing.read_many([prefix + key for key in keys])
         without = Difference(None) if self._how == "overwrite" else None
         return [without if row is None else decode_difference(row) for row in rows]
 
     def _compared(self, noted: Difference, stored: bytes | None) -> Difference:
-        """The difference of a document that the job is about, to what is stored of it now."""
+        """The difference between a document that the job affects and its stored form now."""
         return difference(stored, noted.value, self._images)

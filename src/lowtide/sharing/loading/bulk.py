@@ -1,20 +1,20 @@
-"""A job as one bulk load: a new generation of the collection is filled beside it in many small transactions, and
-replaces it in one.
+"""Applying a job as one bulk load: many small transactions fill a new generation of the collection, and one swaps it
+in.
 
 First the collection's row names the new keyspaces (``loading``), so that they can be emptied however the load ends.
-Then the staged documents are entered, and after them, unless all are replaced, the documents that the collection has.
-Then the load catches up with concurrent writes: keys that changed after the copied commit are copied again, in rounds,
-until few are left. These go into the transaction that names the new keyspaces in the row, dooms the old ones and
-writes the receipt. That transaction runs in turn (``Engine.in_turn``): no other transaction commits between its reads
-and its commit, so it has no conflict. If others write faster than the load catches up, the number of keys that may be
-left grows with each round, so the load always ends.
+Then the staged documents are written and, unless all are replaced, the documents of the collection are copied. Then the
+load catches up with concurrent writes: keys that changed after the copied commit are copied again, in rounds, until few
+are left. These go into the transaction that names the new keyspaces in the row, dooms the old ones and writes the
+receipt. That transaction runs in turn (``Engine.in_turn``): no other transaction commits between its reads and its
+commit, so it cannot conflict. If concurrent writes are faster than the load, the number of keys that may be left grows
+with each round, so the load always ends.
 
-Beside the new generation, a keyspace has the difference to the old one (``feed/differences.py``): a row for each
-document that the job is about. It says of a document that others change meanwhile that the job comes after that
-change; and after the load it is what the change feed shows of it.
+Another keyspace has the difference to the old generation (``feed/differences.py``): a row for each document that the
+job affects. The row records that the job comes after any concurrent change of the document. After the load, the change
+feed shows these rows.
 
-A transaction that only reads is registered as a writer at the instant that was copied: so a deletion after it leaves a
-trace until it was caught up with.
+A read-only transaction is registered as a writer at the copied instant, so that a later deletion leaves a tombstone
+until the load has caught up with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import EngineTransaction, begin
 from lowtide.engine.types import Range, after_prefix
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore
@@ -46,17 +46,17 @@ from lowtide.sharing.loading.receipts import receipt_rows
 from lowtide.sharing.loading.staged import check_wanted, claim, give_up_claim, staged_batches
 
 STEP: Final = 5000
-"""Documents of one small transaction."""
+"""The number of documents in one small transaction."""
 STEP_BYTES: Final = 8 << 20
-"""Bytes of one, about."""
+"""The bytes of one small transaction, about."""
 FEW: Final = 50
-"""Changes of others that go into the last transaction: a few milliseconds, for which they wait."""
+"""The number of concurrent changes that the last transaction may apply: all commits wait for it, a few milliseconds."""
 PATIENCE: Final = 8
-"""Rounds after which more go into it, twice as many with each further round."""
+"""The number of rounds after which this limit doubles with each further round."""
 _MOST_COMMITS: Final = 2000
-"""Commits that the last transaction looks through."""
+"""The number of commits that the last transaction reads from the log."""
 _ATTEMPTS: Final = 3
-"""Attempts of a load, if the collection itself was changed meanwhile each time."""
+"""The number of attempts, if the collection itself is changed during each."""
 
 Batch = tuple[list[bytes], list[bytes]]
 _Work = Callable[[WriteView], tuple[CatalogRow, Counts]]
@@ -98,7 +98,7 @@ class BulkLoad:
         self._counts = Counts()
 
     def run(self) -> Receipt:
-        """Do the job. Whatever it raises, the collection is as it was, and what was built is doomed."""
+        """Run the job. If it raises, the collection is unchanged, and the new generation is doomed."""
         for _ in range(_ATTEMPTS):
             try:
                 return self._build()
@@ -106,7 +106,7 @@ class BulkLoad:
                 pass
         raise OperationFailure(
             f"collection {self._job.collection!r} was dropped, renamed or given other indexes or another schema "
-            f"{_ATTEMPTS} times while a load was going on; nothing was changed, try again"
+            f"{_ATTEMPTS} times during a load; nothing was changed: retry"
         )
 
     def _build(self) -> Receipt:
@@ -127,7 +127,7 @@ class BulkLoad:
     # The row
 
     def _announce(self, writing: WriteView, prefix_of: PrefixOf) -> Beside:
-        """Name the new keyspaces in the row; what an earlier load has left in its own is doomed."""
+        """Name the new keyspaces in the row, and doom the keyspaces that an earlier load left."""
         look = CollectionReader(writing, prefix_of, self._job.collection)
         row = look.row
         fresh = Beside(self._job, row.beside(look.name), prefix_of, self._engine.before_images)
@@ -147,7 +147,7 @@ class BulkLoad:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
 
     def _checked(self, look: CollectionReader) -> CatalogRow:
-        """The row of now, if the load still fits it."""
+        """The current row of the collection, if the load still fits it."""
         row, mine = look.row, self._beside.row
         same = (
             mine.keyspace in row.loading
@@ -162,7 +162,7 @@ class BulkLoad:
     # Small transactions
 
     def _small(self, work: _Work) -> None:
-        """Do a part of the building in a transaction of its own."""
+        """Do one step of the load in a transaction of its own."""
         check_wanted(self._directory)
 
         def change(writing: WriteView, prefix_of: PrefixOf) -> tuple[CatalogRow, Counts]:
@@ -175,7 +175,7 @@ class BulkLoad:
         self._counts.deleted += counts.deleted
 
     def _staged(self) -> Iterator[Batch]:
-        """The staged documents, in parts for one step each."""
+        """The staged documents, in batches of one step."""
         for keys, documents in staged_batches(self._directory, self._job.files):
             start = 0
             while start < len(keys):
@@ -187,16 +187,16 @@ class BulkLoad:
                 start = end
 
     def _enter_noted(self) -> None:
-        """The documents of all changes, after it is known of each document which change is the last."""
+        """Write the documents of all changes, once the last change of each document is known."""
         prefix = self._prefix_of(self._beside.changes)
-        with EngineTransaction(self._engine, SNAPSHOT, False) as noted:
+        with begin(self._engine, SNAPSHOT, False) as noted:
             rows = noted.scan(Range(prefix, after_prefix(prefix)))
             while batch := _part(rows):
                 self._small(lambda tx, batch=batch: self._beside.enter_noted(tx, batch))  # type: ignore[misc]
 
     def _finish(self) -> Receipt:
-        """Copy what the collection has, catch up with what others do, and swap."""
-        anchor = EngineTransaction(self._engine, SNAPSHOT, False)
+        """Copy the collection, catch up with concurrent writes, and swap."""
+        anchor = begin(self._engine, SNAPSHOT, False)
         try:
             look = CollectionReader(anchor, self._prefix_of, self._job.collection)
             self._checked(look)
@@ -206,7 +206,7 @@ class BulkLoad:
                 self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
             for attempt in count():
                 check_wanted(self._directory)
-                later = EngineTransaction(self._engine, SNAPSHOT, False)
+                later = begin(self._engine, SNAPSHOT, False)
                 try:
                     self._catch_up(anchor, later, everything, quickly=attempt > 0)
                 except BaseException:
@@ -224,12 +224,12 @@ class BulkLoad:
     def _catch_up(
         self, anchor: EngineTransaction, later: EngineTransaction, everything: Range, *, quickly: bool
     ) -> None:
-        """Bring the new generation from one instant to a later one, in small transactions. What was changed is told by
-        the log, if that is little and it is still there, else by the versions."""
+        """Bring the new generation from one instant to a later one, in small transactions. The changed keys come from
+        the log, if they are few and it still has them, and otherwise from the versions."""
         keys = self._logged(everything, anchor.ts, later.ts) if quickly else None
         if keys is None:
             keys = all_changed_since(self._parts.versions, self._parts.base, everything, anchor.ts)
-            anchor.open_ts()  # after the look: once it is expired, deletions need leave no trace
+            anchor.open_ts()  # after the read: once it has expired, deletions may leave no tombstone
         keys = [full_key[len(everything.low) :] for full_key in keys]
         for step in self._beside.steps:
             for start in range(0, len(keys), STEP):
@@ -237,8 +237,8 @@ class BulkLoad:
                 self._small(lambda tx, step=step, part=part: (step(anchor, later, tx, part), Counts()))  # type: ignore[misc]
 
     def _logged(self, everything: Range, since: int, until: int) -> list[bytes] | None:
-        """The full keys of a range that the commits after ``since`` up to ``until`` have written; None if the log no
-        longer has those."""
+        """The full keys of a range that the commits after ``since`` up to ``until`` wrote; None if the log no longer
+        has these commits."""
         found: dict[bytes, None] = {}
         try:
             for commit in commits_in(self._parts.feed.commits(since, until)):
@@ -248,11 +248,11 @@ class BulkLoad:
         return list(found)
 
     def _swap(self, anchor: EngineTransaction, everything: Range, few: int) -> Receipt | None:
-        """Let the new generation take the collection's place, with the last changes of others in it; None if there are
-        more than ``few``."""
+        """Replace the collection by the new generation, including the last concurrent changes; None if there are more
+        than ``few`` of them."""
         claim(self._directory)
-        with self._engine.in_turn() as engine:  # no commit of others from here on
-            swap = EngineTransaction(engine, SNAPSHOT, False)
+        with self._engine.in_turn() as engine:  # no other transaction commits from here on
+            swap = begin(engine, SNAPSHOT, False)
             try:
                 receipt = self._swapped(anchor, swap, everything, few)
             finally:
@@ -279,7 +279,7 @@ class BulkLoad:
         return Receipt(swap.commit(), self._counts)
 
     def _named(self, row: CatalogRow, ts: int) -> CatalogRow:
-        """The collection's row, with the new keyspaces in the place of its own, as commit ``ts`` will have it."""
+        """The collection's row with the new keyspaces, as commit ``ts`` will have it."""
         indexes = []
         for each in row.indexes:
             mine = self._beside.row.index(each.name)
@@ -309,6 +309,6 @@ def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def _end(tx: EngineTransaction) -> None:
-    """Let go of a transaction that is not to be committed, if it has not ended."""
+    """Roll back a transaction, if it has not ended."""
     if not tx.state:
         tx.rollback()

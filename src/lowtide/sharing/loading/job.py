@@ -1,4 +1,4 @@
-"""A load job: what is to be done with the documents that were staged, and what came of it."""
+"""A load job: what to do with the staged documents, and the result."""
 
 from __future__ import annotations
 
@@ -12,33 +12,40 @@ from lowtide.values.ids import new_id
 
 How = Literal["append", "upsert", "delete", "overwrite", "changes"]
 BULK_BYTES: Final = 256 << 20
-"""Staged bytes past which a job is no longer one transaction in memory, unless it says otherwise."""
+"""The staged bytes above which a job is no longer one transaction in memory, by default."""
 _VERSION: Final = 1
 _NAME: Final = re.compile(r"[0-9a-f]{32}")
 
 
 class StagedFile(msgspec.Struct, frozen=True):
-    """A file that counts, as the task that wrote it tells."""
+    """A file that belongs to the job, as described by the task that wrote it."""
 
     name: str
     rows: int
     bytes: int
-    """Of keys and documents."""
+    """The bytes of keys and documents."""
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """All of one job. ``app`` and ``version`` say that it is one of a series, such as the batches of a stream: what is
-    not beyond the last version that came in is there already."""
+    """One job. ``app`` and ``version`` make it part of a series, such as the batches of a stream: a job whose version
+    is not greater than the last one committed is done already."""
 
-    collection: str
+    collection: str = ""
     how: How
+    quads: str | None = None
+    """A quad store, in place of a collection: the files have statements."""
     files: tuple[StagedFile, ...] = ()
     app: str | None = None
     version: int | None = None
     bulk_bytes: int = BULK_BYTES
     types: dict[str, Any] | None = None
-    """Of the fields that are written, the types to be kept with the collection; see ``documents/column_types.py``."""
+    """The types of the written fields, to store with the collection; see ``documents/column_types.py``."""
     format: int = _VERSION
+
+    @property
+    def target(self) -> str:
+        """What the job writes to. No name of a collection begins with a slash."""
+        return self.collection if self.quads is None else f"/{self.quads}"
 
     @property
     def bytes(self) -> int:
@@ -58,8 +65,8 @@ class Counts(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What came of a job: the commit that it is, and what that did. ``repeated`` if it had been done before, or, of a
-    series, was ``skipped`` because a later one had been."""
+    """The result of a job: its commit, and what that did. ``repeated`` if it had been done before; ``skipped`` if a
+    later job of its series had been."""
 
     ts: int
     counts: Counts
@@ -68,7 +75,7 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 def new_job_name() -> str:
-    """A unique name for a job. Names sort by the time at which they were made."""
+    """A unique name for a job. Names sort by the time of their creation."""
     return new_id().hex
 
 
@@ -83,14 +90,14 @@ def encode_job(job: Job) -> bytes:
 
 
 def decode_job(encoded: bytes) -> Job:
-    """The job of its stored form, which another version of Lowtide may have written."""
+    """Decode a job, which another version of Lowtide may have written."""
     try:
         job = msgspec.json.decode(encoded, type=Job)
     except msgspec.MsgspecError as error:
         raise UsageError(f"the load job cannot be decoded: {error}") from error
     if job.format != _VERSION:
         raise UsageError(
-            f"the load job has format {job.format}, and this process knows {_VERSION}: both need the same Lowtide"
+            f"the load job has format {job.format}, and this process reads {_VERSION}: use the same version of Lowtide"
         )
     if (job.app is None) != (job.version is None):
         raise UsageError("a load job of a series needs an app and a version")

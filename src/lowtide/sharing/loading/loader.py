@@ -1,7 +1,7 @@
 """The loader: applies jobs in the process that owns the store, each exactly once.
 
-Any thread may call it. ``_locks`` is changed under ``_lock``; the lock of a collection is held for the whole of a job,
-so that jobs of one collection come one after the other, and one that is asked for twice at a time is done once.
+Any thread may call it. ``_locks`` is changed under ``_lock``. The lock of a collection is held during a whole job, so
+that jobs of one collection run one after the other, and a job that is requested twice at once is done once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import pauses
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import begin
 from lowtide.errors import TransientError
 from lowtide.sharing.loading.apply import TooLarge, apply_batches, keep_types
 from lowtide.sharing.loading.bulk import BulkLoad, Owned
@@ -38,19 +38,20 @@ from lowtide.sharing.loading.staged import (
     staging_of,
     sweep,
 )
+from lowtide.sharing.loading.statements import apply_statements
 from lowtide.system.clock import SYSTEM_CLOCK
 
 logger = logging.getLogger("lowtide")
 
 ATTEMPTS: Final = 20
-"""Attempts of one transaction, on conflict with others that change the same documents."""
+"""The number of attempts of one transaction, on conflict with transactions that change the same documents."""
 LEAST_ATTEMPTS: Final = 2
 IMPATIENCE: Final = 1.0
 """Seconds after which there is no further attempt, except for the first LEAST_ATTEMPTS."""
 SMALL_ROWS: Final = 200
 SMALL_BYTES: Final = 256 << 10
-"""A job of at most these is applied under the commit lock, rather than as a bulk load, if all attempts fail: others
-wait for it, for some milliseconds."""
+"""If all attempts fail, a job of at most this size is applied under the commit lock, rather than as a bulk load. Other
+commits wait for it, a few milliseconds."""
 
 
 class Loader:
@@ -62,38 +63,40 @@ class Loader:
         self._lock = threading.Lock()
         self._locks: dict[str, threading.Lock] = {}
         self._emptying: dict[str, threading.Thread] = {}
-        """By collection, what empties the keyspaces that a load has left; changed under ``_lock``."""
+        """By collection, the thread that empties the keyspaces that a load left; changed under ``_lock``."""
         self._tidied = 0
-        """The first commit that the log had when differences were last looked for; written by ``tidy`` alone."""
+        """The first commit in the log when differences were last looked for; written only by ``tidy``."""
 
     def load(self, job: str) -> dict[str, Any]:
-        """Apply a job by its name, for another process."""
+        """Apply a job, by its name, for another process."""
         found: dict[str, Any] = msgspec.to_builtins(self.apply(job))
         return found
 
     def apply(self, name: str) -> Receipt:
-        """Apply a job that is ready, unless that was done. The receipt says which commit it is."""
+        """Apply a job that is ready, unless that was done before. The receipt has its commit."""
         directory = staging_of(self._path, name)
         job = announced(directory)
-        check_collection_name(job.collection)
+        if job.quads is None:
+            check_collection_name(job.collection)
         sweep(self._path)
-        with self._lock_of(job.collection):
+        with self._lock_of(job.target):
             receipt = self._receipt(name, job)
             if receipt is None:
-                give_up_claim(directory)  # of an owner that was killed: who waits may take the job back again
+                give_up_claim(directory)  # a killed owner's claim: the waiting process may cancel the job again
                 try:
                     receipt = self._apply(name, job, directory)
                 except BaseException:
                     give_up_claim(directory)
                     raise
                 finally:
-                    self._empty(job.collection)
+                    if job.quads is None:
+                        self._empty(job.collection)
         self._prune()
         return receipt
 
     def tidy(self) -> None:
-        """Have the differences emptied of loads whose commits the log no longer has. Called now and then, by one
-        thread; cheap if there is nothing to do."""
+        """Empty the differences of loads whose commits are no longer in the log. One thread calls this now and then;
+        cheap if there is nothing to do."""
         try:
             kept = self._parts.feed.first_kept()
             if kept <= self._tidied or CATALOG not in self._parts.engine.catalog.prefixes:
@@ -109,8 +112,8 @@ class Loader:
                 logger.warning("%s: leftovers of loads are not removed yet: %s", self._path, error)
 
     def _empty(self, collection: str) -> None:
-        """Have the keyspaces emptied that a load, this one or one that was cut short, has left, and differences that
-        the change feed can no longer show. The caller does not wait for that."""
+        """Empty, in the background, the keyspaces that this or an interrupted load left, and differences that the
+        change feed can no longer show."""
         source = AutocommitStatements(self._parts)
         try:
             kept = self._parts.feed.first_kept()
@@ -126,7 +129,7 @@ class Loader:
                         target=self._finish_drops, args=(source, collection), name="lowtide-emptying", daemon=True
                     )
                     self._emptying[collection].start()
-        except Exception as error:  # the job is done, or has failed, whatever becomes of this
+        except Exception as error:  # this does not affect the job, which is done or has failed
             logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
@@ -137,23 +140,25 @@ class Loader:
                 logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
 
     def finish(self) -> None:
-        """Wait until what loads have left is emptied."""
+        """Wait until the leftovers of loads are emptied."""
         with self._lock:
             busy = list(self._emptying.values())
         for each in busy:
             each.join()
 
-    def _lock_of(self, collection: str) -> threading.Lock:
+    def _lock_of(self, target: str) -> threading.Lock:
         with self._lock:
-            return self._locks.setdefault(collection, threading.Lock())
+            return self._locks.setdefault(target, threading.Lock())
 
     def _receipt(self, name: str, job: Job) -> Receipt | None:
         source = AutocommitStatements(self._parts)
         return source.read(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
     def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
-        """One transaction, retried a few times on conflict. After that, a small job runs in turn, and a larger one as a
-        bulk load, which completes beside any number of writers."""
+        """Apply a job in one transaction, retried a few times on conflict. After that, a small job runs in turn, and a
+        larger one as a bulk load, which completes despite any number of concurrent writers."""
+        if job.quads is not None:
+            return self._statements(name, job, directory)
         if job.bytes <= job.bulk_bytes:
             try:
                 return self._in_one(name, job, directory)
@@ -167,8 +172,17 @@ class Loader:
                 )
         return BulkLoad(self._parts, name, job, directory).run()
 
+    def _statements(self, name: str, job: Job, directory: Path) -> Receipt:
+        """A job of statements: one transaction, whatever its size. Adds conflict with removals of the same statements
+        only; if these are as frequent, it runs in turn."""
+        try:
+            return self._in_one(name, job, directory)
+        except TransientError as error:
+            logger.info("%s: a write to quads %r runs in turn: %s", self._path, job.quads, error)
+            return self._in_turn(name, job, directory)
+
     def _in_one(self, name: str, job: Job, directory: Path) -> Receipt:
-        """The whole job in one transaction, retried on conflict, but not for long."""
+        """Apply the whole job in one transaction, retried on conflict for a limited time."""
         begun = SYSTEM_CLOCK.monotonic()
         for attempt, pause in enumerate(pauses(), 1):
             try:
@@ -181,25 +195,28 @@ class Loader:
         raise AssertionError("the last attempt returns or raises")
 
     def _in_turn(self, name: str, job: Job, directory: Path) -> Receipt:
-        """The whole job while no other transaction commits."""
+        """Apply the whole job while no other transaction commits."""
         with self._parts.engine.in_turn() as engine:
             return self._attempt(engine, name, job, directory)
 
     def _attempt(self, engine: Engine, name: str, job: Job, directory: Path) -> Receipt:
         prefix_of = engine.catalog.prefix_of
-        with EngineTransaction(engine, SNAPSHOT, False) as tx:
-            unit = WriteBatch(tx, prefix_of, job.collection)
-            counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
-            unit.apply()
-            keep_types(tx, prefix_of, job)
+        with begin(engine, SNAPSHOT, False) as tx:
+            if job.quads is not None:
+                counts = apply_statements(tx, prefix_of, job.quads, job.how, _watched(job, directory))
+            else:
+                unit = WriteBatch(tx, prefix_of, job.collection)
+                counts = apply_batches(unit, job.how, _watched(job, directory), job.bulk_bytes)
+                unit.apply()
+                keep_types(tx, prefix_of, job)
             rows = receipt_rows(prefix_of, name, job, counts)
-            # What was there is known of all keys, so that the commit need not look again.
+            # The old values of all keys are known, so that the commit need not look them up.
             tx.apply(rows, (), {full_key: tx.read(full_key) for full_key in rows})
             claim(directory)
             return Receipt(tx.commit(), counts)
 
     def _prune(self) -> None:
-        """Keep the receipts few. What fails is left to the next job."""
+        """Remove old receipts. If that fails, the next job does it."""
 
         def work(writing: WriteView, prefix_of: PrefixOf) -> int:
             return prune_receipts(writing, prefix_of, lambda name: not staging_of(self._path, name).exists())
@@ -211,7 +228,7 @@ class Loader:
 
 
 def _watched(job: Job, directory: Path) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The staged batches, as long as the job is wanted."""
+    """The staged batches, until the job is cancelled."""
     for batch in staged_batches(directory, job.files):
         check_wanted(directory)
         yield batch

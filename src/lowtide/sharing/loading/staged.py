@@ -1,13 +1,13 @@
-"""The staging directory: documents on their way into a store, in files that are not read before the job is complete.
+"""The staging directory: documents on their way into a store, in files that are read only when the job is complete.
 
-``STORE/staging/JOB/`` belongs to one job. It is made with a file ``driver`` in it, which says which process the job
-belongs to. Each attempt of a task writes a file of its own, under a temporary name until it is whole; the job names the
-files that count, so what a failed or repeated attempt has left does not. At last the job itself is written, as
-``ready``. The process that applies it renames that to ``claimed`` right before it commits; a caller that gives up
-renames it to ``cancelled``. Only one of the two succeeds, so a job that was cancelled is never committed after that.
+``STORE/staging/JOB/`` belongs to one job. It is created with a file ``driver``, which names the process that the job
+belongs to. Each attempt of a task writes a file of its own, under a temporary name until it is complete. The job lists
+the files that belong to it, so the files of failed or repeated attempts are ignored. Last, the job itself is written,
+as ``ready``. The process that applies it renames that to ``claimed`` right before it commits; a caller that cancels
+renames it to ``cancelled``. Only one of the two succeeds, so a cancelled job is never committed.
 
-Nothing here is synced to disk: what is committed is in the log, and after a crash of the machine the job's driver is
-gone, and the job with it. Directories whose driver is gone are removed by the next job, and when the store is opened.
+Nothing here is synced to disk. What is committed is in the log, and after a crash of the machine the job's driver is
+gone, and so is the job. Directories whose driver is gone are removed by the next job, and when the store is opened.
 """
 
 from __future__ import annotations
@@ -35,30 +35,30 @@ KEY, DOCUMENT = "key", "document"
 _PART: Final = ".part"
 _NEW: Final = ".new"
 _ABANDONED: Final = 3600.0
-"""Seconds after which a directory that never got its driver's name is litter."""
+"""Seconds after which a directory without its driver's name is removed."""
 
 
 class JobCancelled(Error):
-    """The job was taken back before it was committed; nothing was changed."""
+    """The job was cancelled before it was committed. Nothing was changed."""
 
 
 def driver_process() -> Identity:
-    """The process that a job belongs to: the Java machine above this process, which runs Spark's driver, or else this
-    process itself."""
+    """The process that a job belongs to: the Java process above this one, which runs Spark's driver, or else this
+    process."""
     found = ancestor("java") or identify(os.getpid())
     assert found is not None
     return found
 
 
 class _Driver(msgspec.Struct, frozen=True):
-    """Whom a job belongs to."""
+    """The process that a job belongs to."""
 
     process: Identity
     app: str | None = None
 
 
 def make_staging(store: Path, name: str, driver: Identity, app: str | None = None) -> Path:
-    """The directory of a new job, perhaps one of a series."""
+    """Create the directory of a new job; ``app`` if it is one of a series."""
     parent = store / STAGING
     if not store.is_dir():
         raise UsageError(f"there is no store in {store}: no such directory")
@@ -72,23 +72,23 @@ def make_staging(store: Path, name: str, driver: Identity, app: str | None = Non
 
 
 def staging_of(store: Path, name: str) -> Path:
-    """Where the directory of a job is, if it is there."""
+    """The path of a job's directory, which need not exist."""
     return store / STAGING / check_job_name(name)
 
 
 def remove_staging(store: Path, name: str) -> None:
-    """Remove the directory of a job; harmless when repeated."""
+    """Remove the directory of a job. A second call does nothing."""
     directory = staging_of(store, name)
     doomed = directory.with_name(f"{name}.{uuid4().hex[:8]}{_NEW}")
     try:
-        directory.rename(doomed)  # at once: an attempt that comes late finds nothing, and cannot add to what goes
+        directory.rename(doomed)  # at once: a late attempt finds nothing, and cannot add files to it
     except FileNotFoundError:
         return
     shutil.rmtree(doomed, ignore_errors=True)
 
 
 def sweep(store: Path) -> int:
-    """Remove the directories of jobs whose driver is gone; how many there were. Cheap if there are none."""
+    """Remove the directories of jobs whose driver is gone; return how many. Cheap if there are none."""
     try:
         found = list(os.scandir(store / STAGING))
     except (FileNotFoundError, NotADirectoryError):
@@ -107,7 +107,7 @@ def _is_litter(directory: Path) -> bool:
         with contextlib.suppress(OSError):
             return SYSTEM_CLOCK.time() - directory.stat().st_mtime > _ABANDONED
         return False
-    # A store is on a local disk: who comes from another start of a machine was here before this one's.
+    # A store is on a local disk, so a driver with another boot id ran before this machine's last start.
     return driver.process.boot != boot_id() or driver.process.is_gone
 
 
@@ -119,7 +119,7 @@ def _driver_of(directory: Path) -> _Driver | None:
 
 
 def remove_series(store: Path, driver: Identity, app: str) -> None:
-    """Remove the directories of a driver's jobs of one series; there is only ever one of them at a time."""
+    """Remove the directories of a driver's jobs of one series, of which there is only one at a time."""
     with contextlib.suppress(FileNotFoundError):
         for each in os.scandir(store / STAGING):
             if _driver_of(Path(each.path)) == _Driver(driver, app):
@@ -139,7 +139,7 @@ def _private(path: str, flags: int) -> int:
 
 
 def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | None]]) -> StagedFile:
-    """Write batches of keys, and stored forms of documents unless they are to be deleted, to a file of this attempt."""
+    """Write batches of keys and stored documents, or of keys to delete, to the file of this attempt."""
     pyarrow = _pyarrow()
     schema = pyarrow.schema([(KEY, pyarrow.binary()), (DOCUMENT, pyarrow.binary())])
     name = f"{uuid4().hex}.arrow"
@@ -160,8 +160,8 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
         temporary.rename(directory / name)
     except FileNotFoundError as error:
         raise UsageError(
-            f"the write that this task belongs to is over: its directory {directory} is gone; "
-            "it was committed or given up without this attempt"
+            f"the write that this task belongs to has ended: its directory {directory} is gone; "
+            "it was committed or cancelled without this attempt"
         ) from error
     except BaseException:
         with contextlib.suppress(OSError):
@@ -171,7 +171,7 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
 
 
 def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The keys and documents of the files that count, a batch at a time; for deletes the documents are None."""
+    """The keys and documents of the job's files, a batch at a time; for deletes the documents are None."""
     pyarrow = _pyarrow()
     for each in files:
         if Path(each.name).name != each.name:
@@ -184,17 +184,17 @@ def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tup
                     found += batch.num_rows
                     yield batch.column(KEY).to_pylist(), batch.column(DOCUMENT).to_pylist()
         except FileNotFoundError as error:
-            raise JobCancelled(f"the staged file {directory / each.name} is gone: the write was given up") from error
+            raise JobCancelled(f"the staged file {directory / each.name} is gone: the write was cancelled") from error
         except pyarrow.ArrowInvalid as error:
             raise UsageError(f"the staged file {directory / each.name} cannot be read: {error}; write again") from error
         if found != each.rows:
             raise UsageError(
-                f"the staged file {directory / each.name} has {found} rows, and its task wrote {each.rows}; write again"
+                f"the staged file {directory / each.name} has {found} rows, but its task wrote {each.rows}; write again"
             )
 
 
 def _pyarrow() -> Any:
-    purpose = "staging documents, and taking them into a store in the process that owns it,"
+    purpose = "staging documents, and writing them to a store in the process that owns it,"
     require("pyarrow.ipc", "arrow", purpose)
     return require("pyarrow", "arrow", purpose)
 
@@ -203,24 +203,24 @@ def _pyarrow() -> Any:
 
 
 def announce(directory: Path, job: Job) -> None:
-    """Say that everything is staged, and what is to be done with it."""
+    """Write the job, which says that everything is staged and what to do with it."""
     temporary = directory / (READY + _PART)
     _write_file(temporary, encode_job(job))
     temporary.rename(directory / READY)
 
 
 def announced(directory: Path) -> Job:
-    """The job that is ready, or was claimed by a process that is gone."""
+    """Read the job that is ready, or that a process that is gone has claimed."""
     for name in (READY, CLAIMED):
         with contextlib.suppress(FileNotFoundError):
             return decode_job((directory / name).read_bytes())
-    raise JobCancelled(f"there is no write to commit in {directory}: it was given up, or is done")
+    raise JobCancelled(f"there is no write to commit in {directory}: it was cancelled, or is done")
 
 
 def check_wanted(directory: Path) -> None:
-    """Raise JobCancelled unless the job is still to be done."""
+    """Raise JobCancelled if the job was cancelled or is done."""
     if not (directory / READY).exists() and not (directory / CLAIMED).exists():
-        raise JobCancelled("the write was given up while it was being applied; nothing was changed")
+        raise JobCancelled("the write was cancelled while it was being applied; nothing was changed")
 
 
 def claim(directory: Path) -> None:
@@ -228,18 +228,18 @@ def claim(directory: Path) -> None:
     try:
         (directory / READY).rename(directory / CLAIMED)
     except FileNotFoundError:
-        if not (directory / CLAIMED).exists():  # of an owner that was killed
-            raise JobCancelled("the write was given up while it was being applied; nothing was changed") from None
+        if not (directory / CLAIMED).exists():  # left by an owner that was killed
+            raise JobCancelled("the write was cancelled while it was being applied; nothing was changed") from None
 
 
 def give_up_claim(directory: Path) -> None:
-    """Let the job be taken back again, after a commit that failed."""
+    """Allow the job to be cancelled again, after a commit that failed."""
     with contextlib.suppress(FileNotFoundError):
         (directory / CLAIMED).rename(directory / READY)
 
 
 def cancel(directory: Path) -> bool:
-    """Take the job back; false if it is being committed, or is over."""
+    """Cancel the job; false if it is being committed, or has ended."""
     try:
         (directory / READY).rename(directory / CANCELLED)
     except FileNotFoundError:

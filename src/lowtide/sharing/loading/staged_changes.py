@@ -1,7 +1,7 @@
-"""Changes on their way into a store: the staged form of a document that some commit, elsewhere, left or deleted.
+"""Staged changes: documents on their way into a store, as a commit of another store left or deleted them.
 
-It is the number of that commit, 8 bytes, big endian, and the stored document, or nothing if it was deleted. Files have
-no order among them, so the number tells which change of a document is the last.
+The staged form is the number of that commit, 8 bytes, big endian, followed by the stored document, or nothing if it was
+deleted. Files have no order, so the number decides which change of a document is the last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _VERSION: Final = 8
 
 
 class StagedChange(NamedTuple):
-    """What commit ``version`` left of a document; None if nothing."""
+    """A document as commit ``version`` left it; None if it was deleted."""
 
     version: int
     document: bytes | None
@@ -41,14 +41,14 @@ def decode_change(staged: bytes) -> StagedChange:
 def take_latest(
     found: dict[bytes, StagedChange], collection: str, changes: Iterable[tuple[bytes, StagedChange]]
 ) -> None:
-    """Keep of each document's changes the last one."""
+    """Keep only the last change of each document."""
     for key, change in changes:
         known = found.get(key)
         if known is not None and known.version == change.version:
             raise OperationFailure(
-                f"several rows of the changes for collection {collection!r} are of the same commit, "
-                f"{change.version}, and the same _id, {shown(id_of(key))}; one commit changes a document once: "
-                "check what the rows were made of"
+                f"several rows of the changes for collection {collection!r} have the same commit, "
+                f"{change.version}, and the same _id, {shown(id_of(key))}; a commit changes a document only once: "
+                "check the source of the rows"
             )
         if known is None or known.version < change.version:
             found[key] = change

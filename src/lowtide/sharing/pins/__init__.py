@@ -1,1 +1,1 @@
-"""Pins: leases on a timestamp that other processes, and later ones, can read at."""
+"""Pins: named leases on a timestamp, which other processes can read, also after a restart."""

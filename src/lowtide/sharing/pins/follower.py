@@ -61,8 +61,8 @@ class FollowerPins(Pins):
     def _placed(
         self, at: At | None, keyspaces: Iterable[str] | None
     ) -> tuple[tuple[str, PinRow] | None, Iterable[str] | None]:
-        """The pin that a new one is taken beside, and the keyspaces that the new one holds. With no ``at`` there is
-        none: the base has every acknowledged commit afterwards, and the new pin is taken at its boundary."""
+        """The existing pin whose timestamp a new one takes, and the keyspaces that the new one holds. Without ``at``
+        there is no such pin: the base then has every acknowledged commit, and the new pin is taken at its boundary."""
         if at is not None:
             beside = self._find(at)
             return beside, keyspaces if keyspaces is not None else beside[1].keyspaces
@@ -86,29 +86,29 @@ class FollowerPins(Pins):
         at: At | None,
         process: Identity | None,
     ) -> Pin:
-        """Give ``user`` a part in a pin of the last commit, or of ``at``; see ``Leases.share``."""
+        """Add ``user`` to a shared pin of the last commit, or of ``at``; see ``Leases.share``."""
         beside, wanted = self._placed(at, keyspaces)
         return self._handle(*self.leases.share(user, name, ttl, beside=beside, keyspaces=wanted, process=process))
 
     def join(self, name: str, user: tuple[str, str], ttl: float) -> Pin:
-        """Give ``user`` a part in the pin ``name``."""
+        """Add ``user`` to the pin ``name``."""
         return self._handle(name, self.leases.join(name, user, ttl))
 
     def hand_over(self, pin: Pin, successor: str) -> None:
-        """Release a pin and leave what it holds to its users; see ``Leases.hand_over``."""
+        """Release a pin, but keep what it holds for its users; see ``Leases.hand_over``."""
         row = self.leases.hand_over(pin.name, pin.id, successor)
         if row is not None:
             self._unpinned(row.ts)
 
     def leave(self, token: str) -> int:
-        """Give up the parts that a user has in shared pins; returns how many pins were removed with their last user."""
+        """Remove a user from its shared pins; return how many pins were removed with their last user."""
         removed = self.leases.leave(token)
         for row in removed:
             self._unpinned(row.ts)
         return len(removed)
 
     def pin_of(self, token: str) -> Pin | None:
-        """The live pin that a user has a part in."""
+        """The live pin of a user."""
         now = self._time()
         found = ((name, row) for name, row in self.leases.all() if row.has_user(token) and row.expires > now)
         return next((self._handle(name, row) for name, row in found), None)

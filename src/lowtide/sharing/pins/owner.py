@@ -1,8 +1,8 @@
 """Pins in the process that owns the store.
 
-A pin never lies above the boundary. So a fresh pin takes three steps: a snapshot holds its timestamp, a checkpoint
-brings the boundary there, and the pin's row is written. The snapshot is closed after that: at every moment one of the
-two holds the timestamp.
+A pin is never above the boundary. So a new pin takes three steps: a snapshot holds its timestamp, a checkpoint moves
+the boundary there, and the pin's row is written. Only then is the snapshot closed, so that one of the two always holds
+the timestamp.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lowtide.sharing.pins.pins import At, PinRequest, Pins
 
 
 class OwnerPins(Pins):
-    """The pins of a store, in its owner. ``checkpoint`` brings the boundary to a timestamp at least."""
+    """The pins of a store, in its owner. ``checkpoint`` moves the boundary to a timestamp or beyond."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class OwnerPins(Pins):
         with self.snapshot(at) as held:
             wanted = request.keyspaces if request.keyspaces is not None else held.keyspaces
             for each in wanted or ():
-                held.keyspace(each)  # refused if ``at`` is a pin that does not hold it
+                held.keyspace(each)  # raises if ``at`` is a pin that does not hold it
             self._checkpoint(held.ts)  # point: pin.held
             take = partial(self.leases.take, request.name, request.ttl, keyspaces=wanted, where=request.where)
             row = take(at=held.ts, process=request.process)  # point: pin.take
@@ -47,7 +47,7 @@ class OwnerPins(Pins):
         return row
 
     def _check_held(self, held: EngineSnapshot, name: str, row: PinRow) -> None:
-        """Take the pin back if ``held`` expired before the row was written: what it sees may be collected."""
+        """Remove the pin if ``held`` expired before the row was written: what it sees may have been collected."""
         try:
             held.open_ts()
         except SnapshotExpired:
@@ -55,7 +55,7 @@ class OwnerPins(Pins):
             raise
 
     def _open_at(self, name: str, row: PinRow) -> EngineSnapshot:
-        """A snapshot that holds its timestamp by itself from then on, also after the pin is removed."""
+        """Open a snapshot that holds its timestamp itself, so that it stays valid after the pin is removed."""
 
         def pinned() -> bool:
             self.leases.find(name, row.id)  # by id: a later pin of this name may have another timestamp
@@ -64,8 +64,8 @@ class OwnerPins(Pins):
         return EngineSnapshot(self._engine, row.ts, pinned=pinned, keyspaces=row.keyspaces)
 
     def expire(self) -> None:
-        """Remove the pins that have expired, and have what they held collected; also what was held by pins that other
-        processes removed, even if they died before they could report it."""
+        """Remove the pins that have expired, and collect what they held. Also collect what was held by pins that other
+        processes removed, even if those died before they could report it."""
         for row in self.leases.expire():
             self._unpinned(row.ts)
         for ts in self.leases.removed_elsewhere():

@@ -10,7 +10,7 @@ from lowtide.engine.base.pin_table import PinRow
 
 
 class Pin:
-    """A named commit whose state is kept, durably and for every process, until the pin expires; made by ``store.pin``.
+    """A named commit, from ``store.pin``. Its state is kept, durably and for every process, until the pin expires.
 
     >>> with store.pin("report", ttl=60) as pin:
     ...     store.keyspace("fruit").put(b"apple", b"green")
@@ -44,7 +44,7 @@ class Pin:
 
     @property
     def owner(self) -> str:
-        """Who took it: process, host, program, and line."""
+        """The process that took it: id, host, program and line."""
         return self._row.owner
 
     @property
@@ -54,7 +54,7 @@ class Pin:
 
     @property
     def ttl(self) -> float:
-        """How many seconds it lives after it was taken or last renewed."""
+        """The seconds until it expires, counted from when it was taken or last renewed."""
         return self._row.ttl
 
     @property
@@ -74,7 +74,7 @@ class Pin:
         self._row = self._leases.renew(self.name, self._row.id, ttl)
 
     def release(self) -> None:
-        """Remove it, so that what it alone keeps can be collected. No effect if it is gone."""
+        """Remove the pin, so that versions only it keeps can be collected. Does nothing if it is gone."""
         if self._leases.remove(self.name, self._row.id) is not None:
             self._released(self._row.ts)
 

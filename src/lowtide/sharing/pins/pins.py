@@ -1,6 +1,6 @@
-"""The pins of a store: what is the same in its owner and in a follower.
+"""The pins of a store: what its owner and a follower have in common.
 
-A subclass says how a fresh pin is made durable (``_take``) and how a snapshot at a pin is opened (``_open_at``).
+A subclass defines how a new pin is made durable (``_take``) and how a snapshot at a pin is opened (``_open_at``).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ At = int | str | Pin
 def check_at(at: object) -> None:
     """Raise UsageError unless ``at`` is an ``At``."""
     if isinstance(at, bool) or not isinstance(at, int | str | Pin):
-        raise UsageError(f"a snapshot is at a pin, the name of one, or the timestamp of a commit, not at {at!r}")
+        raise UsageError(f"at must be a pin, the name of a pin, or the timestamp of a commit, not {at!r}")
 
 
 @dataclass(frozen=True, slots=True)
 class PinRequest:
-    """A pin that a user asked for, with its arguments checked; ``where`` is the user's line."""
+    """A pin that a user requested, with checked arguments; ``where`` is the user's line."""
 
     name: str
     ttl: float
@@ -42,7 +42,7 @@ class PinRequest:
 
 
 class Pins(ABC):
-    """The pins of an open store. ``time`` is the time of day; ``unpinned`` is called with the timestamp of each pin
+    """The pins of an open store. ``time`` is the wall-clock time; ``unpinned`` is called with the timestamp of each pin
     that was removed here."""
 
     def __init__(self, leases: Leases, time: Callable[[], float], unpinned: Callable[[int], None]) -> None:
@@ -52,8 +52,8 @@ class Pins(ABC):
 
     @abstractmethod
     def _take(self, request: PinRequest, at: At | None) -> PinRow:
-        """Write the row of a new pin, at the last commit or at what ``at`` holds. What the pin keeps is in the base
-        when the row is."""
+        """Write the row of a new pin, at the last commit or at ``at``. When the row is written, the base has what the
+        pin keeps."""
 
     @abstractmethod
     def _open_at(self, name: str, row: PinRow) -> EngineSnapshot:
@@ -84,7 +84,7 @@ class Pins(ABC):
         return self._handle(name, self._take(request, at))
 
     def renew(self, name: str, ttl: float | None) -> Pin:
-        """Extend the life of a pin, also of one that another process took."""
+        """Extend the life of a pin, which any process may have taken."""
         check_name(name)
         return self._handle(name, self.leases.renew(name, None, ttl))
 
@@ -109,7 +109,7 @@ class Pins(ABC):
             return EngineSnapshot(engine, None)
         check_at(at)
         if isinstance(at, int):
-            with contextlib.suppress(SnapshotExpired):  # no snapshot holds all of it; an older engine or a pin may
+            with contextlib.suppress(SnapshotExpired):  # no snapshot of this engine holds it; an older one or a pin may
                 return EngineSnapshot(engine, at)
             for older in self._older_engines():
                 with contextlib.suppress(SnapshotExpired, UsageError):  # it may be too old, or have just ended

@@ -7,7 +7,6 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -28,16 +27,25 @@ from lowtide.sharing import generation
 from lowtide.sharing.generation import read_only_engine
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
-from lowtide.system.clock import SystemClock
+from lowtide.system.threads import join
 
 logger = logging.getLogger("lowtide")
 
 
-def snapshot_at(base: Base, options: Options, name: str, row: PinRow, closing: Closing | None = None) -> EngineSnapshot:
-    """Open a snapshot that reads at the pin ``name``, and ends with it."""
+def snapshot_at(
+    base: Base,
+    options: Options,
+    name: str,
+    row: PinRow,
+    closing: Closing | None = None,
+    *,
+    time: Callable[[], float] | None = None,
+) -> EngineSnapshot:
+    """Open a snapshot that reads at the pin ``name``, and ends with it. ``time`` is the clock by which the pin expires,
+    by default that of the options."""
     registry = Registry(row.ts)
     renewed_here = isinstance(closing, Renewer)
-    pinned = PinnedBase(base, name, row, None if renewed_here else options.clock.time)
+    pinned = PinnedBase(base, name, row, None if renewed_here else time or options.clock.time)
     reader = Reader(VersionStore(row.ts), pinned, registry, 0)
     catalog = Catalog(base.saved_keyspaces(), fixed=True)
     engine = read_only_engine(options, catalog, registry, reader)
@@ -50,7 +58,7 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None) -> E
     check_store(directory, options)
     if pin is None and is_read_only(directory):
         raise UsageError(
-            f"{directory} is on a read-only file system, where no pin can be taken: name one that the store has, "
+            f"{directory} is on a read-only file system, where no pin can be taken: name an existing pin, "
             "open_snapshot(path, pin=...), or copy the store to a writable place"
         )
     if pin is None:
@@ -58,37 +66,29 @@ def open_pinned(path: str | os.PathLike[str], pin: str | Pin | None = None) -> E
             refresh(directory, options, checkpoint=True)
         except OSError as error:
             raise (not_writable(directory, error) or error) from error
-    with contextlib.ExitStack() as undo:
+    held = contextlib.ExitStack()
+    closing: Renewer | Borrowed | None = None
+    try:
         base = borrow(directory / "base", options.map_size)
-        undo.callback(give_back, base)
-        if base.fixed:  # nothing that a pin there keeps can go any more
-            options = replace(options, clock=_Still())
-        leases = Leases(base, options.clock.time)
-        closing: Renewer | Borrowed
+        held.callback(give_back, base)
+        time = float if base.fixed else options.clock.time  # always 0 where nothing can be collected: pins never expire
+        leases = Leases(base, time)
         if pin is None:
             name = f"snapshot {os.getpid()}-{os.urandom(4).hex()}"
             row = leases.take(name, generation.LEASE, where="open_snapshot")
-            undo.callback(_remove, leases, name, row, directory)
-            closing = Renewer(lambda: leases.renew(name, row.id))
-            closing.at_end = undo.pop_all().close
+            held.callback(_remove, leases, name, row, directory)
+            closing = Renewer(lambda: leases.renew(name, row.id), held.close)
+            closing.start()
         else:
             name = pin.name if isinstance(pin, Pin) else pin
             row = leases.find(name, pin.id if isinstance(pin, Pin) else None)
-            closing = Borrowed(base)
-            undo.pop_all()
-    try:
-        return snapshot_at(base, options, name, row, closing)
+            closing = Borrowed(held)
+        return snapshot_at(base, options, name, row, closing, time=time)
     except BaseException:
-        closing.close()
+        if closing is not None:
+            closing.close()
+        held.close()
         raise
-
-
-class _Still(SystemClock):
-    """A clock that stands still, for a store on a read-only file system: no pin expires there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.time = float
 
 
 def _remove(leases: Leases, name: str, row: PinRow, path: Path) -> None:
@@ -111,7 +111,7 @@ def renew_pin(path: str | os.PathLike[str], name: str) -> None:
 
 
 def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
-    """The name of the live pin that the user of a token has a part in; None if there is none."""
+    """The name of the live pin of the user with this token; None if there is none."""
     base = borrow(Path(path).absolute() / "base", Options(read_only=True).map_size)
     try:
         time = Options().clock.time
@@ -122,33 +122,34 @@ def name_of_pin(path: str | os.PathLike[str], token: str) -> str | None:
 
 
 class Borrowed:
-    """The borrowed base of a snapshot at another process's pin; given back once."""
+    """The base that a snapshot at another process's pin has borrowed, and returns once."""
 
-    def __init__(self, base: Base) -> None:
-        self._base: Base | None = base
+    def __init__(self, held: contextlib.ExitStack) -> None:
+        self._held = held
 
     def close(self) -> None:
-        base, self._base = self._base, None
-        if base is not None:
-            give_back(base)
+        self._held.close()
 
     drop = close
 
 
 class Renewer:
-    """A thread that calls ``renew`` three times in a lease, until it is closed or the lease is lost, and ``at_end``
-    when it is closed.
+    """A thread that calls ``renew`` three times per lease, until it is closed or the lease is lost, and ``at_end`` when
+    it is closed.
 
-    What it ends with runs in that thread, so ``drop`` may be called anywhere, in destructors too: it takes no lock and
-    does not wait. In a forked child there is no such thread, and nothing is done: the lease is the parent's.
+    ``at_end`` runs in that thread, so ``drop`` may be called anywhere, even in destructors: it takes no lock and does
+    not wait. In a forked child there is no such thread, and nothing is done: the lease is the parent's.
     """
 
     def __init__(self, renew: Callable[[], object], at_end: Callable[[], object] = bool) -> None:
         self._renew = renew
-        self.at_end = at_end
+        self._at_end = at_end
         self._process = os.getpid()
         self._stop: SimpleQueue[None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lowtide-renewer", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. The constructor does not: the caller first makes sure that it will be closed."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -159,8 +160,8 @@ class Renewer:
             except (SnapshotExpired, UsageError):
                 lost = True  # reads raise an error that says why
             except Exception as error:
-                logger.warning("a lease could not be renewed, and will be tried again: %s", error)
-        self.at_end()
+                logger.warning("a lease could not be renewed; it will be retried: %s", error)
+        self._at_end()
 
     def _stopped(self, timeout: float | None) -> bool:
         try:
@@ -176,5 +177,4 @@ class Renewer:
         if os.getpid() != self._process:
             return
         self.drop()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        join(self._thread)

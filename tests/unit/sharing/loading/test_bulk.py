@@ -11,7 +11,7 @@ import pytest
 import lowtide
 from lowtide.documents.catalog import CATALOG, row_of
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import begin
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired
 from lowtide.sharing.loading import bulk, staged
 from lowtide.sharing.loading.beside import Beside
@@ -327,7 +327,7 @@ def test_one_whose_instant_is_expired_misses_no_deletion(
         for _ in range(2):
             store.collect_garbage()
             store.checkpoint()
-        with EngineTransaction(parts_of(store).engine, SNAPSHOT, False) as later:
+        with begin(parts_of(store).engine, SNAPSHOT, False) as later:
             return original(load, anchor, later, everything, **more)
 
     monkeypatch.setattr(BulkLoad, "_catch_up", beaten)

@@ -93,7 +93,7 @@ def test_indexes_are_kept_up(store: lowtide.Store, how: How, options: dict[str, 
 def test_a_unique_value_that_is_taken_is_refused(store: lowtide.Store, how: How) -> None:
     store["c"].create_index("n", unique=True)
     store["c"].insert_many(numbered(1, 2))
-    with pytest.raises(DuplicateKeyError, match=r"index 'n_1': {'n': 2} is there already, in the document with _id 2"):
+    with pytest.raises(DuplicateKeyError, match=r"index 'n_1': {'n': 2} already exists, in the document with _id 2"):
         load(store, how, [{"_id": 5, "n": 5}, {"_id": 6, "n": 2}])
     assert documents(store) == numbered(1, 2)
     check_indexes(store)

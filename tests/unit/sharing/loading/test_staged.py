@@ -75,7 +75,7 @@ def test_a_task_whose_job_is_over_fails_and_makes_nothing(store: lowtide.Store) 
     name = new_job_name()
     directory = make_staging(store.path, name, driver_process())
     remove_staging(store.path, name)
-    with pytest.raises(UsageError, match="the write that this task belongs to is over"):
+    with pytest.raises(UsageError, match="the write that this task belongs to has ended"):
         stage(directory, [([b"k"], [b"v"])])
     assert os.listdir(store.path / "staging") == []
 
@@ -89,7 +89,7 @@ def test_a_job_that_ends_while_a_task_writes_leaves_no_file(store: lowtide.Store
         remove_staging(store.path, name)
         yield [b"b"], [b"2"]
 
-    with pytest.raises(UsageError, match="is over"):
+    with pytest.raises(UsageError, match="has ended"):
         stage(directory, batches())
     assert os.listdir(store.path / "staging") == []
 
@@ -110,7 +110,7 @@ def test_a_file_has_what_was_staged(store: lowtide.Store) -> None:
     directory = make_staging(store.path, new_job_name(), driver_process())
     file = stage(directory, [([b"a", b"b"], [b"1", b"2"]), ([b"c"], [b"3"])])
     assert list(staged_batches(directory, [file])) == [([b"a", b"b"], [b"1", b"2"]), ([b"c"], [b"3"])]
-    with pytest.raises(UsageError, match="has 3 rows, and its task wrote 4"):
+    with pytest.raises(UsageError, match="has 3 rows, but its task wrote 4"):
         list(staged_batches(directory, [StagedFile(file.name, 4, 0)]))
     with pytest.raises(UsageError, match="not the name of a staged file"):
         list(staged_batches(directory, [StagedFile(f"../{directory.name}/{file.name}", 3, 0)]))

@@ -97,7 +97,7 @@ def test_two_changes_of_one_commit_to_one_document_are_refused(store: lowtide.St
     rows: list[Row] = [(3, {"_id": 1}), (3, 1)]
     filler: list[Row] = [(1, {"_id": 10 + each}) for each in range(5)]
     files = [[rows[0], *filler], [rows[1]]] if apart else [rows]
-    with pytest.raises(OperationFailure, match="of the same commit, 3, and the same _id, 1"):
+    with pytest.raises(OperationFailure, match="have the same commit, 3, and the same _id, 1"):
         applied(store, *files, bulk_bytes=size)
     assert documents(store) == []
 

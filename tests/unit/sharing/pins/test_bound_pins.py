@@ -150,7 +150,7 @@ def test_a_row_without_a_process_is_for_nobody_in_particular(base: Base) -> None
 
 @pytest.mark.parametrize("pid", [0, -1, True, "1", 1.0, 2**22 + 1])
 def test_what_is_no_living_process_is_refused(pid: Any, store: lowtide.Store) -> None:
-    with pytest.raises(UsageError, match="process is the number of a living process"):
+    with pytest.raises(UsageError, match="process must be the id of a running process"):
         store.pin("p", process=pid)
     assert store.pins() == []
 

@@ -348,8 +348,8 @@ def test_what_is_neither_pin_nor_commit_is_refused_and_not_taken_for_one_that_is
     put(store, b"1")
     with store.pin("p"):
         which = open_store(read_only=True) if read_only else store
-        with pytest.raises(lowtide.UsageError, match="not at"):
+        with pytest.raises(lowtide.UsageError, match="at must be a pin"):
             which.snapshot(at=at)
-        with pytest.raises(lowtide.UsageError, match="not at"):
+        with pytest.raises(lowtide.UsageError, match="at must be a pin"):
             which.pin("q", at=at)
         assert not any(pin.name == "q" for pin in store.pins())

@@ -80,7 +80,7 @@ def test_beside_another_pin_only_what_that_holds_is_shared(base: Base, leases: L
     base.write(lambda txn: base.put_boundary(txn, 9))
     name, row = leases.share(("a", ""), "p", 10, beside=("old", held), keyspaces=["k"])
     assert (name, row.ts) == ("p", 5)
-    with pytest.raises(UsageError, match="holds 'k' only"):
+    with pytest.raises(UsageError, match="holds only 'k'"):
         leases.share(("b", ""), "q", 10, beside=("old", held), keyspaces=["l"])
     assert leases.find("p").keyspaces == ("k",)
 

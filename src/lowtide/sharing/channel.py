@@ -1,0 +1,123 @@
+"""The channel from a joined process to the owner of the store, whichever process that is at the moment.
+
+An owner may end, or be killed, at any time. Then a request is sent to the next one, which is found, or becomes, by
+``seek``: this process itself may take the store over. A request must therefore be repeatable. A commit is, because it
+has an identity; see ``joined_commits``.
+
+Who writes: any thread takes a connection out of ``_idle`` and puts it back, so each is used by one thread at a time
+(``deque`` operations are atomic).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from lowtide.errors import UsageError
+from lowtide.sharing.commit_message import CommitMessage, encode_message
+from lowtide.sharing.joined_commits import Committed, JoinedCommits
+from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
+from lowtide.sharing.service import COMMIT, Handler
+
+_MOST_IDLE: Final = 64
+
+
+class LocalOwner(Protocol):
+    """This process, after it has taken the store over."""
+
+    @property
+    def joined(self) -> JoinedCommits:
+        """What commits messages of joined processes."""
+
+    def handler(self, operation: str) -> Handler:
+        """What answers an operation."""
+
+
+class Channel:
+    """Sends requests to the owner of one store. ``seek`` is called when no owner can be reached. It returns when that
+    may have changed, with this process if it owns the store now; or raises, if the store cannot be recovered."""
+
+    def __init__(self, path: Path, seek: Callable[[], LocalOwner | None]) -> None:
+        self._path = path
+        self._seek = seek
+        self._idle: deque[Owner] = deque(maxlen=_MOST_IDLE)
+        self._local: LocalOwner | None = None
+        self._closed = ""
+
+    def commit(self, message: CommitMessage, since: int) -> Committed:
+        """Have the owner commit a message; ``since`` is a commit before it was first sent. The owner that answers may
+        not be the one that it was sent to first. Waits for as long as an owner lives and does not answer."""
+        encoded = msgspec.Raw(encode_message(message))
+        while True:
+            owner = self._reach()
+            if owner is None:
+                assert self._local is not None
+                return self._local.joined.commit(message)
+            try:
+                ts, left_out = self._send(owner, COMMIT, encoded)
+                return Committed(ts, left_out)
+            except OwnerGone:
+                message = msgspec.structs.replace(message, unanswered=since)
+                encoded = msgspec.Raw(encode_message(message))
+
+    def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
+        """Have the owner do something that can be repeated; return its answer."""
+        encoded = msgspec.Raw(msgspec.msgpack.encode(arguments))
+        while True:
+            owner = self._reach()
+            if owner is None:
+                assert self._local is not None
+                return self._local.handler(operation)(**arguments)
+            with contextlib.suppress(OwnerGone):
+                return self._send(owner, operation, encoded, timeout)
+
+    def _send(self, owner: Owner, operation: str, arguments: msgspec.Raw, timeout: float | None = None) -> Any:
+        """Send a request. The connection is kept for the next one, unless it is in an unknown state."""
+        reusable = False
+        try:
+            answer = owner.send(operation, arguments, timeout)
+            reusable = True
+            return answer
+        except (OwnerGone, OwnerSilent):
+            raise
+        except Exception:
+            reusable = True  # the owner has answered with an error
+            raise
+        finally:
+            if reusable and not self._closed:
+                self._idle.append(owner)
+            else:
+                owner.close()
+
+    def _reach(self) -> Owner | None:
+        """A connection to the owner; None if this process owns the store."""
+        while self._local is None:
+            if self._closed:
+                raise UsageError(self._closed)
+            with contextlib.suppress(IndexError):
+                return self._idle.pop()
+            owner = reach_owner(self._path)
+            if owner is not None:
+                return owner
+            self._local = self._seek()
+        return None
+
+    def close(self, reason: str) -> None:
+        """Close the connections. A thread that waits for an answer gets one, or finds that this is closed."""
+        self._closed = reason
+        while self._idle:
+            with contextlib.suppress(IndexError):
+                self._idle.pop().close()
+
+    def abandon(self, reason: str) -> None:
+        """Close the copies of the connections in a forked child."""
+        self._closed = reason
+        self._local = None
+        for owner in list(self._idle):
+            owner.abandon()
+        self._idle.clear()

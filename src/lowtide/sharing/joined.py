@@ -1,0 +1,186 @@
+"""A joined store: a follower whose transactions may commit, by ``lowtide.open`` beside the owner.
+
+It reads as a follower does, without asking the owner. A commit is one message to the owner. A transaction that begins
+after an answer sees that commit: the log is read up to it, even before the shared page says that it is published.
+
+The lease of a generation, its pin, keeps what the owner's validation needs about keys that were deleted since: see
+``engine.base.pin_table``. It lasts for as long as a transaction of the generation is open, or a commit of it is
+unanswered.
+
+Who writes, besides what ``follower`` says: ``_own`` by any thread that commits, and it only grows; an update that is
+lost is made up for by the shared page, which the owner writes a moment after the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from lowtide.engine.log.cursor import Released
+from lowtide.engine.recovery.members import Members
+from lowtide.engine.recovery.opening import MANIFEST, read_manifest
+from lowtide.engine.transaction.catalog import NOWHERE, Catalog
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.versions.visibility import Reader
+from lowtide.errors import ConflictError, SnapshotExpired
+from lowtide.observe.stats import SnapshotStats, Stats
+from lowtide.options import Options
+from lowtide.sharing.channel import Channel, LocalOwner
+from lowtide.sharing.follower import Follower
+from lowtide.sharing.generation import Generation
+from lowtide.sharing.newest import Newest, NewestEngine
+from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
+from lowtide.sharing.remote_line import RemoteLine
+
+_Report = TypeVar("_Report")
+
+
+class Joined(Follower):
+    """The object behind a store that another process owns. ``seek`` finds the next owner, see ``channel``; ``access``
+    has the engine of now, after this process has taken the store over as well."""
+
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        *,
+        members: Members,
+        seek: Callable[[], LocalOwner | None],
+        access: NewestEngine,
+        explained: Callable[[ConflictError, Any], ConflictError],
+        open_keyspace: Callable[[Newest, str, bytes], Keyspace],
+    ) -> None:
+        self._channel = Channel(path, seek)
+        self._members = members
+        self._access = access
+        self._explained = explained
+        self._open_keyspace = open_keyspace
+        self._line = RemoteLine(options.clock, members, self._channel.ask)
+        self._own = 0
+        self._session = CommitSession(
+            self._channel,
+            members,
+            catalog=lambda: self._catalog,
+            published=lambda: self._page.published,
+            done=self._committed,
+        )
+        super().__init__(path, options)
+
+    def _find_store(self) -> bytes:
+        return read_manifest(self._path / MANIFEST)[0]
+
+    def _make_catalog(self) -> Catalog:
+        def assign(name: str) -> bytes:
+            return bytes(self._channel.ask("keyspace", name=name))
+
+        return Catalog(self._base.saved_keyspaces(), fixed=True, assign=assign)
+
+    def _make_generation(self, joined: object = None) -> Generation:
+        return super()._make_generation(_Joining(self))
+
+    def _target(self) -> int:
+        return max(self._page.published, self._own)
+
+    def _committed(self, ts: int) -> None:
+        self._own = max(self._own, ts)
+
+    def make_engine(self, generation: Generation, registry: Registry, reader: Reader) -> Engine:
+        """The engine of the transactions that begin in a generation."""
+        options = self._options
+        return Engine(
+            now=options.clock.monotonic,
+            time=options.clock.time,
+            catalog=self._catalog,
+            registry=registry,
+            reader=reader,
+            committer=RemoteCommits(self._session, registry, lambda: generation.lease),
+            durable=options.durability == "full",
+            sync=lambda: self.ask("sync"),
+            released=_nothing,
+            read_only=False,
+            before_images=options.before_images,
+            origins=options.snapshot_origins,
+            line=self._line,
+            explained=self._explained,
+            anchor=lambda: registry.register((False, options.clock.monotonic(), None)),
+        )
+
+    def follow(self, generation: Generation) -> None:
+        """Read what was published into a generation."""
+        target = self._target()
+        if generation.registry.published >= target:
+            return
+        try:
+            with self._lock:
+                generation.catch_up(max(target, generation.registry.published))
+        except Released as error:
+            raise SnapshotExpired(f"{error}; retry") from error
+
+    def keyspace(self, name: str, keep: object = None) -> Keyspace:
+        """A keyspace where each call reads the newest state, or is a commit."""
+        self._catalog.prefix_of(name)  # raises if the name is not valid
+        return self._open_keyspace(Newest(self._access, name, keep), name, NOWHERE)
+
+    # What the owner does for it
+
+    def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
+        """Have the owner do something that can be repeated, even if that is this process by now."""
+        self.check_open()
+        return self._channel.ask(operation, timeout=timeout, **arguments)
+
+    def checkpoint(self) -> None:
+        self.ask("checkpoint")
+
+    def collect(self) -> int:
+        return int(self.ask("collect"))
+
+    def report(self, operation: str, kind: type[_Report], **arguments: Any) -> _Report:
+        """The report of something that the owner does."""
+        return msgspec.convert(self.ask(operation, **arguments)["data"], kind, dec_hook=_path)
+
+    def stats(self) -> Stats:
+        """The statistics of the store, from its owner, and the snapshots of this process."""
+        found = msgspec.convert(self.ask("stats"), Stats)
+        now = self._options.clock.monotonic()
+        with self._lock:
+            generations = [*self._old, *filter(None, [self._current])]
+        entries = [entry for each in generations for entry in each.registry.entries()]
+        found.snapshots.extend(SnapshotStats.of(entry, now) for entry in entries)
+        return found
+
+    def retire(self) -> None:
+        """Begin nothing here any more: this process owns the store now. What was begun goes on."""
+        with self._lock:
+            self._retire()
+
+    def close(self) -> None:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._channel.close, "the store is closed")
+            super().close()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._channel.abandon(self.closed)
+
+
+class _Joining:
+    """What a generation needs of the joined store that it belongs to."""
+
+    def __init__(self, joined: Joined) -> None:
+        self.engine = joined.make_engine
+        self.follow = joined.follow
+
+
+def _path(kind: type[Any], value: Any) -> Any:
+    """A path in a report, which was sent as text."""
+    return kind(value)
+
+
+def _nothing(ts: int) -> None:
+    """Called when a snapshot ends here. Nothing is collected: only the lease keeps versions."""

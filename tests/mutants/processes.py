@@ -1,0 +1,94 @@
+"""Faults of the protocol by which joined processes commit."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_JOINED = "tests/processes/test_joined.py"
+
+MUTANTS = [
+    Mutant(
+        "the identity of a commit is ignored",
+        "A commit that was sent again after a takeover is committed again, though the log has it.",
+        "sharing/joined_commits.py",
+        (
+            (
+                "if message.unanswered is not None and (found",
+                "if False and message.unanswered is not None and (found",
+            ),
+        ),
+        (f"{_JOINED}::test_a_commit_whose_owner_is_killed_is_there_once[after]",),
+    ),
+    Mutant(
+        "a joined commit is answered before it is synced",
+        "The owner acknowledges what the disk does not have yet.",
+        "sharing/commit_message.py",
+        (
+            (
+                "        durably=message.durably,\n        names",
+                "        durably=False,\n        names",
+            ),
+        ),
+        (f"{_JOINED}::test_a_commit_is_as_durable_as_its_process_asked_for",),
+    ),
+    Mutant(
+        "the horizon of joined processes is dropped",
+        "A collection drops the traces of deletions that a joined transaction still conflicts with.",
+        "engine/garbage/sweep.py",
+        (
+            (
+                "        upto = oldest_writer_among(leases, oldest_writer) or 0\n",
+                "        upto = oldest_writer\n",
+            ),
+        ),
+        (f"{_JOINED}::test_a_deletion_leaves_a_trace_until_the_transaction_has_ended[snapshot]",),
+    ),
+    Mutant(
+        "a checkpoint leaves no traces for joined processes",
+        "A checkpoint writes no tombstone for a deletion that a joined transaction conflicts with.",
+        "engine/checkpoint/apply.py",
+        (
+            (
+                "oldest_writer_among(rows, oldest_writer)",
+                "oldest_writer",
+            ),
+        ),
+        (f"{_JOINED}::test_a_deletion_leaves_a_trace_until_the_transaction_has_ended[snapshot]",),
+    ),
+    Mutant(
+        "a lease that is gone is trusted",
+        "A transaction commits though the traces of what it conflicts with may have been dropped.",
+        "sharing/joined_commits.py",
+        (
+            (
+                "if leased is not None and leased <= oldest:",
+                "if True:",
+            ),
+        ),
+        (f"{_JOINED}::test_a_transaction_that_outlived_its_lease_is_refused",),
+    ),
+    Mutant(
+        "joined reads are validated against what is remembered for others",
+        "Commits are remembered for the owner's own transactions only, so a joined one misses them.",
+        "engine/transaction/validate.py",
+        (
+            (
+                "if joined or since < self.recent.complete_after:",
+                "if since < self.recent.complete_after:",
+            ),
+        ),
+        (f"{_JOINED}::test_what_a_serializable_transaction_read_is_validated[key-in memory]",),
+    ),
+    Mutant(
+        "the log of unanswered commits is released",
+        "What tells the fate of a commit is gone when its process asks for it.",
+        "engine/recovery/opening.py",
+        (
+            (
+                "return min(floor, unanswered_since(path))",
+                "return floor",
+            ),
+        ),
+        (f"{_JOINED}::test_the_log_is_kept_for_a_commit_that_is_not_answered",),
+    ),
+]

@@ -1,0 +1,408 @@
+"""A store that another one owns: the whole API, one validation, and no commit lost or twice, whoever dies.
+
+The second store of a process joins the first as another process does, through the same socket, so what needs no death
+is tried in one process.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import lowtide
+from lowtide.engine.log.cursor import first_kept
+from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.recovery.members import Members
+from lowtide.sharing.joined import Joined
+from lowtide.store import backend_of
+from lowtide.store.owned import OwnedStore
+from tests.support.patience import PATIENCE
+
+LEVELS = [level.value for level in lowtide.Isolation]
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Iterator[lowtide.Store]:
+    with lowtide.open(tmp_path / "store", monitor_interval=0.05) as store:
+        store.keyspace("k").put(b"a", b"1")
+        yield store
+
+
+@pytest.fixture
+def joined(owner: lowtide.Store) -> Iterator[lowtide.Store]:
+    with lowtide.open(owner.path) as store:
+        assert isinstance(backend_of(store), Joined)
+        yield store
+
+
+def log_of(owner: lowtide.Store) -> LogWriter:
+    backend = backend_of(owner)
+    assert isinstance(backend, OwnedStore)
+    return backend.log
+
+
+def increment(tx: lowtide.Transaction) -> None:
+    keyspace = tx.keyspace("k")
+    keyspace.put(b"n", b"%d" % (int(keyspace.get(b"n") or b"0") + 1))
+
+
+def test_each_sees_what_the_other_one_commits_at_once(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    for number in range(50):
+        joined.keyspace("k").put(b"x", b"%d" % number)
+        assert joined.keyspace("k").get(b"x") == owner.keyspace("k").get(b"x") == b"%d" % number
+        owner.keyspace("k").put(b"y", b"%d" % number)
+        assert joined.keyspace("k").get(b"y") == b"%d" % number
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_transactions_of_every_level_read_and_write(owner: lowtide.Store, joined: lowtide.Store, level: str) -> None:
+    for _ in range(3):
+        joined.run(increment, isolation=level)
+        owner.run(increment, isolation=level)
+    assert owner.keyspace("k").get(b"n") == b"6"
+    with joined.transaction(level) as tx:
+        assert dict(tx.keyspace("k").scan()) == {b"a": b"1", b"n": b"6"}
+        tx["users"].insert_one({"_id": level})
+    assert owner.collection("users").count_documents({}) == 1
+
+
+@pytest.mark.parametrize("level", ["read_committed", "none"])
+def test_below_snapshot_a_transaction_sees_each_new_commit(
+    owner: lowtide.Store, joined: lowtide.Store, level: str
+) -> None:
+    with joined.transaction(level) as tx:
+        assert tx.keyspace("k").get(b"a") == b"1"
+        owner.keyspace("k").put(b"a", b"2")
+        assert tx.keyspace("k").get(b"a") == b"2"
+        assert dict(tx.keyspace("k").scan()) == {b"a": b"2"}
+
+
+def test_a_conflict_names_the_key_and_both_commits(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    tx = joined.begin()
+    tx.keyspace("k").put(b"a", b"mine")
+    with owner.transaction() as other:
+        other.keyspace("k").put(b"a", b"theirs")
+    with pytest.raises(lowtide.ConflictError) as caught:
+        tx.commit()
+    error = caught.value
+    assert (error.keyspace, error.key, error.snapshot_ts, error.committed_ts) == ("k", b"a", 1, 2)
+    assert owner.keyspace("k").get(b"a") == b"theirs"
+
+
+@pytest.mark.parametrize("checkpoint", [False, True], ids=["in memory", "in the base"])
+@pytest.mark.parametrize("how", ["key", "range"])
+def test_what_a_serializable_transaction_read_is_validated(
+    owner: lowtide.Store, joined: lowtide.Store, how: str, checkpoint: bool
+) -> None:
+    tx = joined.begin("serializable")
+    if how == "key":
+        assert tx.keyspace("k").get(b"missing") is None
+    else:
+        assert [key for key, _ in tx.keyspace("k").scan(b"m")] == []
+    tx.keyspace("k").put(b"z", b"1")
+    owner.keyspace("k").put(b"missing", b"here")
+    if checkpoint:
+        owner.checkpoint()
+    with pytest.raises(lowtide.ConflictError, match="read key b'missing'"):
+        tx.commit()
+
+
+@pytest.mark.parametrize("level", ["snapshot", "serializable"])
+def test_a_deletion_leaves_a_trace_until_the_transaction_has_ended(
+    owner: lowtide.Store, joined: lowtide.Store, level: str
+) -> None:
+    """The row is gone from base and memory; only the tombstone tells."""
+    tx = joined.begin(level)
+    tx.keyspace("k").get(b"a")
+    tx.keyspace("k").put(b"a", b"mine")
+    owner.keyspace("k").delete(b"a")
+    owner.checkpoint()
+    owner.collect_garbage()
+    with pytest.raises(lowtide.ConflictError):
+        tx.commit()
+    assert owner.keyspace("k").get(b"a") is None
+
+
+def test_a_transaction_that_outlived_its_lease_is_refused(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    tx = joined.begin()
+    tx.keyspace("k").put(b"a", b"mine")
+    for pin in owner.pins():
+        owner.unpin(pin.name)
+    with pytest.raises(lowtide.SnapshotExpired):
+        tx.commit()
+    assert owner.keyspace("k").get(b"a") == b"1"
+    joined.run(increment)
+
+
+def test_a_unique_index_is_unique_for_both(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    joined.collection("users").create_index("email", unique=True)
+    first, second = owner.begin(), joined.begin()
+    first["users"].insert_one({"email": "ann"})
+    second["users"].insert_one({"email": "ann"})
+    first.commit()
+    with pytest.raises(lowtide.Error):
+        second.commit()
+    with pytest.raises(lowtide.errors.DuplicateKeyError):
+        joined.collection("users").insert_one({"email": "ann"})
+    assert owner.collection("users").count_documents({}) == 1
+
+
+def test_an_index_is_built_and_a_schema_set_from_a_joined_store(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    users = joined.collection("users")
+    users.insert_many([{"_id": number, "age": number % 7} for number in range(300)])
+    users.create_index("age")
+    assert owner.collection("users").count_documents({"age": 3}) == 43
+    assert users.find({"age": 3}).explain() == owner.collection("users").find({"age": 3}).explain()
+    assert joined.sql("select count(*) from users where age = 3").fetchone() == (43,)
+
+
+def test_callbacks_run_here_in_commit_order(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    called: list[int] = []
+
+    def work() -> None:
+        for _ in range(20):
+            with joined.transaction() as tx:
+                tx.keyspace("k").put(os.urandom(4), b"1")
+                tx.on_commit(called.append)
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(PATIENCE)
+    assert len(called) == 60
+    assert called == sorted(called)
+
+
+def test_changes_watch_consumers_and_pins(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    consumer = joined.consumer("mirror", since=0)
+    joined.keyspace("k").put(b"b", b"2")
+    assert [change.key for change in consumer.changes()] == [b"a", b"b"]
+    with joined.watch(since=1, timeout=PATIENCE) as watch:
+        assert next(watch).key == b"b"
+    with joined.pin("here", ttl=60) as pin:
+        joined.keyspace("k").put(b"b", b"3")
+        with joined.snapshot(at=pin) as snapshot, owner.snapshot(at="here") as other:
+            assert snapshot.keyspace("k").get(b"b") == other.keyspace("k").get(b"b") == b"2"
+
+
+def test_upkeep_is_done_by_the_owner(owner: lowtide.Store, joined: lowtide.Store, tmp_path: Path) -> None:
+    joined.keyspace("k").put(b"b", b"2")
+    joined.checkpoint()
+    assert owner.stats().boundary == joined.stats().boundary == 2
+    assert joined.collect_garbage() == 0
+    assert joined.verify().ok
+    assert joined.inspect_key("k", b"b").versions[0].begin == 2
+    assert joined.inspect_base().tables[0].name == "rows"
+    assert joined.backup(tmp_path / "copy").reaches == 2
+    with lowtide.open(tmp_path / "copy") as copy:
+        assert copy.keyspace("k").get(b"b") == b"2"
+
+
+def test_statistics_show_every_process(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    for _ in range(3):
+        joined.run(increment)
+    tx = joined.begin()
+    tx.keyspace("k").put(b"n", b"0")
+    owner.run(increment)
+    with pytest.raises(lowtide.ConflictError):
+        tx.commit()
+    first, second = joined.stats().processes
+    assert (first.role, first.commits, first.conflicts) == ("owner", 2, 0)
+    assert (second.role, second.commits, second.conflicts) == ("joined", 3, 1)
+    assert first.pid == second.pid == os.getpid()
+    assert 'role="joined"} 3' in joined.metrics()
+
+
+def test_a_new_keyspace_has_one_number(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    tx = joined.begin()
+    tx.keyspace("new").put(b"x", b"joined")
+    assert "new" not in owner.keyspaces(), "a name that was only used is not there"
+    owner.keyspace("other").put(b"x", b"owner")
+    tx.commit()
+    assert owner.keyspace("new").get(b"x") == b"joined"
+    assert joined.keyspace("other").get(b"x") == b"owner"
+    assert joined.keyspaces() == owner.keyspaces() == ["k", "new", "other"]
+
+
+def test_before_images_are_as_the_owner_keeps_them(tmp_path: Path) -> None:
+    with lowtide.open(tmp_path / "store", before_images=True) as owner, lowtide.open(tmp_path / "store") as joined:
+        joined.keyspace("k").put(b"a", b"1")
+        with joined.transaction() as tx:
+            tx.keyspace("k").put(b"a", b"2")
+        assert [change.before for change in owner.changes(before=True)] == [None, b"1"]
+
+
+def test_a_commit_is_as_durable_as_its_process_asked_for(tmp_path: Path) -> None:
+    with (
+        lowtide.open(tmp_path / "store", durability="relaxed", sync_interval=1e6) as owner,
+        lowtide.open(tmp_path / "store", durability="full") as joined,
+    ):
+        owner.keyspace("k").put(b"a", b"1")
+        log = log_of(owner)
+        assert log.durable_ts == 0
+        joined.keyspace("k").put(b"a", b"2")
+        assert log.durable_ts == 2
+
+
+def test_the_log_is_kept_for_a_commit_that_is_not_answered(tmp_path: Path) -> None:
+    with lowtide.open(tmp_path / "store", segment_bytes=4096) as owner, Members(owner.path) as waiting:
+        token = waiting.begin_waiting(0)
+        for number in range(100):
+            owner.keyspace("k").put(b"a", b"%d" % number * 100)
+        owner.checkpoint()
+        assert first_kept(owner.path / "log") == 1
+        waiting.end_waiting(token)
+        owner.keyspace("k").put(b"a", b"1")
+        owner.checkpoint()
+        assert first_kept(owner.path / "log") > 1
+
+
+def test_what_was_begun_goes_on_when_the_owner_closes(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    tx, snapshot = joined.begin("serializable"), joined.snapshot()
+    assert tx.keyspace("k").get(b"a") == b"1"
+    tx.keyspace("new").put(b"x", b"1")
+    owner.keyspace("k").put(b"b", b"2")
+    owner.close()
+    assert snapshot.keyspace("k").get(b"b") is None
+    assert tx.keyspace("k").get(b"a") == b"1"
+    assert tx.commit() == 3
+    assert isinstance(backend_of(joined), OwnedStore)
+    assert joined.keyspace("k").get(b"b") == b"2"
+    assert joined.keyspace("new").get(b"x") == b"1"
+    assert snapshot.keyspace("k").get(b"a") == b"1"
+    snapshot.close()
+
+
+def test_a_conflict_across_a_change_of_owners_is_found(owner: lowtide.Store, joined: lowtide.Store) -> None:
+    tx, gone = joined.begin(), joined.begin()
+    tx.keyspace("k").put(b"b", b"mine")
+    gone.keyspace("k").put(b"a", b"mine")
+    owner.keyspace("k").put(b"b", b"theirs")
+    owner.keyspace("k").delete(b"a")
+    owner.close()
+    for each in (tx, gone):
+        with pytest.raises(lowtide.ConflictError):
+            each.commit()
+
+
+def test_many_stores_of_one_process_hand_over_to_each_other(tmp_path: Path) -> None:
+    stores = [lowtide.open(tmp_path / "store") for _ in range(4)]
+    for store in stores:
+        for each in stores[stores.index(store) :]:
+            each.run(increment)
+        store.close()
+    with lowtide.open(tmp_path / "store") as store:
+        assert store.keyspace("k").get(b"n") == b"10"
+        assert store.verify().ok
+
+
+KILLED = """
+import os, signal, sys, lowtide
+from lowtide.sharing.joined_commits import JoinedCommits
+
+done = JoinedCommits.answer
+
+def answer(self, message):
+    if sys.argv[2] == "after":
+        done(self, message)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+JoinedCommits.answer = answer
+store = lowtide.open(sys.argv[1])
+store.keyspace("k").put(b"a", b"1")
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_commit_whose_owner_is_killed_is_there_once(tmp_path: Path, when: str) -> None:
+    """Killed before it committed, or after: the answer is lost in both cases."""
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "store"), when],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "open\n"
+        with lowtide.open(tmp_path / "store") as store:
+            tx = store.begin()
+            snapshot = store.snapshot()
+            tx.keyspace("k").put(b"a", b"2")
+            tx.keyspace("k").put(b"new", b"1")
+            assert tx.commit() == 2
+            assert process.wait(PATIENCE) == -signal.SIGKILL
+            assert snapshot.keyspace("k").get(b"a") == b"1"
+            snapshot.close()
+            changes = [(change.ts, change.key) for change in store.changes(since=1)]
+            assert changes == [(2, b"a"), (2, b"new")]
+            assert store.verify().ok
+        process.stdin.close() if process.stdin is not None else None
+
+
+STOPPED = """
+import sys, lowtide
+store = lowtide.open(sys.argv[1])
+print("open", flush=True)
+tx = store.begin()
+tx.keyspace("k").put(b"mine", b"1")
+snapshot = store.snapshot()
+print("begun", flush=True)
+sys.stdin.readline()
+"""
+
+
+def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(owner: lowtide.Store) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(owner.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == ["open\n", "begun\n"]
+        process.send_signal(signal.SIGSTOP)
+        for _ in range(20):
+            owner.run(increment)
+        owner.checkpoint()
+        assert [each.pid for each in owner.stats().processes] == [os.getpid(), process.pid]
+        assert owner.stats().pins
+        process.kill()
+        process.wait(PATIENCE)
+    while owner.stats().pins:
+        pass  # the monitor removes its lease; a test that waits for ever is ended
+    assert [each.pid for each in owner.stats().processes] == [os.getpid()]
+
+
+BUSY = """
+import sys, lowtide
+store = lowtide.open(sys.argv[1])
+
+def increment(tx):
+    keyspace = tx.keyspace("k")
+    keyspace.put(b"n", b"%d" % (int(keyspace.get(b"n") or b"0") + 1))
+
+store.run(increment)
+print("open", flush=True)
+while True:
+    store.run(increment)
+"""
+
+
+def test_a_joined_process_gets_its_turn_beside_an_owner_that_changes_the_same_key(tmp_path: Path) -> None:
+    """The owner's attempts take a tenth of the time, so without a turn the joined one would hardly ever come first."""
+    with subprocess.Popen([sys.executable, "-c", BUSY, str(tmp_path / "store")], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"open\n"
+            with lowtide.open(tmp_path / "store") as store:
+                for _ in range(20):
+                    store.run(increment)
+        finally:
+            process.kill()

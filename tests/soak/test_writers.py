@@ -1,0 +1,14 @@
+"""Processes that write to one store, killed and stopped, the owner above all: the audit is clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.soak.writers import soak
+
+
+def test_processes_that_are_killed_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
+    fleet, problems = soak(3, processes=3, seed=3, directory=tmp_path)
+    assert problems == []
+    assert fleet.kills == 3
+    assert fleet.owners
