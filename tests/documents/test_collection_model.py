@@ -319,7 +319,7 @@ def _spread(value: Any) -> list[Any]:
 
 TestCollectionModel = CollectionModel.TestCase
 TestCollectionModel.settings = settings(
-    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "40")),
+    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "25")),
     stateful_step_count=40,
     suppress_health_check=list(HealthCheck),
 )

@@ -83,13 +83,13 @@ Operation = InsertOne | UpdateOne | UpdateMany | ReplaceOne | DeleteOne | Delete
 def check_operations(requests: Sequence[Operation]) -> list[Operation]:
     """Return the operations as a list, or raise OperationFailure."""
     if not isinstance(requests, Iterable) or isinstance(requests, Mapping | str | bytes):
-        raise OperationFailure(f"bulk_write takes a list of operations, not {type(requests).__name__}")
+        raise OperationFailure(f"bulk_write requires a list of operations, got {type(requests).__name__}")
     found = list(requests)
     if not found:
-        raise OperationFailure("bulk_write takes at least one operation")
+        raise OperationFailure("bulk_write requires at least one operation")
     for each in found:
         if not isinstance(each, Operation):
-            raise OperationFailure(f"{each!r} is no operation; take InsertOne, UpdateOne, ReplaceOne, DeleteOne ...")
+            raise OperationFailure(f"{each!r} is not an operation; use InsertOne, UpdateOne, ReplaceOne, DeleteOne ...")
     return found
 
 

@@ -72,12 +72,32 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     @cached_property
     def flat(self) -> bool:
         """Whether most documents have one entry in each index, at the value of a field; see ``IndexEntries.only``."""
-        return all(each.is_flat and not each.index.unique and not each.index.building for each in self.entries)
+        return all(each.only is not None and not each.index.unique and not each.index.building for each in self.entries)
+
+    @cached_property
+    def indexed(self) -> frozenset[str]:
+        """The fields of a document that its index entries depend on."""
+        return frozenset(name for each in self.entries for name in each.fields)
+
+    def is_plain_for(self, fields: frozenset[str]) -> bool:
+        """Whether a change of these fields of a document changes its row and nothing else, and needs no check."""
+        return self.schema is None and not self.building and self.indexed.isdisjoint(fields)
+
+    @cached_property
+    def building(self) -> bool:
+        """Whether an index is being built."""
+        return any(each.building for each in self.indexes)
 
     @cached_property
     def decode_indexed(self) -> Callable[[bytes], Document]:
         """Decodes the fields of a document that its index entries are made of."""
-        return decoder_of(tuple(sorted({name for each in self.entries for name in each.fields})))
+        return decoder_of(tuple(sorted(self.indexed)))
+
+    @cached_property
+    def lookups(self) -> dict[Any, Any]:
+        """How prepared filters find their documents, see ``documents/prepared``. Any thread adds to it; all find the
+        same, so the last one wins."""
+        return {}
 
     @cached_property
     def points(self) -> dict[str, Index]:
@@ -151,11 +171,26 @@ def row_key(name: str) -> bytes:
 
 
 def check_collection_name(name: object) -> str:
-    """Return ``name`` if it is a valid name of a collection.
+    """Return ``name`` if it is a valid name of a collection. The names that were checked last are remembered: a program
+    opens the same few collections in every transaction.
 
     >>> check_collection_name("users")
     'users'
     """
+    if type(name) is str:
+        if name not in _VALID:
+            if len(_VALID) >= _MOST_VALID:
+                _VALID.clear()
+            _VALID[name] = _checked_name(name)
+        return name
+    return _checked_name(name)
+
+
+_VALID: Final[dict[str, str]] = {}
+_MOST_VALID: Final = 4096
+
+
+def _checked_name(name: object) -> str:
     if not isinstance(name, str) or not name:
         raise UsageError(f"a collection's name is a non-empty string, not {name!r}")
     try:

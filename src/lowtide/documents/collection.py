@@ -12,6 +12,8 @@ from lowtide.documents.indexes.build import Progress, create_index, index_asked_
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import delete, insert, prepare, select, update
+from lowtide.documents.prepared import statements as flat
+from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
@@ -24,7 +26,7 @@ from lowtide.documents.results import (
 )
 from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
-from lowtide.documents.updates import Update, compile_replacement, compile_update
+from lowtide.documents.updates import Update, compile_replacement
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import OperationFailure, shown
 from lowtide.values.values import Document
@@ -66,7 +68,8 @@ class Collection(ReadCollection):
         4
         """
         prepared = prepare(document)
-        self._write(lambda batch: insert(batch, prepared))
+        if not flat.at_once(self._statements, lambda tx: flat.insert_at(tx, self.name, prepared)):
+            self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
     def insert_many(self, documents: Iterable[Any], ordered: bool = True) -> InsertManyResult:
@@ -80,13 +83,14 @@ class Collection(ReadCollection):
         [4, 5]
         """
         if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
-            raise OperationFailure(f"insert_many takes a list of documents, not {type(documents).__name__}")
+            raise OperationFailure(f"insert_many requires a list of documents, got {type(documents).__name__}")
         prepared = [prepare(each) for each in documents]
         if not prepared:
-            raise OperationFailure("insert_many takes at least one document")
-        refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
-        if refusal is not None:
-            raise refusal
+            raise OperationFailure("insert_many requires at least one document")
+        if not flat.at_once(self._statements, lambda tx: flat.insert_fresh(tx, self.name, prepared)):
+            refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
+            if refusal is not None:
+                raise refusal
         return InsertManyResult([each.id for each in prepared])
 
     def replace_one(
@@ -105,7 +109,8 @@ class Collection(ReadCollection):
         >>> store.collection("users").replace_one({"_id": 1}, {"name": "Anna"}).modified_count
         1
         """
-        return self._update(filter, compile_replacement(replacement), upsert, False, sort, hint, replacing=True)[0]
+        change = compile_replacement(replacement)
+        return self._update(filter, change, upsert=upsert, sort=sort, hint=hint, replacing=True)[0]
 
     def update_one(
         self,
@@ -124,7 +129,8 @@ class Collection(ReadCollection):
         >>> store.collection("users").update_one({"_id": 1}, {"$inc": {"age": 1}}).modified_count
         1
         """
-        return self._update(filter, compile_update(update, array_filters), upsert, False, sort, hint)[0]
+        change = prepare_update(update, array_filters)
+        return self._update(filter, change, upsert=upsert, sort=sort, hint=hint)[0]
 
     def update_many(
         self,
@@ -142,20 +148,31 @@ class Collection(ReadCollection):
         >>> store.collection("users").update_many({"city": "Oslo"}, {"$set": {"country": "NO"}}).modified_count
         2
         """
-        return self._update(filter, compile_update(update, array_filters), upsert, True, None, hint)[0]
+        change = prepare_update(update, array_filters)
+        return self._update(filter, change, upsert=upsert, many=True, hint=hint)[0]
 
     def _update(
         self,
         filter: Mapping[str, Any],
         change: Update,
+        *,
         upsert: bool,
-        many: bool,
+        many: bool = False,
         sort: SortSpec | None = None,
         hint: Hint | None = None,
-        *,
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
-        selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
+        order = compiled_sort(sort)
+        done: flat.Updated | None = None
+        simple = not upsert and hint is None and not change.positional
+        if simple and order is None and type(filter) is dict and (key := flat.key_of(filter)) is not None:
+            done = flat.at_once(self._statements, lambda tx: flat.update_at(tx, self.name, key, change))
+        if done is None:
+            selection = select(filter, many=many, sort=order, hint=parse_hint(hint))
+            if simple:
+                done = flat.at_once(self._statements, lambda tx: flat.update_selected(tx, self.name, selection, change))
+        if done is not None:
+            return done
         seed = filter if upsert else None
         return self._write(lambda batch: update(batch, selection, change, seed, replacing=replacing))
 
@@ -167,6 +184,12 @@ class Collection(ReadCollection):
         >>> store.collection("users").delete_one({"_id": 1}).deleted_count
         1
         """
+        key = flat.key_of(filter) if sort is None and hint is None and type(filter) is dict else None
+        if (
+            key is not None
+            and (done := flat.at_once(self._statements, lambda tx: flat.delete_at(tx, self.name, key))) is not None
+        ):
+            return done
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         return self._write(lambda batch: delete(batch, selection)[0])
 
@@ -200,8 +223,15 @@ class Collection(ReadCollection):
         >>> users.find_one_and_update({"_id": 1}, {"$inc": {"age": 1}}, return_document=ReturnDocument.AFTER)["age"]
         34
         """
-        change = compile_update(update, array_filters)
-        return self._find_and(filter, change, projection, sort, upsert, return_document, hint)
+        return self._find_and(
+            filter,
+            prepare_update(update, array_filters),
+            projection=projection,
+            sort=sort,
+            upsert=upsert,
+            return_document=return_document,
+            hint=hint,
+        )
 
     def find_one_and_replace(
         self,
@@ -220,26 +250,34 @@ class Collection(ReadCollection):
         >>> store.collection("users").find_one_and_replace({"_id": 1}, {"name": "Anna"})["name"]
         'Ann'
         """
-        change = compile_replacement(replacement)
-        return self._find_and(filter, change, projection, sort, upsert, return_document, hint, replacing=True)
+        return self._find_and(
+            filter,
+            compile_replacement(replacement),
+            projection=projection,
+            sort=sort,
+            upsert=upsert,
+            return_document=return_document,
+            hint=hint,
+            replacing=True,
+        )
 
     def _find_and(
         self,
         filter: Mapping[str, Any],
         change: Update,
+        *,
         projection: ProjectionSpec,
         sort: SortSpec | None,
         upsert: bool,
         return_document: ReturnDocument | bool,
         hint: Hint | None,
-        *,
         replacing: bool = False,
     ) -> Document | None:
         if not isinstance(return_document, ReturnDocument | bool):
             wrong = shown(return_document)
             raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
         shape, wanted = _shape(projection, filter), ReturnDocument(return_document)
-        _, before, after = self._update(filter, change, upsert, False, sort, hint, replacing=replacing)
+        _, before, after = self._update(filter, change, upsert=upsert, sort=sort, hint=hint, replacing=replacing)
         found = after if wanted is ReturnDocument.AFTER else before
         return shape(found) if shape is not None and found is not None else found
 

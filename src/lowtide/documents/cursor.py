@@ -11,11 +11,14 @@ from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.spec import Keys, parse_keys
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.statements import few_of
 from lowtide.documents.projection import Projection
 from lowtide.documents.reader import CollectionReader, ReadCounts
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.engine import HeldRead, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
+from lowtide.values.codec import decode_document
 from lowtide.values.values import Document
 
 Hint = str | Keys
@@ -97,7 +100,7 @@ class Cursor:
     def _check_not_begun(self) -> None:
         if self._results is not None or not self.alive:
             raise UsageError(
-                "the cursor has begun; set sort, skip, limit and hint before the first result, or clone it"
+                "the cursor has already started; set sort, skip, limit and hint before the first result, or clone it"
             )
 
     def _run(self, reader: CollectionReader, touched: ReadCounts | None = None) -> Iterator[Document]:
@@ -123,9 +126,23 @@ class Cursor:
         self.close()
         yield from ()
 
+    def _few(self) -> Iterator[Document] | None:
+        """Return the results if they are few and a prepared statement finds them; else None."""
+        filter, instant = self._filter, self._statements.instant()
+        if instant is None or type(filter) is not PreparedFilter or self._hint is not None or self._empty:
+            return None
+        sort = self._sort.keys if self._sort is not None else ()
+        stored = few_of(instant, self._name, filter, sort, self._limit + self._skip if self._limit else 0)
+        if stored is None:
+            return None
+        found = map(decode_document, [value for _, value in stored[self._skip :]])
+        return found if self._projection is None else map(self._projection, found)
+
     def _begun(self) -> Iterator[Document]:
         if not self.alive:
             return iter(())
+        if self._results is None:
+            self._results = self._few()
         if self._results is None:
             self._held = held = self._statements.hold()
             self._results = self._run(CollectionReader(held.reading, held.prefix_of, self._name))
@@ -155,18 +172,18 @@ class Cursor:
         if isinstance(index, slice):
             start, stop = index.start or 0, index.stop
             if index.step is not None or start < 0 or (stop is not None and stop < start):
-                raise IndexError(f"a cursor has slices from 0 on that do not go back, without a step; not {index}")
+                raise IndexError(f"a cursor slice must have 0 <= start <= stop and no step, got {index}")
             self.skip(start).limit(stop - start if stop is not None else 0)
             self._empty = stop == start
             return self
         if isinstance(index, int) and index < 0:
-            raise IndexError(f"a cursor has results from 0 on, not {index}")
+            raise IndexError(f"a cursor index must be at least 0, got {index}")
         for document in self.clone().skip(self._skip + check_count("an index", index)).limit(1):
             return document
         raise IndexError(f"the cursor has no result {index}")
 
     def to_list(self, length: int | None = None) -> list[Document]:
-        """The results that are left, or the first ``length`` of them, as a list.
+        """Return the remaining results, or the first ``length`` of them, as a list.
 
         >>> len(store.collection("users").find().to_list())
         3
@@ -230,7 +247,7 @@ class Cursor:
         return f"<{', '.join(parts)}, {state}>"
 
     def close(self) -> None:
-        """Let go of the instant. Harmless when repeated.
+        """Release the snapshot. Can be called more than once.
 
         >>> store.collection("users").find().close()
         """
@@ -286,7 +303,7 @@ class Results:
         raise StopIteration
 
     def to_list(self, length: int | None = None) -> list[Document]:
-        """The results that are left, or the first ``length`` of them, as a list.
+        """Return the remaining results, or the first ``length`` of them, as a list.
 
         >>> store.collection("users").aggregate([{"$count": "users"}]).to_list()
         [{'users': 3}]
@@ -297,7 +314,7 @@ class Results:
         return found
 
     def close(self) -> None:
-        """Let go of the instant. Harmless when repeated.
+        """Release the snapshot. Can be called more than once.
 
         >>> store.collection("users").aggregate([]).close()
         """
@@ -333,14 +350,14 @@ def explained(name: str, by: Plan, sort: Sort | None, returned: int, touched: Re
 def check_length(length: Any) -> int:
     """Return ``length`` if ``to_list`` accepts it."""
     if check_count("length", length) < 1:
-        raise UsageError(f"length is at least 1, or None for all; not {length}")
+        raise UsageError(f"length must be at least 1, or None for all results, got {length}")
     return int(length)
 
 
 def check_count(name: str, value: Any, least: int = 0) -> int:
     """Return ``value`` if it is a number of documents."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise OperationFailure(f"{name} is a number from {max(0, least)} on, not {shown(value)}")
+        raise OperationFailure(f"{name} must be an integer of at least {max(0, least)}, got {shown(value)}")
     return value
 
 

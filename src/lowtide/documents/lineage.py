@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, row_key, row_of
+from lowtide.documents.catalog import CATALOG, DOCUMENTS, CatalogRow, Former, row_key, row_of
 from lowtide.documents.reader import CollectionReader
 from lowtide.engine import Commit, Engine, EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
 from lowtide.errors import ChangesLost, UsageError
@@ -93,7 +93,7 @@ def lineage(feed: Feed, collection: str, keyspace: str, since: int, until: int) 
                 break
             if begun < commit.ts - 1:
                 parts.append(Stretch(keyspace, begun, commit.ts - 1))
-            parts.append(Swap(commit.ts, commit.time, collection, keyspace, row.keyspace, former.changes))
+            parts.append(_swap(commit, collection, former, row))
             keyspace, begun = row.keyspace, commit.ts
     end = until if replaced_at is None else replaced_at - 1
     if begun < end:
@@ -108,7 +108,18 @@ def swaps_in(catalog: bytes, commit: Commit) -> Iterator[Swap]:
             name = full_key[len(catalog) :].decode()
             row: CatalogRow = row_of(name, value)
             if (former := row.swap_at(commit.ts)) is not None:
-                yield Swap(commit.ts, commit.time, name, former.keyspace, row.keyspace, former.changes)
+                yield _swap(commit, name, former, row)
+
+
+def _swap(commit: Commit, name: str, former: Former, row: CatalogRow) -> Swap:
+    return Swap(
+        ts=commit.ts,
+        time=commit.time,
+        name=name,
+        old=former.keyspace,
+        new=row.keyspace,
+        changes=former.changes,
+    )
 
 
 def difference_at(

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.filters import Filter
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
+from lowtide.documents.prepared.shapes import prepare_filter
 from lowtide.documents.reader import Found
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
 from lowtide.documents.updates import Update, seed_of
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import InvalidDocument, OperationFailure
+from lowtide.system.clock import moment
 from lowtide.values.codec import clean, decode_document, encode_document
 from lowtide.values.ids import ID_TYPES, id_key, new_id
 from lowtide.values.values import Document
@@ -36,7 +37,7 @@ class Selection:
 
     @cached_property
     def filter(self) -> Filter:
-        return compile_filter(self.spec)
+        return prepare_filter(self.spec)
 
     def of(self, batch: WriteBatch) -> list[Found]:
         """Return the documents. All are found before the first is changed, so a statement never sees its own writes."""
@@ -60,6 +61,9 @@ class Prepared(NamedTuple):
 
 def prepare(document: Any) -> Prepared:
     """Check and encode a document to insert. If it has no ``_id``, one is added to it, as PyMongo does."""
+    if type(document) is dict and next(iter(document), None) == "_id":  # the usual case, without calls
+        value = document["_id"]
+        return Prepared(value, _key_of(value), encode_document(document), False)
     is_new = False
     if (type(document) is dict or isinstance(document, Mapping)) and "_id" not in document:
         if not hasattr(document, "__setitem__"):
@@ -99,7 +103,7 @@ def update(
     modified = 0
     before: Document | None = None
     after_last: Document | None = None
-    now = datetime.now(UTC)
+    now = moment(batch.reader.reading.time() if change.timed else 0.0)
     for each in found:
         stored, document = each[1:]
         position = selection.filter.position(document) if change.positional else None
@@ -116,7 +120,7 @@ def update(
 def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
     """Insert the document of an upsert, and return it."""
     seed = seed_of(filter, only_id=replacing)
-    new = change.apply(seed, now=datetime.now(UTC), inserting=True)
+    new = change.apply(seed, now=moment(batch.reader.reading.time()), inserting=True)
     prepared = prepare(dict(new))
     batch.insert(prepared.key, prepared.encoded, is_new=prepared.is_new)
     return {"_id": prepared.id, **new}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.point import Point
-from lowtide.engine import NOWHERE, Engine
+from lowtide.engine import NOWHERE, Engine, Range
 from lowtide.values.codec import decode_document
 from lowtide.values.ordering import AFTER_ALL
 from lowtide.values.values import Document
@@ -50,7 +50,7 @@ class PointReader:
             if index.unique:
                 key = read(start)
             else:
-                entry = reader.first(start, start + AFTER_ALL, engine.registry.published)
+                entry = reader.first(Range(start, start + AFTER_ALL), engine.registry.published)
                 key = document_key_of(index, *entry) if entry is not None else None
         stored = read(prefix_of(row.keyspace) + key) if key is not None else None
         unchanged = read(row_at) == encoded

@@ -1,6 +1,6 @@
-"""Projections: which fields of a document a query returns, as PyMongo's users name them.
+"""Projections: which fields of a document a query returns, in PyMongo's form.
 
-What a projection returns shares its values with the document that it was given, which stays as it is.
+A projection does not modify the document. The result shares its values with the document.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from lowtide.values.values import Document
 Projection = Callable[[Document], Document]
 
 _Change = Callable[[Any], Any]
-"""Makes another value of a field's value, or MISSING."""
+"""Converts a field's value to another value, or to MISSING."""
 _Tree = dict[str, Any]
-"""By the names of fields: True to include, False to exclude, a change, or the tree of what lies below."""
+"""By field name: True to include, False to exclude, a change, or the tree of the nested fields."""
 
 
 class _Parsed:
-    """A projection as it is being read."""
+    """A projection while it is parsed."""
 
     def __init__(self) -> None:
         self.tree: _Tree = {}
         self.own: bool | None = None
-        """What is said of ``_id``."""
+        """The specification of ``_id``."""
         self.included = ""
         self.excluded = ""
-        """The first path of each, other than ``_id``."""
+        """The first included path and the first excluded path, other than ``_id``."""
         self.chosen = ""
         """The first path with ``$elemMatch``."""
         self.positional = ""
@@ -42,8 +42,7 @@ class _Parsed:
 def compile_projection(
     projection: Mapping[str, Any] | Iterable[str] | None, filter: Filter | None = None
 ) -> Projection | None:
-    """The projection, ready for use; None if it returns documents whole. ``filter`` is that of the query, which a
-    positional ``"array.$"`` needs.
+    """Compile a projection; None if it returns whole documents. ``"array.$"`` needs the query's ``filter``.
 
     >>> compile_projection({"name": 1, "tags": {"$slice": 1}})({"_id": 1, "name": "A", "age": 7, "tags": ["x", "y"]})
     {'_id': 1, 'name': 'A', 'tags': ['x']}
@@ -56,7 +55,7 @@ def compile_projection(
     if isinstance(projection, Mapping):
         _read(projection, "", parsed)
     elif isinstance(projection, str | bytes) or not isinstance(projection, Iterable):
-        raise OperationFailure(f"a projection is a dict or a list of names, not {projection!r}")
+        raise OperationFailure(f"a projection must be a dict or a list of names, got {projection!r}")
     else:
         _read(_listed(projection), "", parsed)
     if not parsed.tree and parsed.own is None:
@@ -64,17 +63,17 @@ def compile_projection(
     if parsed.excluded and (parsed.included or parsed.positional):
         raise OperationFailure(
             f"the projection includes {parsed.included or parsed.positional!r} and excludes {parsed.excluded!r}; "
-            "it can do one of the two, beside _id"
+            "it cannot do both, except for _id"
         )
     return _compiled(parsed, filter)
 
 
 def _listed(names: Iterable[Any]) -> dict[str, bool]:
-    """A list of names, as the inclusion that it is."""
+    """Convert a list of names to an inclusion."""
     listed = {}
     for name in names:
         if not isinstance(name, str):
-            raise OperationFailure(f"a projection that is a list has names of fields, not {name!r}")
+            raise OperationFailure(f"a projection list must contain field names, got {name!r}")
         listed[name] = True
     return listed
 
@@ -98,23 +97,23 @@ def _compiled(parsed: _Parsed, filter: Filter | None) -> Projection:
 def _read(projection: Mapping[Any, Any], above: str, parsed: _Parsed) -> None:
     for name, said in projection.items():
         if not isinstance(name, str):
-            raise OperationFailure(f"a projection names fields by strings, not by {name!r}")
+            raise OperationFailure(f"field names in a projection must be strings, got {name!r}")
         path = above + name
         if path.endswith(".$"):
             _read_positional(path, said, parsed)
             continue
         if not all(path.split(".")) or any(part.startswith("$") for part in path.split(".")):
-            raise OperationFailure(f"the projection names {path!r}, which is no path of a field")
+            raise OperationFailure(f"the projection contains {path!r}, which is not a valid field path")
         if isinstance(said, Mapping):
             _read_object(path, said, parsed)
         elif not isinstance(said, bool | int | float | Decimal):
             raise OperationFailure(
-                f"the projection of {path!r} is 1, 0, $slice or $elemMatch, not {said!r}; "
-                "aggregate() computes values, with $project"
+                f"the projection of {path!r} must be 1, 0, $slice or $elemMatch, got {said!r}; "
+                "to compute values, use aggregate() with $project"
             )
         elif path == "_id":
             if "_id" in parsed.tree:
-                raise OperationFailure("the projection names '_id' and a path inside it; name one of them")
+                raise OperationFailure("the projection contains '_id' and a path inside it; use only one of them")
             parsed.own = bool(said)
         else:
             if said:
@@ -127,11 +126,13 @@ def _read(projection: Mapping[Any, Any], above: str, parsed: _Parsed) -> None:
 def _read_positional(path: str, said: Any, parsed: _Parsed) -> None:
     array = path.removesuffix(".$")
     if not said or isinstance(said, Mapping | str):
-        raise OperationFailure(f"the projection of {path!r} is 1, not {said!r}")
+        raise OperationFailure(f"the projection of {path!r} must be 1, got {said!r}")
     if parsed.positional:
         raise OperationFailure(f"the projection has {parsed.positional + '.$'!r} and {path!r}; one is allowed")
     if not all(array.split(".")) or "$" in array:
-        raise OperationFailure(f"the projection names {path!r}; $ stands once, at the end, after an array's path")
+        raise OperationFailure(
+            f"the projection contains {path!r}; $ is only allowed once, at the end, after the path of an array"
+        )
     parsed.positional = array
     _plant(parsed, array, True)
 
@@ -139,24 +140,24 @@ def _read_positional(path: str, said: Any, parsed: _Parsed) -> None:
 def _read_object(path: str, said: Mapping[str, Any], parsed: _Parsed) -> None:
     operators = [name for name in said if isinstance(name, str) and name.startswith("$")]
     if not said or (operators and len(said) > 1):
-        raise OperationFailure(f"the projection of {path!r} is one operator or names fields, not {dict(said)!r}")
+        raise OperationFailure(
+            f"the projection of {path!r} must be one operator or an object of fields, got {dict(said)!r}"
+        )
     if not operators:
         _read(said, path + ".", parsed)
     elif operators == ["$slice"]:
         _plant(parsed, path, _slice(path, said["$slice"]))
     elif operators == ["$elemMatch"]:
         if "." in path:
-            raise OperationFailure(f"$elemMatch in the projection of {path!r}: it works on fields at the top only")
+            raise OperationFailure(f"$elemMatch in the projection of {path!r}: only supported for top-level fields")
         parsed.chosen = parsed.chosen or path
         _plant(parsed, path, _elem_match(path, said["$elemMatch"]))
     else:
-        raise OperationFailure(
-            f"{operators[0]} in the projection of {path!r}: it is not supported; there are $slice and $elemMatch"
-        )
+        raise OperationFailure(f"{operators[0]} in the projection of {path!r}: not supported; use $slice or $elemMatch")
 
 
 def _plant(parsed: _Parsed, path: str, leaf: Any) -> None:
-    """Put a leaf into the tree; no leaf may lie above another, or in its place."""
+    """Add a leaf to the tree. Raises OperationFailure if another leaf is at, above or below its path."""
     *way, last = path.split(".")
     tree = parsed.tree
     for name in way:
@@ -164,7 +165,7 @@ def _plant(parsed: _Parsed, path: str, leaf: Any) -> None:
         if type(tree) is not dict:
             break
     if type(tree) is not dict or last in tree or (way and way[0] == "_id" and parsed.own is not None):
-        raise OperationFailure(f"the projection names {path!r} and a path above or below it; name one of them")
+        raise OperationFailure(f"the projection contains {path!r} and a path above or below it; use only one of them")
     tree[last] = leaf
 
 
@@ -177,7 +178,7 @@ def _slice(path: str, operand: Any) -> _Change:
     pair = isinstance(operand, list | tuple)
     if not whole or (pair and len(numbers) != 2) or (pair and numbers[1] <= 0):
         raise OperationFailure(
-            f"$slice in the projection of {path!r}: it takes a number, or [skip, a number above 0], not {operand!r}"
+            f"$slice in the projection of {path!r}: expected a number, or [skip, a number above 0], got {operand!r}"
         )
     count = int(numbers[-1])
     skip = int(numbers[0]) if pair else min(count, 0)
@@ -203,13 +204,13 @@ def _elem_match(path: str, operand: Any) -> _Change:
 
 def _positional(tree: _Tree, path: str, filter: Filter | None) -> Projection:
     if filter is None:
-        raise OperationFailure(f"the projection of {path + '.$'!r} needs a filter that names the array")
+        raise OperationFailure(f"the projection of {path + '.$'!r} requires a filter on the array")
     *way, last = path.split(".")
 
     def project(document: Document) -> Document:
         position = filter.position(document)
         if position is None:
-            raise OperationFailure(f"the projection of {path + '.$'!r}: the filter did not match by an array's element")
+            raise OperationFailure(f"the projection of {path + '.$'!r}: the filter did not match an array element")
         projected = _include(tree, document)
         inner: Any = projected
         for name in way:

@@ -13,6 +13,8 @@ from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
+from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
+from lowtide.documents.prepared.statements import find_at, first_of, key_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
@@ -21,6 +23,7 @@ from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
+from lowtide.system.clock import moment
 from lowtide.system.extras import require
 from lowtide.values.codec import decode_document, decode_value
 from lowtide.values.paths import MISSING, steps_of, values_of
@@ -31,8 +34,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _BATCH = 8192
-_MOST_FETCHED = 50_000
-"""Documents that go to Arrow at once."""
+"""Number of documents converted to Arrow at once."""
 FilterSpec = Mapping[str, Any] | None
 ProjectionSpec = Mapping[str, Any] | Sequence[str] | None
 
@@ -51,7 +53,7 @@ class ReadCollection:
         self.name = check_collection_name(name)
         self._statements = statements
         self._feed = feed
-        self._newest = PointReader(name)
+        self._newest: PointReader | None = None
 
     def find_one(
         self,
@@ -67,8 +69,24 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        point = point_of(filter) if sort is None and hint is None and not skip else None
-        if point is not None and isinstance(self._statements, AutocommitStatements):
+        order = compiled_sort(sort)
+        unskipped = type(skip) is int and not skip
+        if projection is None and hint is None and unskipped and (instant := self._statements.instant()) is not None:
+            if order is None and (key := key_of(filter)) is not None:
+                return find_at(instant, self.name, key)
+            prepared = _compiled(filter)
+            if type(prepared) is PreparedFilter:
+                found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else ())
+                if sure:
+                    return found
+        point = point_of(filter) if order is None and hint is None and unskipped else None
+        if (
+            point is not None
+            and isinstance(self._statements, AutocommitStatements)
+            and self._statements.engine.new is None  # a recorded store notes what transactions read
+        ):
+            if self._newest is None:
+                self._newest = PointReader(self.name)
             found, sure = self._newest.at(self._statements.engine, point)
             if sure and (found is None or projection is None):
                 return found
@@ -77,8 +95,8 @@ class ReadCollection:
         compiled = _compiled(filter)
         shape = compile_projection(projection, compiled)
         if not sure:
-            order, count, hinted = compiled_sort(sort), check_count("skip", skip), parse_hint(hint)
-            found = self._read(lambda reader: _first(reader, compiled, point, order, count, hinted))
+            count, hinted = check_count("skip", skip), parse_hint(hint)
+            found = self._read(lambda reader: _first(reader, compiled, point, order, count, hint=hinted))
         return shape(found) if shape is not None and found is not None else found
 
     def _read(self, work: Callable[[CollectionReader], _Result]) -> _Result:
@@ -102,7 +120,7 @@ class ReadCollection:
         >>> [user["name"] for user in store.collection("users").find({"city": "Oslo"}, sort="age")]
         ['Bob', 'Ann']
         """
-        compiled = compile_filter(filter)
+        compiled = prepare_filter(filter)
         cursor = Cursor(self._statements, self.name, compiled, compile_projection(projection, compiled), filter)
         if sort is not None:
             cursor.sort(sort)
@@ -119,7 +137,7 @@ class ReadCollection:
         >>> store.collection("users").count_documents({"city": "Oslo"})
         2
         """
-        compiled, hinted = compile_filter(filter), parse_hint(hint)
+        compiled, hinted = prepare_filter(filter), parse_hint(hint)
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
 
@@ -151,8 +169,8 @@ class ReadCollection:
         ['Oslo', 'Bergen']
         """
         if not isinstance(key, str):
-            raise OperationFailure(f"distinct takes the path of a field, a string, not {shown(key)}")
-        compiled, steps, hinted = compile_filter(filter), steps_of(key), parse_hint(hint)
+            raise OperationFailure(f"distinct requires a field path, a string, got {shown(key)}")
+        compiled, steps, hinted = prepare_filter(filter), steps_of(key), parse_hint(hint)
 
         def work(reader: CollectionReader) -> list[Any]:
             found: dict[Any, Any] = {}
@@ -191,7 +209,7 @@ class ReadCollection:
         by = reader.plan(compiled, order, limited=bool(limit))
         decode = decoder_for(needed_fields(pipeline))
         documents = islice(reader.documents(compiled, by, order, limit, decode), leading.skip, None)
-        return pipeline.rest.run(documents, _foreign(reading, prefix_of))
+        return pipeline.rest.run(documents, _foreign(reading, prefix_of), now=moment(reading.time()))
 
     def _explain(self, pipeline: Pipeline) -> dict[str, Any]:
         """Run a pipeline on a new snapshot, and count what each stage returns."""
@@ -201,7 +219,8 @@ class ReadCollection:
             compiled, order, limit = _led(leading)
             by = reader.plan(compiled, order, limited=bool(limit))
             found = islice(reader.matching(compiled, by, order, limit, touched), leading.skip, None)
-            came, others = pipeline.rest.counted((each[2] for each in found), _foreign(reading, prefix_of))
+            documents, now = (each[2] for each in found), moment(reading.time())
+            came, others = pipeline.rest.counted(documents, _foreign(reading, prefix_of), now=now)
             first = {"$cursor": explained(self.name, by, order, came, touched), "nReturned": came}
             return {"stages": [first, *({stage.name: stage.operand, "nReturned": n} for stage, n in others)]}
 
@@ -217,7 +236,7 @@ class ReadCollection:
         {'_id': 1, 'city': 'Oslo'}
         """
         if columns is not None and (isinstance(columns, str) or not isinstance(columns, Sequence)):
-            raise OperationFailure(f"columns is a list of names of fields, not {shown(columns)}")
+            raise OperationFailure(f"columns must be a list of field names, got {shown(columns)}")
         require("pyarrow", "arrow", "to_arrow()")
         from lowtide.columnar.table import to_table
 
@@ -228,17 +247,6 @@ class ReadCollection:
             return to_table(lambda: reader.batches(by, _BATCH, compiled), columns, schema, collection=self.name)
 
         return self._read(work)
-
-    def _stored(self, filter: Mapping[str, Any]) -> Iterator[list[bytes]]:
-        """Yield encoded documents in ``_id`` order, a batch at a time: at least those that match the filter, and only
-        those that an index leads to where an index applies."""
-        compiled = compile_filter(filter)
-        held = self._statements.hold()
-        try:
-            reader = CollectionReader(held.reading, held.prefix_of, self.name)
-            yield from reader.batches_narrowed(reader.plan(compiled, None), _BATCH, _MOST_FETCHED)
-        finally:
-            held.close()
 
     def to_pandas(self, columns: Sequence[str] | None = None, *, filter: FilterSpec = None) -> Any:
         """Return the documents that match the filter as a ``pandas.DataFrame``, through ``to_arrow``.
@@ -285,7 +293,7 @@ class ReadCollection:
         start = feed.published() if since is None else feed.check_since(since)
         assert feed.generations is not None
         keyspaces = [feed.generations.named(self.name, start)]
-        watch = Watch(feed, start, keyspaces, before, timeout, self._statements, exactly=True)
+        watch = Watch(feed, start, keyspaces, before, timeout, keep=self._statements, exactly=True)
         return CollectionWatch(watch, self.name, compiled)
 
     def index_information(self) -> dict[str, dict[str, Any]]:
@@ -358,4 +366,4 @@ def compiled_sort(sort: SortSpec | None) -> Sort | None:
 
 
 def _compiled(filter: Any) -> Filter:
-    return compile_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
+    return prepare_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})

@@ -16,6 +16,7 @@ from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.plans.point import Point
+from lowtide.documents.prepared.shapes import PreparedFilter
 from lowtide.documents.sorting import Sort
 from lowtide.engine import EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
 from lowtide.values.codec import decode_document, decoder_of
@@ -63,7 +64,12 @@ class CollectionReader:
         self, filter: Filter, sort: Sort | None, hint: str | SortKeys | None = None, limited: bool = False
     ) -> Plan:
         """Return the plan for a query."""
-        return plan(filter, sort.keys if sort is not None else (), self.row.indexes, hint, limited=limited)
+        keys = sort.keys if sort is not None else ()
+        if hint is None and type(filter) is PreparedFilter:
+            known = filter.plan(self.row, keys, limited)
+            if known is not None:
+                return known
+        return plan(filter, keys, self.row.indexes, hint, limited=limited)
 
     def knows(self, point: Point | None) -> bool:
         """Whether ``at_point`` can answer for this point."""
@@ -265,8 +271,9 @@ def _merged(stretches: list[tuple[Iterator[Stored], int]], reverse: bool) -> Ite
 
 def _predicate(filter: Filter, by: Plan) -> Callable[[Document], bool] | None:
     """Return what must still be checked on the documents that a plan reads; None if nothing."""
-    everything = filter.complete and not filter.conjuncts and not filter.alternatives
-    return None if by.exact or everything else filter.matches
+    if by.exact or (filter.complete and not filter.conjuncts and not filter.alternatives):
+        return None
+    return filter.matches
 
 
 def fields_of(filter: Filter) -> frozenset[str] | None:

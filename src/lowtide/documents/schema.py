@@ -1,16 +1,17 @@
-"""Validation: what a collection's JSON Schema says of a document, by the library ``jsonschema`` (extra ``schema``).
+"""Validates documents by a collection's JSON Schema, with the library ``jsonschema`` (extra ``schema``).
 
-Drafts 4 to 2020-12, as the schema's ``$schema`` says, the newest without one. JSON has fewer types than documents have:
+Drafts 4 to 2020-12 are supported, by the schema's ``$schema``; the newest is the default. Documents have more types
+than JSON:
 
 ========================  ====================================================================================
-datetime, bytes, UUID     are "string"; ``minLength`` and ``maxLength`` count the bytes of bytes, and neither
-                          these nor ``pattern`` say anything of a datetime or a UUID
-Decimal                   is "number", and "integer" where it has no fraction, as 1.0 is
+datetime, bytes, UUID     are "string"; ``minLength`` and ``maxLength`` count the bytes of bytes; neither these
+                          nor ``pattern`` apply to a datetime or a UUID
+Decimal                   is "number", and "integer" if it has no fraction, like 1.0
 int of any size           is "integer" and "number"
 ========================  ====================================================================================
 
-``format`` is an annotation and refuses nothing; ``pattern`` is a regular expression of Python; ``multipleOf`` is
-decided in decimal digits, so 0.3 is a multiple of 0.1. References lead inside the schema: nothing is ever fetched.
+``format`` is an annotation and is not checked. ``pattern`` is a Python regular expression. ``multipleOf`` is
+computed in decimal, so 0.3 is a multiple of 0.1. References must be inside the schema; nothing is ever fetched.
 """
 
 from __future__ import annotations
@@ -33,19 +34,19 @@ from lowtide.values.paths import position
 from lowtide.values.values import Document
 
 _LONGEST: Final = 300
-"""Characters of a reason, which may quote the value that it is about."""
+"""Maximum characters of a reason, which may quote the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One thing that a schema has against a document: where (empty for the document itself), and in which way."""
+    """One violation of a schema: the path (empty for the document itself) and the reason."""
 
     path: str
     reason: str
 
 
 class SchemaValidator:
-    """A compiled schema. ``schema`` is it, as plain values."""
+    """A compiled schema. ``schema`` is the schema as plain values."""
 
     __slots__ = ("_checker", "schema")
 
@@ -54,7 +55,7 @@ class SchemaValidator:
         self._checker = checker
 
     def check(self, collection: str, document: Document) -> None:
-        """Raises DocumentRefused for the violation that comes first in the document."""
+        """Check a document. Raises DocumentRefused for the first violation in the document."""
         try:
             if self._checker.is_valid(document):
                 return
@@ -66,20 +67,20 @@ class SchemaValidator:
         raise DocumentRefused(collection, first.path, first.reason)
 
     def violations(self, document: Document) -> list[Violation]:
-        """Everything that the schema has against the document, in the document's own order."""
+        """Return all violations of the schema, in the order of the document."""
         try:
             errors = list(self._checker.iter_errors(document))
         except RecursionError as error:
             raise _endless() from error
-        except ValueError:  # the library writes out what it refuses, which Python does not do for such an int
-            reason = "it has an int of thousands of digits, for which the reason cannot be written out"
+        except ValueError:  # the library formats the value, and Python refuses to format an int of thousands of digits
+            reason = "it contains an int of thousands of digits, so the reason cannot be shown"
             return [Violation("", reason)]
         errors.sort(key=lambda error: position(document, error.absolute_path))
         return [Violation(".".join(map(str, error.absolute_path)), _shortened(error.message)) for error in errors]
 
 
 def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
-    """The validator of a schema. Raises OperationFailure, which says what is wrong, for what is no JSON Schema.
+    """Compile a schema. Raises OperationFailure, with the reason, if it is not a valid JSON Schema.
 
     >>> validator = compile_schema({"properties": {"age": {"type": "integer", "minimum": 0}}})
     >>> validator.violations({"_id": 1, "age": -4})
@@ -87,15 +88,15 @@ def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
     """
     library = _library()
     if not isinstance(schema, Mapping):
-        raise OperationFailure(f"a JSON Schema is a dict, not {type(schema).__name__} {schema!r}")
+        raise OperationFailure(f"a JSON Schema must be a dict, got {type(schema).__name__} {schema!r}")
     plain: Document = clean(dict(schema))
     if "$jsonSchema" in plain:
-        raise OperationFailure("give the JSON Schema itself, without the $jsonSchema that MongoDB has around it")
+        raise OperationFailure("pass the JSON Schema itself, without MongoDB's $jsonSchema around it")
     draft = library.validators.validator_for(plain, default=library.newest if "$schema" not in plain else None)
     if draft is None or draft is library.oldest:
         raise OperationFailure(
-            f"the JSON Schema says $schema {plain['$schema']!r}, which is no known draft; "
-            f"take {library.newest.META_SCHEMA['$id']!r}, or leave it out"
+            f"the JSON Schema has the unknown $schema {plain['$schema']!r}; "
+            f"use {library.newest.META_SCHEMA['$id']!r}, or leave it out"
         )
     try:
         draft.check_schema(plain)
@@ -103,7 +104,7 @@ def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
         where = ".".join(map(str, error.absolute_path))
         exact = next((each for each in error.context if each.validator != "type"), error)
         raise OperationFailure(
-            f"no valid JSON Schema: {f'at {where!r}: ' if where else ''}{_shortened(exact.message)}"
+            f"not a valid JSON Schema: {f'at {where!r}: ' if where else ''}{_shortened(exact.message)}"
         ) from error
     _check_references(plain, draft, library)
     return SchemaValidator(plain, _extended(draft)(plain, registry=library.registry))
@@ -111,7 +112,7 @@ def compile_schema(schema: Mapping[str, Any]) -> SchemaValidator:
 
 @cache
 def _library() -> SimpleNamespace:
-    """What is used of ``jsonschema`` and of the packages that come with it."""
+    """Import the parts of ``jsonschema`` and its dependencies that are used here."""
     jsonschema = require("jsonschema", "schema", "validation by JSON Schema")
     return SimpleNamespace(
         validators=require("jsonschema.validators", "schema", "validation by JSON Schema"),
@@ -125,7 +126,7 @@ def _library() -> SimpleNamespace:
 
 @cache
 def _extended(draft: Any) -> Any:
-    """The library's class for a draft, with the types of documents."""
+    """Return the library's validator class for a draft, extended by the types of documents."""
     types = draft.TYPE_CHECKER
     checker = types.redefine_many(
         {
@@ -178,7 +179,7 @@ def _search_of(pattern: str) -> Search:
     try:
         return search_of(re.compile(pattern))
     except Explosive as error:
-        raise OperationFailure(f"the schema's pattern {pattern!r}: {error}; write it in another way") from error
+        raise OperationFailure(f"the schema's pattern {pattern!r}: {error}; rewrite the expression") from error
 
 
 def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> Iterator[Any]:
@@ -187,7 +188,7 @@ def _multiple_of(validator: Any, divisor: Any, instance: Any, schema: Any) -> It
 
 
 def _divides(divisor: Any, value: Any) -> bool:
-    """Exactly, and without ever writing out a large exponent."""
+    """Whether ``value`` is an exact multiple of ``divisor``. Never expands a large exponent."""
     (digits, exponent), (by, by_exponent) = _scaled(value), _scaled(divisor)
     if digits is None or by is None:
         return False
@@ -198,7 +199,7 @@ def _divides(divisor: Any, value: Any) -> bool:
 
 
 def _scaled(value: Any) -> tuple[int | None, int]:
-    """A number as an integer and a power of ten, or None for an infinite one."""
+    """Return a number as an integer and a power of ten. The integer is None for an infinite number."""
     if isinstance(value, int):
         return value, 0
     number = value if isinstance(value, Decimal) else Decimal(repr(value))
@@ -210,7 +211,7 @@ def _scaled(value: Any) -> tuple[int | None, int]:
 
 
 def _check_references(schema: Document, draft: Any, library: SimpleNamespace) -> None:
-    """Raises for a reference that leads nowhere, and for words of MongoDB's that JSON Schema would silently ignore."""
+    """Raise OperationFailure for an unresolvable reference, and for MongoDB keywords that would be ignored."""
     specification = library.referencing.specification_with(draft.META_SCHEMA.get("$schema", ""))
     resource = specification.create_resource(schema)
     base = resource.id() or ""
@@ -221,7 +222,7 @@ def _check_references(schema: Document, draft: Any, library: SimpleNamespace) ->
         if isinstance(inner.contents, dict):
             if "bsonType" in inner.contents:
                 raise OperationFailure(
-                    f"bsonType {inner.contents['bsonType']!r} is not JSON Schema's: say it with type, "
+                    f"bsonType {inner.contents['bsonType']!r} is not part of JSON Schema; use type, "
                     "one of null, boolean, integer, number, string, object and array"
                 )
             for word in ("$ref", "$dynamicRef"):
@@ -233,18 +234,18 @@ def _check_references(schema: Document, draft: Any, library: SimpleNamespace) ->
 def _look_up(reference: str, resolver: Any) -> None:
     try:
         resolver.lookup(reference)
-    except Exception as error:  # the library has a family of errors for this, and lets some of Python's own through
+    except Exception as error:  # the library raises several types of errors, and some built-in ones
         raise OperationFailure(
-            f"no valid JSON Schema: the reference {reference!r} leads nowhere; it must lead inside the schema itself"
+            f"not a valid JSON Schema: the reference {reference!r} cannot be resolved; it must be inside the schema"
         ) from error
 
 
 def _shortened(reason: str) -> str:
-    """Both ends of a long reason: what it is about, and what is wrong with it."""
+    """Shorten a long reason. The start shows the value and the end the violation, so both are kept."""
     if len(reason) <= _LONGEST:
         return reason
     return f"{reason[: _LONGEST // 2]} ... {reason[-_LONGEST // 2 :]}"
 
 
 def _endless() -> OperationFailure:
-    return OperationFailure("the JSON Schema refers to itself without an end, or the document nests too deep for it")
+    return OperationFailure("the JSON Schema refers to itself endlessly, or the document is nested too deeply")

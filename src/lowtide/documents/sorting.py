@@ -1,7 +1,7 @@
-"""Sorting: documents in the order of one or more of their fields, ascending or descending, as PyMongo's users name it.
+"""Sorts documents by one or more fields, ascending or descending, in PyMongo's form.
 
-A field that is missing counts as null. An array counts as its least element in ascending order, as its greatest in
-descending order; an empty one comes before null.
+A missing field counts as null. An array sorts by its smallest element in ascending order, and by its largest
+in descending order. An empty array sorts before null.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, ItemsView, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 from lowtide.errors import OperationFailure
@@ -22,12 +23,12 @@ SortSpec = str | Mapping[str, int] | Sequence[str | tuple[str, int]] | ItemsView
 
 _NULL: Final[Place] = place(None)
 _EMPTY: Final[Place] = (0, 0)
-"""Before all places of values."""
+"""Sorts before all values."""
 _Placing = Callable[[Document], Place]
 
 
 class _Descending:
-    """A place that comes before the places that are less."""
+    """A position with reversed order."""
 
     __slots__ = ("place",)
     __hash__ = None  # type: ignore[assignment]
@@ -44,17 +45,17 @@ class _Descending:
 
 @dataclass(frozen=True, slots=True)
 class Sort:
-    """A compiled order."""
+    """A compiled sort order."""
 
     keys: tuple[tuple[str, int], ...]
-    """The paths, the first one first, each with 1 for ascending or -1 for descending."""
+    """The paths in order of significance, each with 1 for ascending or -1 for descending."""
     key: Callable[[Document], Any]
-    """What ``sorted`` and ``heapq`` order documents by."""
+    """The key function for ``sorted`` and ``heapq``."""
     placings: tuple[_Placing, ...]
-    """Where a document stands by each of the paths, always ascending."""
+    """For each path, a function that returns a document's position, always ascending."""
 
     def sorted(self, documents: Iterable[Document]) -> list[Document]:
-        """The documents in order; those that are equal in it stay as they came.
+        """Return the documents in order. The sort is stable.
 
         >>> compile_sort([("a", 1), ("b", -1)]).sorted([{"a": 2}, {"a": 1, "b": 1}, {"a": 1, "b": 5}])
         [{'a': 1, 'b': 5}, {'a': 1, 'b': 1}, {'a': 2}]
@@ -65,36 +66,47 @@ class Sort:
         return ordered
 
     def smallest(self, count: int, documents: Iterable[Document]) -> list[Document]:
-        """The first ``count`` of ``sorted``, in memory for as many only."""
+        """Return the first ``count`` documents of ``sorted``. Uses memory for only that many."""
         if len(self.keys) == 1 and self.keys[0][1] == DESCENDING:
             return heapq.nlargest(count, documents, key=self.placings[0])
         return heapq.nsmallest(count, documents, key=self.key)
 
 
 def compile_sort(spec: SortSpec, direction: int | None = None) -> Sort:
-    """The order of ``"name"``, ``[("a", 1), ("b", -1)]``, ``["a", "b"]``, ``{"a": 1}``, or of a name and a direction.
+    """Compile a sort: ``"name"``, ``[("a", 1), ("b", -1)]``, ``["a", "b"]``, ``{"a": 1}``, or a name and a direction.
 
     >>> compile_sort({"age": -1, "name": 1}).keys
     (('age', -1), ('name', 1))
     """
     keys = tuple(_pairs(spec, direction))
     if not keys:
-        raise OperationFailure("a sort names at least one field")
+        raise OperationFailure("a sort requires at least one field")
+    return _sort_of(keys)
+
+
+@lru_cache(maxsize=512)
+def _sort_of(keys: tuple[tuple[str, int], ...]) -> Sort:
     placings = tuple([_placing(path, direction == DESCENDING) for path, direction in keys])
     return Sort(keys, _key(keys, placings), placings)
 
 
 def _pairs(spec: Any, direction: Any) -> Iterable[tuple[str, int]]:
+    if type(spec) is list and len(spec) == 1 and direction is None and type(spec[0]) is tuple:
+        return [_pair(*spec[0])] if len(spec[0]) == 2 else _listed(spec)
     if direction is not None:
         if not isinstance(spec, str):
-            raise OperationFailure(f"a direction goes with the name of one field, not with {spec!r}")
+            raise OperationFailure(f"a direction can only be given with a single field name, got {spec!r}")
         return [_pair(spec, direction)]
     if isinstance(spec, str):
         return [(spec, ASCENDING)]
     if isinstance(spec, Mapping):
         return [_pair(path, each) for path, each in spec.items()]
     if not isinstance(spec, list | tuple | ItemsView):
-        raise OperationFailure(f"a sort is a name, a list of (name, direction) or a dict, not {spec!r}")
+        raise OperationFailure(f"a sort must be a name, a list of (name, direction) or a dict, got {spec!r}")
+    return _listed(spec)
+
+
+def _listed(spec: Iterable[Any]) -> Iterable[tuple[str, int]]:
     named: dict[str, int] = {}
     for each in spec:
         if isinstance(each, str):
@@ -103,15 +115,17 @@ def _pairs(spec: Any, direction: Any) -> Iterable[tuple[str, int]]:
             path, way = _pair(*each)
             named[path] = way
         else:
-            raise OperationFailure(f"a sort is a list of names or of (name, direction); {each!r} is neither")
+            raise OperationFailure(f"a sort list must contain names or (name, direction) pairs, got {each!r}")
     return named.items()
 
 
 def _pair(path: Any, direction: Any) -> tuple[str, int]:
     if not isinstance(path, str) or not path or path.startswith("$"):
-        raise OperationFailure(f"a sort names fields; {path!r} is no name of one")
+        raise OperationFailure(f"a sort requires field names, got {path!r}")
+    if type(direction) is int and direction in (1, -1):
+        return path, direction
     if isinstance(direction, bool) or not isinstance(direction, int | float) or direction not in (1, -1):
-        raise OperationFailure(f"the direction of sort field {path!r} is 1 or -1, not {direction!r}")
+        raise OperationFailure(f"the direction of sort field {path!r} must be 1 or -1, got {direction!r}")
     return path, int(direction)
 
 
@@ -151,7 +165,7 @@ def _placing(path: str, descending: bool) -> _Placing:
 
 
 def _collect(value: Any, steps: tuple[Step, ...], at: int, found: list[Place]) -> None:
-    """The places that a value stands at by the rest of a path; at least one."""
+    """Collect the positions of a value at the rest of a path; at least one."""
     for step in range(at, len(steps)):
         name, index = steps[step]
         if type(value) is dict:

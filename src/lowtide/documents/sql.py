@@ -25,9 +25,9 @@ from lowtide.system.extras import require
 _SHOWN_ROWS: Final = 20
 _SHOWN_WIDTH: Final = 40
 _QUERIES: Final = frozenset(("SELECT", "EXPLAIN", "MULTI"))
-"""What reads. MULTI is a PIVOT whose columns are found by a query of its own."""
+"""The statement types that only read. MULTI is a PIVOT whose columns are found by a separate query."""
 _SOURCES: Final = frozenset(("BASE_TABLE", "JOIN", "SUBQUERY", "EMPTY", "TABLE_FUNCTION", "EXPRESSION_LIST"))
-"""What a FROM may have without more columns being meant than are named."""
+"""FROM elements that use only the columns named in the statement."""
 _CLAUSES: Final = frozenset(
     [
         "SELECT_NODE",
@@ -43,7 +43,7 @@ _CLAUSES: Final = frozenset(
         "DESCENDING",
     ]
 )
-"""What else a syntax tree has besides expressions; at anything that is not known, all columns are loaded."""
+"""Syntax tree keys other than expressions. If the tree has any unknown key, all columns are loaded."""
 _OPEN: Final = {"python_enable_replacements": "false"}
 _CLOSED: Final = {
     **_OPEN,
@@ -59,17 +59,17 @@ class SqlTables(Protocol):
     """The collections of one snapshot."""
 
     def collections(self) -> Sequence[str]:
-        """Their names."""
+        """Return the names of the collections."""
 
     def table(self, name: str, columns: list[str] | None) -> Any:
-        """A collection as a ``pyarrow.Table``: all columns, or those named, of type null where no document has one."""
+        """Return a collection as a ``pyarrow.Table`` of all or the named columns. A column without values is null."""
 
     def stream(self, name: str) -> SqlStream | None:
-        """A collection that is read as the query runs; None if it can only be loaded."""
+        """Return a collection that is read while the query runs; None if it can only be loaded."""
 
 
 class SqlStream(Protocol):
-    """A collection that is read as the query runs; see ``columnar/streaming.py``."""
+    """A collection that is read while the query runs; see ``columnar/streaming.py``."""
 
     empty: bool
     complete: bool
@@ -108,7 +108,7 @@ class SqlResult:
         return int(self._table.num_rows)
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows."""
+        """Return all rows."""
         return list(self)
 
     def fetchone(self) -> tuple[Any, ...] | None:
@@ -118,16 +118,16 @@ class SqlResult:
         return next(self._rows, None)
 
     def to_arrow(self) -> Any:
-        """A ``pyarrow.Table``."""
+        """Return the result as a ``pyarrow.Table``."""
         return self._table
 
     def to_pandas(self) -> Any:
-        """A pandas DataFrame."""
+        """Return the result as a ``pandas.DataFrame``."""
         require("pandas", None, "to_pandas()")
         return self._table.to_pandas()
 
     def to_polars(self) -> Any:
-        """A polars DataFrame."""
+        """Return the result as a ``polars.DataFrame``."""
         return require("polars", None, "to_polars()").from_arrow(self._table)
 
     def __repr__(self) -> str:
@@ -153,9 +153,9 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
     Raises OperationFailure, with DuckDB's message, if the query cannot be run.
     """
     if not isinstance(sql, str):
-        raise OperationFailure(f"a query is a string of SQL, not {shown(sql)}")
+        raise OperationFailure(f"a query must be a string of SQL, got {shown(sql)}")
     if parameters is not None and (isinstance(parameters, str) or not isinstance(parameters, Mapping | Sequence)):
-        raise OperationFailure(f"parameters are a list, or a dict of names, not {shown(parameters)}")
+        raise OperationFailure(f"parameters must be a list, or a dict of names, got {shown(parameters)}")
     duckdb = require("duckdb", "sql", "SQL")
     require("pyarrow", "sql", "SQL")
     collections = list(source.collections())
@@ -176,7 +176,7 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
             for _ in _loads(connection, source, named, wanted):
                 try:
                     return _run(connection, sql, parameters)
-                except duckdb.BinderException as error:  # perhaps for a column that was left out
+                except duckdb.BinderException as error:  # possibly because a column was left out
                     failure = error
             raise failure
         except duckdb.Error as error:
@@ -201,27 +201,27 @@ def _run(connection: Any, sql: str, parameters: Parameters) -> SqlResult:
 
 def _check(statements: Sequence[Any]) -> None:
     if len(statements) != 1:
-        raise OperationFailure(f"give one SQL statement at a time, not {len(statements)}")
+        raise OperationFailure(f"expected one SQL statement, got {len(statements)}")
     kind = statements[0].type.name
     if kind not in _QUERIES:
         raise OperationFailure(
-            f"SQL reads a snapshot and writes nothing, so {kind} cannot be run, only queries (SELECT); "
-            "to write, use insert_one, update_many, delete_many and the like of a collection, in a transaction"
+            f"SQL is read-only, so {kind} cannot be run, only queries (SELECT); "
+            "to write, use the methods of a collection, such as insert_one and update_many"
         )
 
 
 def _tree(connection: Any, sql: str) -> Any:
-    """The syntax tree of a SELECT, else None."""
+    """Return the syntax tree of a SELECT; None for other statements."""
     [(text,)] = connection.execute("select json_serialize_sql(?::varchar)", [sql]).fetchall()
     tree = json.loads(text)
     return None if tree.get("error") else tree
 
 
 def _named(connection: Any, sql: str, tree: Any, collections: list[str], duckdb: Any) -> list[str]:
-    """The collections that the statement names, perhaps with some that a name in its WITH hides."""
+    """Return the collections that the statement names, possibly with some that its WITH clause hides."""
     try:
         names = set(connection.get_table_names(sql))
-    except (duckdb.BinderException, duckdb.InvalidInputException):  # it has parameters, or is in several parts
+    except (duckdb.BinderException, duckdb.InvalidInputException):  # it has parameters or several parts
         if tree is None:
             text = sql.casefold()
             names = {each for each in collections if each.casefold() in text}
@@ -231,28 +231,32 @@ def _named(connection: Any, sql: str, tree: Any, collections: list[str], duckdb:
 
 
 def _resolved(names: set[str], collections: list[str]) -> list[str]:
-    """The collections of these names. SQL does not tell case apart; if collections do, the exact one is meant."""
+    """Return the collections of these names. SQL ignores case, but an exact match wins over others."""
     found: dict[str, str] = {}
     for name in sorted(names):
         fitting = [each for each in collections if each.casefold() == name.casefold()]
         exact = name if name in fitting else fitting[0] if len(fitting) == 1 else None
         if fitting and exact is None:
-            raise OperationFailure(f"there are collections {', '.join(fitting)}: write {name!r} exactly as one of them")
+            raise OperationFailure(
+                f"{name!r} is ambiguous; write it exactly as one of the collections {', '.join(fitting)}"
+            )
         if exact is not None and found.setdefault(name.casefold(), exact) != exact:
-            raise OperationFailure(f"SQL cannot tell {exact!r} from {found[name.casefold()]!r}: name one of them only")
+            raise OperationFailure(
+                f"SQL cannot distinguish {exact!r} from {found[name.casefold()]!r}; use only one of them"
+            )
     return list(found.values())
 
 
 @dataclass(slots=True)
 class Wanted:
-    """What a statement says of columns: their ``names``, and whether a name may mean a column of an outer query."""
+    """The columns that a statement names. ``outer`` says that a name may refer to a column of an outer query."""
 
     names: list[str] = field(default_factory=list)
     outer: bool = False
 
 
 def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
-    """Every object of a syntax tree."""
+    """Yield every object of a syntax tree."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -264,7 +268,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _wanted(tree: Any) -> Wanted | None:
-    """The columns that a statement names, or None if it may mean more."""
+    """Return the columns that a statement names; None if it may use others."""
     if tree is None:
         return None
     wanted = Wanted()
@@ -293,8 +297,11 @@ def _wanted(tree: Any) -> Wanted | None:
 
 
 def _streamed(connection: Any, streams: Mapping[str, SqlStream | None], wanted: Wanted | None) -> bool:
-    """Register the collections so that they are read as the query runs; whether that could be done. Of an empty one no
-    columns are known, and a name that seems to be of an outer query could be one that the sample does not have."""
+    """Register the collections to be read while the query runs. Returns whether that is possible.
+
+    It is not if a collection is empty, because its columns are unknown. It is not either if a name that seems to
+    refer to an outer query could be a column that the sample lacks.
+    """
     names = [] if wanted is None else list(dict.fromkeys(wanted.names))
     folded = {each.casefold() for each in names}
     known = {each.casefold() for stream in streams.values() if stream is not None for each in stream.names}
@@ -317,7 +324,7 @@ def _streamed(connection: Any, streams: Mapping[str, SqlStream | None], wanted: 
 
 
 def _check_streams(error: Exception, streams: Mapping[str, SqlStream | None], duckdb: Any) -> None:
-    """Raise what went wrong, unless it may go well with tables of all documents."""
+    """Raise the error, unless the query may succeed with tables of all documents."""
     uncovered = False
     for stream in streams.values():
         if stream is not None and stream.failure is not None:
@@ -328,21 +335,20 @@ def _check_streams(error: Exception, streams: Mapping[str, SqlStream | None], du
 
 
 def _loads(connection: Any, source: SqlTables, named: list[str], wanted: Wanted | None) -> Iterator[None]:
-    """Register the collections with as few columns as may do, and each time it is asked again, in the next better way;
-    at last with all of their columns."""
+    """Register the collections with as few columns as possible. Each further step registers more, the last one all."""
     if wanted is not None:
         columns = list(dict.fromkeys(["_id", *wanted.names]))
         tables = {name: source.table(name, columns) for name in named}
         nulls = {name: _null_columns(table) for name, table in tables.items()}
         missing = {each.casefold() for name in named for each in nulls[name]}
         found = {each.casefold() for name in named for each in tables[name].column_names if each not in nulls[name]}
-        # A name that seems to be of an outer query could be that of a column that is always null, or spelled otherwise.
+        # A name that seems to refer to an outer query could be a column that is always null, or in another case.
         if not (wanted.outer and found & missing):
             empty = [name for name in named if not tables[name].num_rows]
             for name in named:
                 connection.register(name, _without(tables[name], [] if name in empty else nulls[name]))
             yield
-            for name in empty:  # which have no names of their own: those that others have are theirs
+            for name in empty:  # an empty collection has no known columns, so drop those that other collections have
                 connection.register(
                     name, _without(tables[name], [each for each in columns if each.casefold() in found])
                 )
@@ -358,7 +364,7 @@ def _null_columns(table: Any) -> list[str]:
 
 
 def _without(table: Any, columns: list[str]) -> Any:
-    """The table without these columns, but with one at least: DuckDB takes none without."""
+    """Drop columns from a table, but keep at least one, because DuckDB requires it."""
     left = table.drop_columns(columns)
     if left.num_columns:
         return left

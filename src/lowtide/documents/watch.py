@@ -64,7 +64,7 @@ def decoded(change: Change, collection: str) -> DocumentChange:
     known = document or before
     _id = known["_id"] if known is not None else id_of(change.key)
     kind = "replace" if change.replaced else change.kind
-    return DocumentChange(change.ts, change.time, collection, kind, _id, document, before)
+    return DocumentChange(change.ts, change.time, collection, kind, _id, document=document, before=before)
 
 
 class CollectionWatch:

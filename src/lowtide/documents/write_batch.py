@@ -34,14 +34,12 @@ class WriteBatch:
         self.row: CatalogRow = self.reader.row
         """The row as the batch will leave it: a document may be the first with an array in an index."""
         self.writes: Writes = {}
-        self._before: Writes | None = {}
+        self._before: Writes | None = None if self.row.building else {}
         """The previous values of the keys written; None unless all of them are known."""
         self._replaced: set[bytes] = set()
         self._left_alone: list[bytes] = []
         """Index entries of other documents with a value that a document of this batch gave up; see ``_remove``."""
         self._indexes = [(each, prefix_of(each.index.keyspace)) for each in self.row.entries]
-        if any(each.index.building for each, _ in self._indexes):
-            self._before = None
 
     def insert(self, key: bytes, encoded: bytes, *, is_new: bool) -> None:
         """Insert a document. ``is_new`` says that no other document can have its ``_id``."""
@@ -57,7 +55,7 @@ class WriteBatch:
         if self._indexes:
             document, length = row.decode_indexed(encoded), bytes((len(key),))
             for entries, prefix in self._indexes:
-                values = entries.only(document)
+                values = entries.only(document) if entries.only is not None else None
                 if values is None:
                     self._put(key, None, None, decode_document(encoded), encoded)
                     return
@@ -99,7 +97,7 @@ class WriteBatch:
         key, stored, old = found
         if fields is None:
             self._replaced.add(self.reader.prefix + key)
-        self._put(key, stored, old, new, encoded, fields)
+        self._put(key, stored, old, new, encoded, fields=fields)
 
     def delete(self, found: Found) -> None:
         """Delete a document that was found."""

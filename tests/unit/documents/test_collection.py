@@ -102,7 +102,7 @@ def test_insert_many_takes_any_iterable(users: lowtide.Collection) -> None:
 
 @pytest.mark.parametrize("documents", [[], {}, {"_id": 4}, "text", b"bytes"], ids=repr)
 def test_insert_many_refuses_what_is_no_list(users: lowtide.Collection, documents: Any) -> None:
-    with pytest.raises(OperationFailure, match="insert_many takes"):
+    with pytest.raises(OperationFailure, match="insert_many requires"):
         users.insert_many(documents)
 
 
@@ -351,14 +351,14 @@ def test_find_one_and_shows_the_element_that_matched(users: lowtide.Collection) 
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda users: users.insert_many(None), "a list of documents, not NoneType"),
-        (lambda users: users.bulk_write(None), "a list of operations, not NoneType"),
-        (lambda users: users.find().hint(5), "an index has 1 to 32 parts, such as .*, not 5"),
+        (lambda users: users.insert_many(None), "a list of documents, got NoneType"),
+        (lambda users: users.bulk_write(None), "a list of operations, got NoneType"),
+        (lambda users: users.find().hint(5), "an index must have 1 to 32 fields, such as .*, got 5"),
         (lambda users: users.find_one_and_update({}, {"$set": {"a": 1}}, return_document="after"), "not 'after'"),
-        (lambda users: users.distinct(None), "the path of a field, a string, not None"),
-        (lambda users: users.aggregate([]).to_list(-1), "length is a number from 0 on, not -1"),
-        (lambda users: users.to_arrow("name"), "a list of names of fields, not 'name'"),
-        (lambda users: users.to_arrow(5), "a list of names of fields, not 5"),
+        (lambda users: users.distinct(None), "a field path, a string, got None"),
+        (lambda users: users.aggregate([]).to_list(-1), "length must be an integer of at least 0, got -1"),
+        (lambda users: users.to_arrow("name"), "a list of field names, got 'name'"),
+        (lambda users: users.to_arrow(5), "a list of field names, got 5"),
     ],
 )
 def test_an_argument_of_the_wrong_kind_is_refused_in_words(users: lowtide.Collection, call: Any, reason: str) -> None:

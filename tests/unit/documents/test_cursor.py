@@ -70,10 +70,16 @@ def test_skip_and_limit_cut_the_same_order_with_and_without_an_index(
 @pytest.mark.parametrize(
     ("misuse", "reason"),
     [
-        *((lambda cursor: cursor.skip(-1), "skip is a number from 0 on"), (lambda cursor: cursor.skip("1"), "skip")),
-        *((lambda cursor: cursor.skip(True), "skip"), (lambda cursor: cursor.limit(1.5), "limit is a number")),
+        *(
+            (lambda cursor: cursor.skip(-1), "skip must be an integer of at least 0"),
+            (lambda cursor: cursor.skip("1"), "skip"),
+        ),
+        *((lambda cursor: cursor.skip(True), "skip"), (lambda cursor: cursor.limit(1.5), "limit must be an integer")),
         *((lambda cursor: cursor.limit(None), "limit"), (lambda cursor: cursor.sort("a", 2), "1")),
-        *((lambda cursor: cursor.to_list(-1), "length"), (lambda cursor: cursor.to_list(0), "length is at least 1")),
+        *(
+            (lambda cursor: cursor.to_list(-1), "length"),
+            (lambda cursor: cursor.to_list(0), "length must be at least 1"),
+        ),
         *(
             (lambda cursor: cursor.hint([("a", 3)]), "direction"),
             (lambda cursor: cursor.hint("nope").to_list(), "no such"),
@@ -95,10 +101,10 @@ def test_what_makes_no_sense_is_refused(users: lowtide.Collection, misuse: Any, 
 def test_a_cursor_that_has_begun_or_ended_is_not_changed(users: lowtide.Collection, change: Any) -> None:
     cursor = users.find()
     next(cursor)
-    with pytest.raises(UsageError, match="the cursor has begun"):
+    with pytest.raises(UsageError, match="the cursor has already started"):
         change(cursor)
     cursor.close()
-    with pytest.raises(UsageError, match="the cursor has begun"):
+    with pytest.raises(UsageError, match="the cursor has already started"):
         change(cursor)
     assert len(ids(change(cursor.rewind()))) > 0
 

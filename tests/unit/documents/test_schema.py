@@ -139,13 +139,13 @@ def test_multiples_are_those_of_exact_arithmetic(
         ({"properties": {"a": {"minLength": -1}}}, "at 'properties.a.minLength': -1 is less than"),
         ({"properties": {"a": {"pattern": "("}}}, "at 'properties.a.pattern'"),
         ({"required": "name"}, "at 'required': 'name' is not of type 'array'"),
-        ({"$ref": "#/$defs/none"}, "reference '#/\\$defs/none' leads nowhere"),
-        ({"properties": {"a": {"items": {"$ref": "https://example.org/x"}}}}, "leads nowhere"),
-        ({"$schema": "https://example.org/own"}, "no known draft"),
-        ({"$schema": "http://json-schema.org/draft-03/schema#"}, "no known draft"),
-        ({"properties": {"bsonType": {"bsonType": "int"}}}, "bsonType 'int' is not JSON Schema's"),
-        ({"$jsonSchema": {"type": "object"}}, "without the \\$jsonSchema"),
-        (["type"], "a JSON Schema is a dict, not list"),
+        ({"$ref": "#/$defs/none"}, "reference '#/\\$defs/none' cannot be resolved"),
+        ({"properties": {"a": {"items": {"$ref": "https://example.org/x"}}}}, "cannot be resolved"),
+        ({"$schema": "https://example.org/own"}, r"has the unknown \$schema"),
+        ({"$schema": "http://json-schema.org/draft-03/schema#"}, r"has the unknown \$schema"),
+        ({"properties": {"bsonType": {"bsonType": "int"}}}, "bsonType 'int' is not part of JSON Schema"),
+        ({"$jsonSchema": {"type": "object"}}, r"without MongoDB's \$jsonSchema"),
+        (["type"], "a JSON Schema must be a dict, got list"),
     ],
 )
 def test_a_bad_schema_is_refused_with_what_is_wrong(schema: Any, words: str) -> None:
@@ -155,9 +155,9 @@ def test_a_bad_schema_is_refused_with_what_is_wrong(schema: Any, words: str) -> 
 
 def test_a_schema_that_never_ends_is_no_crash() -> None:
     validator = compile_schema({"$ref": "#"})
-    with pytest.raises(OperationFailure, match="without an end"):
+    with pytest.raises(OperationFailure, match="refers to itself endlessly"):
         validator.check("c", {})
-    with pytest.raises(OperationFailure, match="without an end"):
+    with pytest.raises(OperationFailure, match="refers to itself endlessly"):
         validator.violations({})
 
 

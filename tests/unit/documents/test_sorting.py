@@ -49,7 +49,7 @@ def test_other_forms_are_refused(spec: Any) -> None:
 
 
 def test_a_direction_without_a_name_is_refused() -> None:
-    with pytest.raises(OperationFailure, match="a direction goes with"):
+    with pytest.raises(OperationFailure, match="a direction can only be given with"):
         compile_sort(["a"], 1)
 
 

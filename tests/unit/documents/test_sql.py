@@ -191,14 +191,14 @@ def test_leaving_out_columns_never_changes_what_is_found(names: list[str], by: s
 )
 def test_what_is_no_query_is_refused_with_what_to_do_instead(sql: str, tmp_path: Path) -> None:
     source = shop()
-    with pytest.raises(OperationFailure, match=r"writes nothing, so [A-Z_]+ cannot be run.*use insert_one"):
+    with pytest.raises(OperationFailure, match=r"read-only, so [A-Z_]+ cannot be run.*such as insert_one"):
         query(sql, None, source)
     assert source.asked == []
 
 
 @pytest.mark.parametrize("sql", ["", "  ", "select 1; select 2", "select 1; drop table users"])
 def test_one_statement_at_a_time(sql: str) -> None:
-    with pytest.raises(OperationFailure, match="one SQL statement at a time"):
+    with pytest.raises(OperationFailure, match="expected one SQL statement"):
         query(sql, None, shop())
 
 
@@ -252,9 +252,9 @@ def test_collections_that_differ_by_case_must_be_named_exactly() -> None:
     source = Collections(Users=[{"_id": 1}], users=[{"_id": 2}])
     assert query("select _id from users", None, source).fetchall() == [(2,)]
     assert query('select _id from "Users"', None, source).fetchall() == [(1,)]
-    with pytest.raises(OperationFailure, match="there are collections Users, users"):
+    with pytest.raises(OperationFailure, match=r"'USERS' is ambiguous; .* the collections Users, users"):
         query("select _id from USERS", None, source)
-    with pytest.raises(OperationFailure, match="SQL cannot tell"):
+    with pytest.raises(OperationFailure, match="SQL cannot distinguish"):
         query("select a._id from users a, Users b", None, source)
 
 
@@ -325,8 +325,8 @@ def test_a_data_frame_library_that_is_missing_is_named(monkeypatch: pytest.Monke
 def test_what_is_no_query_and_what_are_no_parameters_is_refused() -> None:
     wrong: Any
     for wrong in (5, None, b"select 1"):
-        with pytest.raises(OperationFailure, match="a query is a string of SQL, not"):
+        with pytest.raises(OperationFailure, match="a query must be a string of SQL, got"):
             query(wrong, None, shop())
     for wrong in (5, "x"):
-        with pytest.raises(OperationFailure, match="parameters are a list, or a dict of names, not"):
+        with pytest.raises(OperationFailure, match="parameters must be a list, or a dict of names, got"):
             query("select ?", wrong, shop())

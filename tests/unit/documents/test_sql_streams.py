@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import lowtide
 from lowtide.columnar import columns, streaming
-from lowtide.documents.read_collection import ReadCollection
 from lowtide.documents.sql import query
+from lowtide.documents.sql_tables import CollectionTables
 from lowtide.errors import OperationFailure
 
 MOMENT = datetime(2026, 5, 1, 12, tzinfo=UTC)
@@ -35,14 +35,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[lowtide.Store]:
 def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many documents each batch had that a query read, the samples included."""
     sizes: list[int] = []
-    stored = ReadCollection._stored
+    stored = CollectionTables.stored
 
-    def counted(self: ReadCollection, filter: Any) -> Iterator[list[bytes]]:
-        for batch in stored(self, filter):
+    def counted(self: CollectionTables, name: str, filter: Any) -> Iterator[list[bytes]]:
+        for batch in stored(self, name, filter):
             sizes.append(len(batch))
             yield batch
 
-    monkeypatch.setattr(ReadCollection, "_stored", counted)
+    monkeypatch.setattr(CollectionTables, "stored", counted)
     return sizes
 
 
@@ -144,7 +144,7 @@ def test_a_condition_on_an_indexed_field_reads_what_the_index_leads_to(
 def test_a_condition_that_holds_for_most_documents_reads_all_in_one_go(
     orders: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lowtide.documents.read_collection._MOST_FETCHED", 1000)
+    monkeypatch.setattr("lowtide.documents.sql_tables._MOST_FETCHED", 1000)
     streamed, loaded = both(orders, 'select count(*), min(_id) from orders where "user" > 3')
     assert streamed == loaded
     assert streamed[2] == [(29_760, 4)]
@@ -203,15 +203,15 @@ def test_ids_that_are_uuids_are_found_by_their_text(store: lowtide.Store) -> Non
 
 
 def test_what_fails_while_it_is_read_is_raised_as_it_is(orders: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    stored = ReadCollection._stored
+    stored = CollectionTables.stored
 
-    def failing(self: ReadCollection, filter: Any) -> Iterator[list[bytes]]:
-        for number, batch in enumerate(stored(self, filter)):
+    def failing(self: CollectionTables, name: str, filter: Any) -> Iterator[list[bytes]]:
+        for number, batch in enumerate(stored(self, name, filter)):
             if number:
                 raise lowtide.SnapshotExpired("it has expired")
             yield batch
 
-    monkeypatch.setattr(ReadCollection, "_stored", failing)
+    monkeypatch.setattr(CollectionTables, "stored", failing)
     with pytest.raises(lowtide.SnapshotExpired, match="it has expired"):
         orders.sql("select sum(total) from orders")
 
@@ -273,7 +273,7 @@ def asked(draw: st.DrawFn) -> tuple[list[dict[str, Any]], str]:
     return documents, f"select {shown} from t{where}"
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(asked(), st.sampled_from(["", " limit 2", " limit 1 offset 3", " order by _id desc limit 3"]))
 def test_what_is_found_is_the_same_as_over_whole_tables(
     store: lowtide.Store, question: tuple[list[dict[str, Any]], str], end: str

@@ -1,4 +1,4 @@
-"""Aggregation: pipelines of stages, compiled once, over any documents."""
+"""Aggregation pipelines: compiled once, then run over any iterable of documents."""
 
 from lowtide.documents.aggregation.pipeline import Leading, Pipeline, compile_pipeline, needed_fields
 

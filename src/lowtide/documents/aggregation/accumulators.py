@@ -1,7 +1,8 @@
 """The accumulators of $group and $bucket.
 
-A group's states are a row: a list, in which each accumulator has its place. A chunk of documents is folded into the
-rows of their groups by one call, so that the loop is inside the accumulator and common cases cost no further calls.
+The state of a group is a row: a list with one slot per accumulator. One call folds a chunk of
+documents into the rows of their groups. The loop is therefore inside the accumulator, and common
+cases make no further calls.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from lowtide.values.values import Document
 
 Row = list[Any]
 Fold = Callable[[Sequence[Row], int, Sequence[Document], Variables], None]
-"""Folds documents into the rows of their groups, at a place."""
+"""Folds documents into one slot of the rows of their groups."""
 
 _ORDERED: Final = frozenset((str, int, float))
 """Types whose own order is the comparison order, between two values of the same type."""
@@ -41,26 +42,26 @@ class Accumulator:
     begin: Callable[[], Any]
     fold: Fold
     finish: Callable[[Any], Any] | None = None
-    """From the state to the result; None if they are the same."""
+    """Converts the state to the result; None if the state is the result."""
 
 
 BuildAccumulator = Callable[[Any, Context], Accumulator]
 
 
 def compile_accumulator(specification: Any, context: Context) -> Accumulator:
-    """The accumulator of ``{"$sum": expression}`` and its like."""
+    """Compile an accumulator such as ``{"$sum": expression}``."""
     if not isinstance(specification, dict) or len(specification) != 1:
-        context.fail(f"it takes an object with one accumulator, such as {{'$sum': 1}}, not {described(specification)}")
+        context.fail(f"expected an object with one accumulator, such as {{'$sum': 1}}, got {described(specification)}")
     ((name, operand),) = specification.items()
     if name not in ACCUMULATORS:
-        context.fail(f"the accumulator {name} is unknown")
+        context.fail(f"unknown accumulator {name}")
     inner = context.at(name)
     made = ACCUMULATORS[name](operand, inner)
     return Accumulator(made.begin, _naming(made.fold, inner), made.finish and _naming(made.finish, inner))
 
 
 def _naming(function: Callable[..., Any], context: Context) -> Callable[..., Any]:
-    """``function``, whose failures say where they happened."""
+    """Wrap ``function`` so that its errors name the accumulator."""
 
     def named(*arguments: Any) -> Any:
         try:
@@ -72,7 +73,7 @@ def _naming(function: Callable[..., Any], context: Context) -> Callable[..., Any
 
 
 def values_of(operand: Any, context: Context) -> Callable[[Sequence[Document], Variables], list[Any]]:
-    """The values of an expression for a chunk of documents."""
+    """Return a function that evaluates an expression for each document of a chunk."""
     evaluate = context.compile(operand)
     name = flat_field(operand)
     if name is not None:
@@ -118,7 +119,7 @@ def _adding(step: Any) -> Fold:
 
 def _counting(operand: Any, context: Context) -> Accumulator:
     if operand != {}:
-        context.fail(f"it takes {{}}, not {described(operand)}")
+        context.fail(f"expected {{}}, got {described(operand)}")
     return _count(1)
 
 
@@ -192,7 +193,7 @@ def _present(value: Any) -> Any:
 def _each(
     begin: Callable[[], Any], meet: Callable[[Any, Any], Any], finish: Callable[[Any], Any] | None = None
 ) -> BuildAccumulator:
-    """An accumulator whose state meets each value that is there, and is changed in place by it."""
+    """Build an accumulator that updates its state in place with each value that is not missing."""
 
     def build(operand: Any, context: Context) -> Accumulator:
         values = values_of(operand, context)
@@ -213,12 +214,12 @@ def _merge(state: Document, value: Any) -> None:
 
 def _constant_n(given: Any, context: Context) -> int:
     if type(given) is not int or given < 1:
-        context.fail(f"n is a whole number from 1, not {described(given)}")
+        context.fail(f"n must be a positive integer, got {described(given)}")
     return given
 
 
 class _Best:
-    """The first ``n`` values by their keys, of all that were met; of equal keys the ones met first."""
+    """Keeps the first ``n`` values in key order. Among equal keys, those added first win."""
 
     __slots__ = ("held", "n", "reverse")
 
@@ -245,7 +246,7 @@ def _key(pair: tuple[Any, Any]) -> Any:
 
 
 def _n_values(*, last: bool) -> BuildAccumulator:
-    """$firstN and $lastN, which take null for what is missing."""
+    """Build $firstN or $lastN. A missing value counts as null."""
 
     def build(operand: Any, context: Context) -> Accumulator:
         given = context.named(operand, ("n", "input"))
@@ -279,7 +280,7 @@ def _n_extremes(*, largest: bool) -> BuildAccumulator:
 
 
 def _ranked(*, bottom: bool, several: bool) -> BuildAccumulator:
-    """$top, $topN, $bottom and $bottomN: the outputs of the documents that stand first or last in an order."""
+    """Build $top, $topN, $bottom or $bottomN: the output for the first or last documents in a sort order."""
 
     def build(operand: Any, context: Context) -> Accumulator:
         given = context.named(operand, ("n", "sortBy", "output") if several else ("sortBy", "output"))

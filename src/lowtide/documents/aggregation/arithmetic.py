@@ -1,5 +1,8 @@
-"""The arithmetic operators of expressions. Null or missing operands give null; dates take part in sums as MongoDB has
-it, with numbers that count milliseconds."""
+"""Arithmetic operators of expressions.
+
+A null or missing operand gives null. As in MongoDB, ``$add`` and ``$subtract`` accept dates, and
+numbers combined with a date count milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +33,11 @@ from lowtide.values.values import Document, microseconds
 
 
 def shifted(moment: datetime, milliseconds: Any) -> datetime:
-    """``moment``, so many milliseconds later."""
+    """Return ``moment`` plus a number of milliseconds."""
     try:
         return moment + timedelta(microseconds=round(milliseconds * 1000))
     except (OverflowError, ValueError) as error:
-        raise BadOperand(f"{moment} and {milliseconds} milliseconds is no date") from error
+        raise BadOperand(f"{moment} plus {milliseconds} milliseconds is out of range for a date") from error
 
 
 def _add(*values: Any) -> Any:
@@ -43,7 +46,7 @@ def _add(*values: Any) -> Any:
     for value in values:
         if isinstance(value, datetime):
             if moment is not None:
-                raise BadOperand("it takes one date at most")
+                raise BadOperand("expected at most one date")
             moment = value
         else:
             total = numerics.add(total, number(value))
@@ -70,7 +73,7 @@ def _rounding(*, truncate: bool) -> Callable[..., Number]:
     def function(value: Any, places: Any = 0) -> Number:
         whole = whole_number(places)
         if whole is None or not -20 <= whole <= 100:
-            raise BadOperand(f"the place is a whole number from -20 to 100, not {described(places)}")
+            raise BadOperand(f"the place must be an integer from -20 to 100, got {described(places)}")
         return numerics.rounded(number(value), whole, truncate=truncate)
 
     return function
@@ -84,7 +87,7 @@ def _of_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_two(quick: Callable[[Any, Any], Any], function: Callable[..., Any], least: int, most: int | None) -> Build:
-    """``function`` of any operands; ``quick`` for two that are int or float, which most are."""
+    """Build an operator that calls ``quick`` for two ints or floats, the common case, else ``function``."""
     general = several(function, least, most)
 
     def build(operand: Any, context: Context) -> Evaluate:

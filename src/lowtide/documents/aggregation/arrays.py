@@ -1,4 +1,4 @@
-"""The array operators of expressions, with those that turn arrays into objects and back."""
+"""Array operators of expressions, including the conversions between arrays and objects."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from lowtide.values.paths import MISSING
 from lowtide.values.values import Document
 
 MAX_RANGE: Final = 1 << 24
-"""Elements that ``$range`` gives at most."""
+"""Maximum number of elements that ``$range`` returns."""
 
 
 def array(value: Any) -> list[Any]:
-    """``value``, which must be an array."""
+    """Return ``value`` if it is an array, else raise BadOperand."""
     if not isinstance(value, list):
-        raise BadOperand(f"it takes an array, not {described(value)}")
+        raise BadOperand(f"expected an array, got {described(value)}")
     return value
 
 
 def whole(value: object, what: str) -> int:
     found = whole_number(value)
     if found is None:
-        raise BadOperand(f"{what} is a whole number, not {described(value)}")
+        raise BadOperand(f"{what} must be an integer, got {described(value)}")
     return found
 
 
@@ -54,7 +54,7 @@ def _slice(value: Any, *bounds: Any) -> list[Any]:
         return elements[:count] if count >= 0 else elements[count:]
     start, count = whole(bounds[0], "the position"), whole(bounds[1], "the count")
     if count <= 0:
-        raise BadOperand(f"the count is greater than zero if there is a position, not {count}")
+        raise BadOperand(f"the count must be greater than zero if a position is given, got {count}")
     first = max(len(elements) + start, 0) if start < 0 else start
     return elements[first : first + count]
 
@@ -74,43 +74,43 @@ def _index_of(value: Any, sought: Any, start: Any = 0, end: Any = None) -> int |
     elements, wanted = array(value), place_of(sought)
     first, last = whole(start, "the start"), len(elements) if end is None else whole(end, "the end")
     if first < 0 or last < 0:
-        raise BadOperand("start and end are not negative")
+        raise BadOperand("start and end must not be negative")
     return next((at for at in range(first, min(last, len(elements))) if place_of(elements[at]) == wanted), -1)
 
 
 def _range(start: Any, end: Any, step: Any = 1) -> list[int]:
     by = whole(step, "the step")
     if by == 0:
-        raise BadOperand("the step is not zero")
+        raise BadOperand("the step must not be zero")
     numbers = range(whole(start, "the start"), whole(end, "the end"), by)
     if numbers[MAX_RANGE:]:
-        raise BadOperand(f"that are more than {MAX_RANGE:,} numbers")
+        raise BadOperand(f"the range has more than {MAX_RANGE:,} numbers")
     return list(numbers)
 
 
 def _zip(inputs: Any, longest: Any, defaults: Any) -> list[Any] | None:
-    """Rows of the first elements, the second, and so on; the shortest array decides unless ``useLongestLength``."""
+    """Transpose the input arrays. The result is as long as the shortest, or with ``useLongestLength`` the longest."""
     if any(each is None for each in array(inputs)):
         return None
     columns = [array(each) for each in inputs]
     if longest is not True:
         if defaults is not MISSING:
-            raise BadOperand("defaults need useLongestLength: true")
+            raise BadOperand("defaults requires useLongestLength: true")
         return [list(row) for row in zip(*columns, strict=False)]
     fill = [None] * len(columns) if defaults is MISSING else array(defaults)
     if len(fill) != len(columns):
-        raise BadOperand("there are as many defaults as inputs")
+        raise BadOperand("defaults must have as many elements as inputs")
     rows = zip_longest(*columns, fillvalue=MISSING)
     return [[fill[at] if each is MISSING else each for at, each in enumerate(row)] for row in rows]
 
 
 def _sort(value: Any, by: Any) -> list[Any]:
-    """By the elements themselves (1 or -1), or by fields of theirs."""
+    """Sort an array by its elements (1 or -1), or by fields of its elements."""
     elements = list(array(value))
     keys = list(by.items()) if isinstance(by, dict) else [("", by)]
     for path, direction in reversed(keys):
         if direction not in (1, -1):
-            raise BadOperand(f"sortBy takes 1 and -1, not {described(direction)}")
+            raise BadOperand(f"sortBy must be 1 or -1, got {described(direction)}")
         elements.sort(key=lambda each, path=path: place_of(_inside(each, path)), reverse=direction == -1)  # type: ignore[misc]
     return elements
 
@@ -141,12 +141,12 @@ def _greatest_n(count: Any, value: Any) -> list[Any]:
 def positive(value: object) -> int:
     found = whole(value, "n")
     if found < 1:
-        raise BadOperand(f"n is greater than zero, not {found}")
+        raise BadOperand(f"n must be greater than zero, got {found}")
     return found
 
 
 def unique(elements: list[Any]) -> list[Any]:
-    """Without repetitions; the first of equal ones stays."""
+    """Remove duplicates. The first of several equal elements is kept."""
     found: dict[Any, Any] = {}
     for each in elements:
         found.setdefault(hashable(each), each)
@@ -180,7 +180,7 @@ def _subset(first: Any, second: Any) -> bool:
 
 def _to_pairs(value: Any) -> list[Any]:
     if not isinstance(value, dict):
-        raise BadOperand(f"it takes an object, not {described(value)}")
+        raise BadOperand(f"expected an object, got {described(value)}")
     return [{"k": name, "v": each} for name, each in value.items()]
 
 
@@ -189,40 +189,40 @@ def _to_object(value: Any) -> Document:
     first: type | None = None
     for each in array(value):
         if first is not None and isinstance(each, dict | list) and not isinstance(each, first):
-            raise BadOperand("it takes an array of [name, value] or one of {k, v}, not a mixture of both")
+            raise BadOperand("expected an array of [name, value] or of {k, v}, got a mixture of both")
         first = type(each)
         if isinstance(each, dict) and each.keys() == {"k", "v"}:
             name, inner = each["k"], each["v"]
         elif isinstance(each, list) and len(each) == 2:
             name, inner = each
         else:
-            raise BadOperand(f"it takes an array of [name, value] or of {{k, v}}, not of {described(each)}")
+            raise BadOperand(f"expected an array of [name, value] or of {{k, v}}, got the element {described(each)}")
         if not isinstance(name, str):
-            raise BadOperand(f"names are strings, not {described(name)}")
+            raise BadOperand(f"field names must be strings, got {described(name)}")
         made[name] = inner
     return made
 
 
 def merged(*values: Any) -> Document:
-    """The fields of all; of equal names the last. Null and missing add nothing."""
+    """Merge objects. If a field occurs several times, the last one wins. Null and missing values are skipped."""
     made: Document = {}
     for value in values:
         if isinstance(value, dict):
             made.update(value)
         elif value is not None and value is not MISSING:
-            raise BadOperand(f"it takes objects, not {described(value)}")
+            raise BadOperand(f"expected objects, got {described(value)}")
     return made
 
 
 def _get_field(operand: Any, context: Context) -> Evaluate:
-    """``{field, input}``, or the name alone; the name may have dots, and dollars inside ``$literal``."""
+    """Compile $getField: ``{field, input}``, or only the name. The name may contain dots, or $ in ``$literal``."""
     alone = isinstance(operand, str) or (isinstance(operand, dict) and "$literal" in operand)
     given = {"field": operand} if alone else context.named(operand, ("field",), ("input",))
     said = given["field"]
     literal = isinstance(said, dict) and said.keys() == {"$literal"}
     name = said["$literal"] if literal else said
     if not isinstance(name, str) or (name[:1] == "$" and not literal):
-        context.fail(f"field is the name of a field, inside $literal if it begins with $, not {described(said)}")
+        context.fail(f"field must be a field name, in $literal if it begins with $, got {described(said)}")
     inner = context.compile(given.get("input", "$$CURRENT"))
 
     def evaluate(document: Document, variables: Variables) -> Any:
@@ -233,7 +233,7 @@ def _get_field(operand: Any, context: Context) -> Evaluate:
 
 
 def _input(operand: Any, context: Context) -> Callable[[Document, Variables], list[Any] | None]:
-    """The array that an operator goes through; None if it is null or missing."""
+    """Compile the input array of an operator. It evaluates to None if it is null or missing."""
     inner = context.compile(operand)
 
     def evaluate(document: Document, variables: Variables) -> list[Any] | None:
@@ -241,7 +241,7 @@ def _input(operand: Any, context: Context) -> Callable[[Document, Variables], li
         if value is None or value is MISSING:
             return None
         if not isinstance(value, list):
-            context.fail(f"input is an array, not {described(value)}")
+            context.fail(f"input must be an array, got {described(value)}")
         return value
 
     return evaluate
@@ -250,7 +250,7 @@ def _input(operand: Any, context: Context) -> Callable[[Document, Variables], li
 def _name(given: dict[str, Any], context: Context) -> str:
     name = given.get("as", "this")
     if not isinstance(name, str):
-        context.fail(f"as is the name of a variable, not {described(name)}")
+        context.fail(f"as must be a variable name, got {described(name)}")
     return name
 
 
@@ -266,7 +266,7 @@ def _filter(operand: Any, context: Context) -> Evaluate:
             return None
         most = limit(document, variables)
         if most is not None and (type(most) is not int or most < 1):
-            context.fail(f"limit is a whole number from 1, not {described(most)}")
+            context.fail(f"limit must be a positive integer, got {described(most)}")
         kept = []
         for each in found:
             if truth(condition(document, {**variables, name: each})):

@@ -86,7 +86,7 @@ def _if_null(operand: Any, context: Context) -> Evaluate:
 def _switch(operand: Any, context: Context) -> Evaluate:
     given = context.named(operand, ("branches",), ("default",))
     if not isinstance(given["branches"], list) or not given["branches"]:
-        context.fail("branches is an array of at least one {case, then}")
+        context.fail("branches must be a non-empty array of {case, then}")
     branches = []
     for number, each in enumerate(given["branches"]):
         branch = context.at(f"branch {number}").named(each, ("case", "then"))
@@ -99,7 +99,7 @@ def _switch(operand: Any, context: Context) -> Evaluate:
             if truth(case(document, variables)):
                 return then(document, variables)
         if not has_default:
-            context.fail("no branch fits, and there is no default")
+            context.fail("no branch matches, and there is no default")
         return default(document, variables)
 
     return evaluate

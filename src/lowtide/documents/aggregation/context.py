@@ -1,7 +1,8 @@
-"""What the compilers of expressions, accumulators and stages share: where they are, what they may read, how they fail.
+"""Shared by the compilers of expressions, accumulators and stages: context, tracked reads and errors.
 
-An expression is compiled once to a function of a document and of the variables in scope. What has no value at all, such
-as the path of a field that is not there, is ``MISSING``; it is never part of a document.
+An expression is compiled once, to a function of a document and the variables in scope. An expression
+without a value, such as the path of a missing field, evaluates to ``MISSING``. ``MISSING`` is never
+stored in a document.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ Evaluate = Callable[[Document, Variables], Any]
 
 
 class BadOperand(Exception):
-    """A value that an operator cannot take. It becomes an OperationFailure, which says where."""
+    """An operator got a value it does not support. Converted to an OperationFailure that says where."""
 
 
 @dataclass
 class Reads:
-    """The top-level fields of its input that a stage reads; ``whole`` if it may be any of them."""
+    """The top-level input fields that a stage reads. ``whole`` means that it may read any field."""
 
     fields: set[str] = field(default_factory=set)
     whole: bool = False
@@ -41,8 +42,11 @@ class Reads:
 
 @dataclass(frozen=True)
 class Context:
-    """Where in the pipeline a compiler is. ``compile`` is the compiler of expressions, which operators call for their
-    operands, ``reads`` collects the fields that the expressions of one stage read."""
+    """The compiler's position in the pipeline.
+
+    Operators call ``compile`` on their operands. ``reads`` collects the fields that the expressions of one
+    stage read.
+    """
 
     where: str
     compiler: Callable[[Any, Context], Evaluate]
@@ -53,11 +57,11 @@ class Context:
         return replace(self, where=f"{self.where}: {part}" if self.where else part)
 
     def binding(self, *names: str) -> Context:
-        """With these variables in scope as well."""
+        """Return a context that also has these variables in scope."""
         for name in names:
             if not (name[:1].islower() or name[:1] > "\x7f") or not name.replace("_", "a").isalnum():
                 self.fail(
-                    f"{name!r} cannot name a variable: begin with a lowercase letter, go on with letters and digits"
+                    f"{name!r} is not a valid variable name: use letters and digits, and begin with a lowercase letter"
                 )
         return replace(self, variables=self.variables | set(names))
 
@@ -65,7 +69,7 @@ class Context:
         return self.compiler(expression, self)
 
     def constant(self, expression: Any) -> Any:
-        """The value of an expression that no document and no variable changes."""
+        """Return the value of a constant expression."""
         alone = replace(self, variables=frozenset(), reads=Reads())
         evaluate = alone.compile(expression)
         try:
@@ -73,16 +77,16 @@ class Context:
         except KeyError:  # $$NOW
             value = MISSING
         if value is MISSING:
-            self.fail(f"it is a constant, not {described(expression)}")
+            self.fail(f"expected a constant, got {described(expression)}")
         return value
 
     def fail(self, reason: str) -> NoReturn:
         raise OperationFailure(f"{self.where}: {reason}")
 
     def sort(self, specification: Any) -> Sort:
-        """The order that an object of paths says, each with 1 or -1; what it looks at is read."""
+        """Compile a sort specification and record the fields it reads."""
         if not isinstance(specification, dict) or not specification:
-            self.fail(f"an order is an object of paths, each with 1 or -1, not {described(specification)}")
+            self.fail(f"a sort must be an object of field paths, each with 1 or -1, got {described(specification)}")
         try:
             order = compile_sort(specification)
         except OperationFailure as error:
@@ -92,20 +96,20 @@ class Context:
         return order
 
     def operands(self, operand: Any, least: int = 1, most: int | None = 1) -> list[Evaluate]:
-        """The compiled operands of an operator: those in an array, or the one that stands alone."""
+        """Compile the operands of an operator: an array of operands, or a single one."""
         given = operand if isinstance(operand, list) else [operand]
         if len(given) < least or (most is not None and len(given) > most):
             wanted = str(least) if most == least else f"{least} to {most}" if most is not None else f"at least {least}"
-            self.fail(f"it takes {wanted} operand{'s' if wanted != '1' else ''}, not {len(given)}")
+            self.fail(f"expected {wanted} operand{'s' if wanted != '1' else ''}, got {len(given)}")
         return [self.compile(each) for each in given]
 
     def named(self, operand: Any, required: Sequence[str], optional: Sequence[str] = ()) -> dict[str, Any]:
-        """The operands of an operator that names them."""
+        """Check the named operands of an operator and return them."""
         if not isinstance(operand, dict):
-            self.fail(f"it takes an object with {', '.join((*required, *optional))}, not {described(operand)}")
+            self.fail(f"expected an object with {', '.join((*required, *optional))}, got {described(operand)}")
         for name in operand:
             if name not in required and name not in optional:
-                self.fail(f"{name!r} is unknown; there are {', '.join((*required, *optional))}")
+                self.fail(f"unknown operand {name!r}; use {', '.join((*required, *optional))}")
         for name in required:
             if name not in operand:
                 self.fail(f"{name!r} is required")
@@ -113,11 +117,11 @@ class Context:
 
 
 Build = Callable[[Any, Context], Evaluate]
-"""From an operator's operand to a function; the context already names the operator."""
+"""Compiles an operator from its operand. The context already names the operator."""
 
 
 def described(value: object) -> str:
-    """A value in a message: its type, and itself if it is short."""
+    """Describe a value for an error message: its type, and the value, truncated if it is long."""
     if value is MISSING:
         return "nothing"
     text = shown(value)
@@ -125,15 +129,15 @@ def described(value: object) -> str:
 
 
 FAILURES: Final = (BadOperand, DecimalException, OverflowError)
-"""What a function on values may raise; ``reason`` says it in words."""
+"""Exceptions that a function on values may raise. ``reason`` describes them."""
 
 
 def reason(error: Exception) -> str:
-    return str(error) if isinstance(error, BadOperand) else "the result is no number that can be held"
+    return str(error) if isinstance(error, BadOperand) else "the result is out of range"
 
 
 def unary(function: Callable[[Any], Any], *, strict: bool = True) -> Build:
-    """An operator of one operand. If it is strict, null and missing give null without asking ``function``."""
+    """Build an operator with one operand. If ``strict``, null or missing gives null without calling ``function``."""
 
     def build(operand: Any, context: Context) -> Evaluate:
         (inner,) = context.operands(operand)
@@ -153,7 +157,7 @@ def unary(function: Callable[[Any], Any], *, strict: bool = True) -> Build:
 
 
 def several(function: Callable[..., Any], least: int, most: int | None = None, *, strict: bool = True) -> Build:
-    """An operator of several operands. If it is strict, one that is null or missing gives null."""
+    """Build an operator with several operands. If ``strict``, any null or missing operand gives null."""
 
     def build(operand: Any, context: Context) -> Evaluate:
         inner = context.operands(operand, least, most)
@@ -178,8 +182,11 @@ def several(function: Callable[..., Any], least: int, most: int | None = None, *
 def by_name(
     function: Callable[..., Any], required: Sequence[str], optional: Sequence[str] = (), *, strict: Sequence[str] = ()
 ) -> Build:
-    """An operator with named operands, which ``function`` takes by these names in this order; an optional one that is
-    not given is MISSING. Null or missing in one of ``strict`` gives null."""
+    """Build an operator with named operands, which are passed to ``function`` in this order.
+
+    An optional operand that is not given is MISSING. If an operand in ``strict`` is null or missing, the
+    result is null.
+    """
     names = (*required, *optional)
     decisive = [names.index(name) for name in strict]
 
@@ -202,34 +209,36 @@ def by_name(
 
 
 def nothing(document: Document, variables: Variables) -> Any:
-    """An expression without a value."""
+    """Evaluate to MISSING: the expression without a value."""
     return MISSING
 
 
 def truth(value: object) -> bool:
-    """Whether a value counts as true: all do but false, null, zero and what is missing."""
+    """Whether a value counts as true: all do except false, null, zero and MISSING."""
     if value is None or value is MISSING or value is False:
         return False
     return value != 0 if RANKS[type(value)] == 2 else True
 
 
 def place_of(value: object) -> Place:
-    """The place of a value in comparison order; what is missing comes before null."""
+    """Return the position of a value in comparison order. MISSING sorts before null."""
     return (0, 0) if value is MISSING else place(value)
 
 
 _HASHED: Final = frozenset((str, int, float, Decimal, type(None)))
-"""Types whose own equality and hash are those of the comparison order, among each other too."""
+"""Types whose Python equality and hash agree with the comparison order, also across these types."""
 
 
 def hashable(value: object) -> Any:
-    """A key that is equal for equal values only, cheap for strings and numbers: 1 and 1.0 share one, 1 and true do
-    not."""
+    """Return a hashable key that is equal only for equal values.
+
+    1 and 1.0 have the same key, 1 and true do not. Cheap for strings and numbers.
+    """
     return value if type(value) in _HASHED else place_of(value)
 
 
 def whole_number(value: object) -> int | None:
-    """The integer that a number is worth; None if it is none, or not a number."""
+    """Return the integer equal to ``value``; None if it is not a number or has a fraction."""
     if type(value) is int:
         return value
     if isinstance(value, bool) or RANKS.get(type(value)) != 2:

@@ -1,4 +1,4 @@
-"""The operators of expressions that tell types and convert between them."""
+"""Type operators of expressions: $type, $convert and the conversions such as $toInt."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def type_name(value: object) -> str:
-    """MongoDB's name for the type of a value; an int is a long if it takes more than 32 bits."""
+    """Return MongoDB's name for the type of a value. An int of more than 32 bits is a long."""
     if type(value) is int:
         return "int" if -0x80000000 <= value < 0x80000000 else "long"
     return _NAMES[type(value)]
@@ -48,7 +48,7 @@ _NAMES: Final[dict[type, str]] = {
 
 
 def _refused(value: object, target: str) -> BadOperand:
-    return BadOperand(f"{described(value)} cannot become {target}")
+    return BadOperand(f"cannot convert {described(value)} to {target}")
 
 
 def to_text(value: Any) -> str:
@@ -64,7 +64,7 @@ def to_text(value: Any) -> str:
     if isinstance(value, int | float | Decimal | UUID):
         try:
             return str(value)
-        except ValueError:  # Python does not write out an int of thousands of digits
+        except ValueError:  # Python refuses to format an int of thousands of digits
             raise _refused(value, "a string") from None
     raise _refused(value, "a string")
 
@@ -117,7 +117,7 @@ def to_bool(value: Any) -> bool:
 
 
 def to_date(value: Any) -> datetime:
-    """From a number, which counts milliseconds since 1970, or from ISO 8601; without an offset it is UTC."""
+    """Convert milliseconds since 1970 or an ISO 8601 string to a date. Without an offset, the string is UTC."""
     try:
         if isinstance(value, datetime):
             return value
@@ -171,7 +171,7 @@ _TARGETS: Final[dict[Any, Callable[[Any], Any]]] = {
     "decimal": to_decimal,
     19: to_decimal,
 }
-"""By MongoDB's name of the type, and by its number."""
+"""Conversions by MongoDB's type name and type number."""
 
 
 def _convert(operand: Any, context: Context) -> Evaluate:
@@ -188,12 +188,12 @@ def _convert(operand: Any, context: Context) -> Evaluate:
             return None
         convert = _TARGETS.get(target) if isinstance(target, str | int) and target is not True else None
         if convert is None:
-            context.fail(f"there is no type {described(target)} to convert to")
+            context.fail(f"unknown target type {described(target)}")
         try:
             return convert(value)
         except BadOperand as error:
             if on_error is None:
-                raise OperationFailure(f"{context.where}: {error}; give onError for such values") from error
+                raise OperationFailure(f"{context.where}: {error}; pass onError to handle such values") from error
             return on_error(document, variables)
 
     return evaluate

@@ -1,5 +1,7 @@
-"""The date operators of expressions. A datetime without a time zone is UTC; what an operator makes of it has none
-either."""
+"""Date operators of expressions.
+
+A datetime without a time zone is UTC, and the result then has no time zone either.
+"""
 
 from __future__ import annotations
 
@@ -53,15 +55,17 @@ def _zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise BadOperand(f"{name!r} is no time zone; take UTC, an offset such as +02:00, or Europe/Vienna") from error
+        raise BadOperand(
+            f"unknown time zone {name!r}; use UTC, an offset such as +02:00, or a name such as Europe/Vienna"
+        ) from error
 
 
 def _local(moment: Any, zone: Any = MISSING) -> datetime:
-    """``moment`` as the clocks of the zone show it."""
+    """Return ``moment`` in the local time of the zone."""
     if not isinstance(moment, datetime):
-        raise BadOperand(f"it takes a date, not {described(moment)}")
+        raise BadOperand(f"expected a date, got {described(moment)}")
     if zone is not MISSING and not isinstance(zone, str):
-        raise BadOperand(f"the time zone is a string, not {described(zone)}")
+        raise BadOperand(f"the time zone must be a string, got {described(zone)}")
     if moment.tzinfo is None:
         if zone is MISSING:
             return moment
@@ -71,14 +75,14 @@ def _local(moment: Any, zone: Any = MISSING) -> datetime:
 
 
 def _like(moment: datetime, pattern: datetime) -> datetime:
-    """In UTC, without a time zone if ``pattern`` has none."""
+    """Convert ``moment`` to UTC, without a time zone if ``pattern`` has none."""
     if pattern.tzinfo is not None:
         return moment.astimezone(UTC)
     return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
 
 
 def _part(function: Callable[[datetime], int]) -> Build:
-    """An operator for one part of a date: of an expression, or of {date, timezone}."""
+    """Build an operator that returns one part of a date. Its operand is an expression or {date, timezone}."""
 
     def of(moment: Any, zone: Any = MISSING) -> int | None:
         return None if zone is None else function(_local(moment, zone))
@@ -92,7 +96,7 @@ def _part(function: Callable[[datetime], int]) -> Build:
 
 
 def _week(moment: datetime) -> int:
-    """Of the year, from 0; weeks begin on Sunday."""
+    """Return the week of the year, from 0. Weeks begin on Sunday."""
     return int(moment.strftime("%U"))
 
 
@@ -120,7 +124,7 @@ _DIRECTIVE: Final = re.compile("%(.?)", re.DOTALL)
 
 
 def _offset(moment: datetime) -> int:
-    """Minutes east of UTC."""
+    """Return the offset from UTC in minutes, positive to the east."""
     return (moment.utcoffset() or timedelta()) // timedelta(minutes=1)
 
 
@@ -133,11 +137,11 @@ def _to_string(moment: Any, pattern: Any, zone: Any, on_null: Any) -> Any:
     if pattern is MISSING:
         pattern = "%Y-%m-%dT%H:%M:%S.%L" + ("Z" if zone is MISSING or zone == "UTC" else "")
     if not isinstance(pattern, str):
-        raise BadOperand(f"the format is a string, not {described(pattern)}")
+        raise BadOperand(f"the format must be a string, got {described(pattern)}")
 
     def written(found: re.Match[str]) -> str:
         if found[1] not in _FORMATS:
-            raise BadOperand(f"the format {pattern!r} has {found[0]!r}, which is unknown")
+            raise BadOperand(f"unknown specifier {found[0]!r} in the format {pattern!r}")
         return _FORMATS[found[1]](local)
 
     return _DIRECTIVE.sub(written, pattern)
@@ -145,12 +149,12 @@ def _to_string(moment: Any, pattern: Any, zone: Any, on_null: Any) -> Any:
 
 def _unit(unit: Any) -> str:
     if not isinstance(unit, str) or (unit not in _UNITS and unit not in _MONTHS):
-        raise BadOperand(f"{described(unit)} is no unit; there are {', '.join((*_MONTHS, *_UNITS))}")
+        raise BadOperand(f"unknown unit {described(unit)}; use one of {', '.join((*_MONTHS, *_UNITS))}")
     return unit
 
 
 def _later(moment: datetime, unit: str, amount: int) -> datetime:
-    """By the calendar: a day that the month does not have becomes its last."""
+    """Add units of calendar time. A day past the end of the month becomes the last day of the month."""
     if unit in _UNITS:
         return moment + amount * _UNITS[unit]
     year, month = divmod(moment.year * 12 + moment.month - 1 + amount * _MONTHS[unit], 12)
@@ -163,25 +167,25 @@ def _adding(sign: int) -> Build:
     def add(moment: Any, unit: Any, amount: Any, zone: Any) -> datetime | None:
         whole = whole_number(amount)
         if whole is None:
-            raise BadOperand(f"the amount is a whole number, not {described(amount)}")
+            raise BadOperand(f"the amount must be an integer, got {described(amount)}")
         if zone is None:
             return None
         try:
             return _like(_later(_local(moment, zone), _unit(unit), sign * whole), moment)
         except OverflowError as error:
-            raise BadOperand(f"{moment} and {shown(amount)} {unit}s is no date") from error
+            raise BadOperand(f"{moment} plus {shown(amount)} {unit}s is out of range for a date") from error
 
     names = ("startDate", "unit", "amount")
     return by_name(add, names, ("timezone",), strict=names)
 
 
 def _truncated(moment: Any, unit: Any, size: Any, zone: Any, first_day: Any) -> datetime | None:
-    """The beginning of the unit that holds ``moment``, or of the group of ``size`` units counted from the year 2000."""
+    """Truncate ``moment`` to the start of its unit, or of its bin of ``size`` units counted from the year 2000."""
     if zone is None or size is None:
         return None
     step = 1 if size is MISSING else whole_number(size)
     if step is None or step < 1:
-        raise BadOperand(f"binSize is a whole number from 1, not {described(size)}")
+        raise BadOperand(f"binSize must be a positive integer, got {described(size)}")
     day = "sunday" if first_day is MISSING else first_day.lower() if isinstance(first_day, str) else first_day
     local, origin = _local(moment, zone), datetime(2000, 1, 1)
     naive = local.replace(tzinfo=None)
@@ -192,7 +196,7 @@ def _truncated(moment: Any, unit: Any, size: Any, zone: Any, first_day: Any) -> 
         if unit == "week":
             starts = [each for each in _DAYS if each == day or each[:3] == day]
             if not starts:
-                raise BadOperand(f"{described(first_day)} is no day of the week")
+                raise BadOperand(f"unknown day of the week {described(first_day)}")
             origin += timedelta(days=(_DAYS.index(starts[0]) - origin.weekday()) % 7)
         width = step * _UNITS[unit]
         start = origin + (naive - origin) // width * width
@@ -200,7 +204,7 @@ def _truncated(moment: Any, unit: Any, size: Any, zone: Any, first_day: Any) -> 
 
 
 def _difference(start: Any, end: Any, unit: Any, zone: Any, first_day: Any) -> int | None:
-    """How many beginnings of the unit lie between the two."""
+    """Return the number of unit boundaries between two dates."""
     if zone is None:
         return None
     first, second = (_truncated(each, unit, MISSING, zone, first_day) for each in (start, end))

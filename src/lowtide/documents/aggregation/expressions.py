@@ -1,4 +1,6 @@
-"""Compiles an expression to a function of a document: field paths, variables, literals, objects, arrays and operators.
+"""Compiles expressions to functions of a document.
+
+An expression is a field path, a variable, a literal, an object, an array or an operator.
 
 >>> price = compile_expression({"$multiply": ["$price", "$count"]}, Context("here", compile_expression))
 >>> price({"price": 2, "count": 3}, {})
@@ -19,8 +21,10 @@ _OF_DOCUMENT: Final = frozenset(("ROOT", "CURRENT"))
 
 
 def compile_expression(expression: Any, context: Context) -> Evaluate:
-    """The function of an expression, which has been cleaned. Raises OperationFailure for unknown operators and
-    variables, and for operands that cannot be."""
+    """Compile an expression that has been cleaned.
+
+    Raises OperationFailure for an unknown operator or variable, and for an invalid operand.
+    """
     if isinstance(expression, str):
         return _string(expression, context)
     if isinstance(expression, dict):
@@ -28,19 +32,19 @@ def compile_expression(expression: Any, context: Context) -> Evaluate:
     if isinstance(expression, list):
         return _array(expression, context)
     if isinstance(expression, re.Pattern):
-        context.fail("a regular expression stands only in $regexMatch, $regexFind and $regexFindAll")
+        context.fail("a regular expression is only allowed in $regexMatch, $regexFind and $regexFindAll")
     return _constant(expression)
 
 
 def flat_field(expression: Any) -> str | None:
-    """The name of the top-level field that an expression is; None if it is anything else."""
+    """Return the field name if the expression is just a top-level field; None otherwise."""
     if isinstance(expression, str) and expression[:1] == "$" and expression[:2] != "$$" and "." not in expression:
         return expression[1:] or None
     return None
 
 
 def is_constant(expression: Any) -> bool:
-    """Whether it is a plain value, which no document changes."""
+    """Whether the expression is a plain value, the same for every document."""
     return not isinstance(expression, dict | list) and not (isinstance(expression, str) and expression[:1] == "$")
 
 
@@ -59,7 +63,7 @@ def _string(expression: str, context: Context) -> Evaluate:
 def _parts(path: str, context: Context) -> list[str]:
     parts = path.split(".")
     if not all(parts) or any(part[:1] == "$" for part in parts):
-        context.fail(f"{path!r} is no path of a field: its parts are not empty and do not begin with $")
+        context.fail(f"{path!r} is not a valid field path: its parts must not be empty or begin with $")
     return parts
 
 
@@ -80,8 +84,11 @@ def _field(path: str, context: Context) -> Evaluate:
 
 
 def follow(value: Any, parts: list[str], at: int = 0) -> Any:
-    """What is at the path ``parts[at:]`` in ``value``: of an array, what its objects have there; MISSING if nothing
-    is. Numbers in a path are names, never positions."""
+    """Return the value at the path ``parts[at:]`` in ``value``, or MISSING.
+
+    For an array, it is the array of the values in its objects. A number in a path is a field name, never
+    an array index.
+    """
     for index in range(at, len(parts)):
         if type(value) is dict:
             value = value.get(parts[index], MISSING)
@@ -104,7 +111,7 @@ def _variable(path: str, context: Context) -> Evaluate:
         return lambda document, variables: document
     if name != "NOW" and name not in context.variables:
         known = ", ".join(f"$${each}" for each in sorted(context.variables | {"ROOT", "CURRENT", "NOW", "REMOVE"}))
-        context.fail(f"the variable $${name} is unknown; there are {known}")
+        context.fail(f"unknown variable $${name}; in scope are {known}")
     if not rest:
         return lambda document, variables: variables[name]
     return lambda document, variables: follow(variables[name], rest)
@@ -124,9 +131,11 @@ def _operator_or_object(expression: dict[str, Any], context: Context) -> Evaluat
     name = next(iter(expression), "")
     if name[:1] == "$":
         if len(expression) > 1:
-            context.fail(f"an operator stands alone in its object, but beside {name} there is {list(expression)[1]!r}")
+            context.fail(
+                f"an operator must be the only field of its object, but {name} is next to {list(expression)[1]!r}"
+            )
         if name not in OPERATORS:
-            context.fail(f"the operator {name} is unknown")
+            context.fail(f"unknown operator {name}")
         return OPERATORS[name](expression[name], context.at(name))
     return _object(expression, context)
 
@@ -135,7 +144,7 @@ def _object(expression: dict[str, Any], context: Context) -> Evaluate:
     inner = []
     for name, each in expression.items():
         if not name or name[:1] == "$" or "." in name:
-            context.fail(f"{name!r} cannot name a field of an object: no $ in front, no dots, not empty")
+            context.fail(f"{name!r} is not a valid field name: it must not be empty, begin with $ or contain a dot")
         inner.append((name, context.compile(each)))
 
     def evaluate(document: Document, variables: Variables) -> Any:
@@ -156,7 +165,7 @@ def _literal(operand: Any, context: Context) -> Evaluate:
 def _let(operand: Any, context: Context) -> Evaluate:
     given = context.named(operand, ("vars", "in"))
     if not isinstance(given["vars"], dict):
-        context.fail(f"vars is an object of names and expressions, not {described(given['vars'])}")
+        context.fail(f"vars must be an object of names and expressions, got {described(given['vars'])}")
     bound = [(name, context.compile(each)) for name, each in given["vars"].items()]
     inner = context.binding(*given["vars"]).compile(given["in"])
 
@@ -177,4 +186,4 @@ OPERATORS: Final[dict[str, Build]] = {
     **folding.OPERATORS,
     **strings.OPERATORS,
 }
-"""Every operator of expressions, by name."""
+"""All expression operators, by name."""

@@ -1,6 +1,7 @@
-"""Sums, averages, extremes and deviations, of the values of a group and of the operands of an expression alike.
+"""Sums, averages, minima, maxima and deviations, for groups and for the operands of an expression.
 
-What is no number takes no part in sums, averages and deviations; null and missing take no part in extremes.
+Sums, averages and deviations ignore values that are not numbers. Minima and maxima ignore null and
+missing values.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def greatest(values: Iterable[Any]) -> Any:
 
 
 class Spread:
-    """The mean and the squared deviations of the numbers met so far, by Welford's method."""
+    """Running mean and sum of squared deviations, by Welford's method."""
 
     __slots__ = ("count", "deviations", "mean")
 
@@ -61,7 +62,7 @@ class Spread:
             self.deviations += delta * (float(value) - self.mean)
 
     def deviation(self, *, sample: bool) -> float | None:
-        """The standard deviation: null without numbers, and of a sample with fewer than two."""
+        """Return the standard deviation; None without numbers, or for a sample of fewer than two."""
         freedom = self.count - 1 if sample else self.count
         return math.sqrt(checked(self.deviations / freedom)) if freedom > 0 else None
 
@@ -74,7 +75,7 @@ def _deviation(values: Iterable[Any], *, sample: bool) -> float | None:
 
 
 def _folding(function: Callable[[Iterable[Any]], Any]) -> Build:
-    """An operator over its operands; a single one that is an array stands for its elements."""
+    """Build an operator that folds its operands, or the elements of a single array operand."""
 
     def build(operand: Any, context: Context) -> Evaluate:
         inner = context.operands(operand, 0, None)

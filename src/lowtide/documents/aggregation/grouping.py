@@ -1,6 +1,7 @@
-"""The stages that put documents into groups: $group, $sortByCount, $count, $bucket and $bucketAuto.
+"""The grouping stages: $group, $sortByCount, $count, $bucket and $bucketAuto.
 
-A group costs one row of states, however many documents it has; only $bucketAuto has to see all of them.
+Each group takes one row of accumulator states in memory, regardless of its number of documents. Only
+$bucketAuto holds all documents.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from lowtide.values.paths import MISSING
 from lowtide.values.values import Document
 
 Groups = dict[Any, Row]
-"""By the hashable form of the key: the key, and the states of the accumulators."""
+"""The row of each group, by the hashable form of its key. A row is the key and the accumulator states."""
 FindRows = Callable[[Groups, Sequence[Document], Variables], list[Row]]
 
 
 class Grouping:
-    """Accumulators by the names of the fields that they fill."""
+    """The accumulators of a stage, by output field."""
 
     def __init__(self, fields: dict[str, Any], context: Context) -> None:
         self.accumulators: dict[str, Accumulator] = {}
         for name, each in fields.items():
             if not name or name[:1] == "$" or "." in name:
-                context.fail(f"{name!r} cannot name a field of a group: no $ in front, no dots, not empty")
+                context.fail(f"{name!r} is not a valid field name: it must not be empty, begin with $ or contain a dot")
             self.accumulators[name] = compile_accumulator(each, context.at(f"field {name!r}"))
         self.begins = [each.begin for each in self.accumulators.values()]
         self.folds = [(at, each.fold) for at, each in enumerate(self.accumulators.values(), 1)]
@@ -63,7 +64,7 @@ class Grouping:
         return groups
 
     def by(self, operand: Any, context: Context) -> FindRows:
-        """Finds the rows by an expression, and begins those that are new."""
+        """Return a function that finds the row of each document by an expression, creating new rows."""
         evaluate = context.compile(operand)
         if is_constant(operand):
             return self._by_constant(operand)
@@ -89,7 +90,7 @@ class Grouping:
         return find
 
     def _by_object(self, fields: dict[str, Evaluate]) -> FindRows:
-        """As ``by``; the object itself is made for new rows only."""
+        """As ``by``, for a key that is an object. The object is built only for new rows."""
         names, inner, new = list(fields), list(fields.values()), self.new
 
         def find(groups: Groups, documents: Sequence[Document], variables: Variables) -> list[Row]:
@@ -118,7 +119,7 @@ class Grouping:
 
 def _group(operand: Any, context: Context) -> Stage:
     if not isinstance(operand, dict) or "_id" not in operand:
-        context.fail(f"it takes an object with _id, the expression to group by, not {described(operand)}")
+        context.fail(f"expected an object with _id, the expression to group by, got {described(operand)}")
     grouping = Grouping({name: each for name, each in operand.items() if name != "_id"}, context)
     find = grouping.by(operand["_id"], context.at("field '_id'"))
 
@@ -130,7 +131,7 @@ def _group(operand: Any, context: Context) -> Stage:
 
 def _sort_by_count(operand: Any, context: Context) -> Stage:
     if is_constant(operand):
-        context.fail(f"it takes an expression, such as '$field', not {described(operand)}")
+        context.fail(f"expected an expression, such as '$field', got {described(operand)}")
     group = _group({"_id": operand, "count": {"$sum": 1}}, context)
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
@@ -141,7 +142,7 @@ def _sort_by_count(operand: Any, context: Context) -> Stage:
 
 def _count(operand: Any, context: Context) -> Stage:
     if not isinstance(operand, str) or not operand or operand[:1] == "$" or "." in operand:
-        context.fail(f"it takes the name of the field for the count: no $ in front, no dots, not {described(operand)}")
+        context.fail(f"expected a field name for the count, without $ or dots, got {described(operand)}")
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
         count = sum(1 for _ in documents)
@@ -157,24 +158,24 @@ _COUNT_ONLY: Final = {"count": {"$sum": 1}}
 def _output(given: dict[str, Any], context: Context) -> dict[str, Any]:
     output = given.get("output", _COUNT_ONLY)
     if not isinstance(output, dict):
-        context.fail(f"output is an object of names and accumulators, not {described(output)}")
+        context.fail(f"output must be an object of names and accumulators, got {described(output)}")
     return output
 
 
 def _bucket(operand: Any, context: Context) -> Stage:
     given = context.named(operand, ("groupBy", "boundaries"), ("default", "output"))
     if not isinstance(given["boundaries"], list) or len(given["boundaries"]) < 2:
-        context.fail(f"boundaries is an array of at least two values, not {described(given['boundaries'])}")
+        context.fail(f"boundaries must be an array of at least two values, got {described(given['boundaries'])}")
     boundaries = [context.at("boundaries").constant(each) for each in given["boundaries"]]
     places = [place_of(each) for each in boundaries]
     if any(first >= second for first, second in pairwise(places)):
-        context.fail(f"boundaries ascend, and none is there twice: {boundaries!r}")
+        context.fail(f"boundaries must be in ascending order without duplicates: {boundaries!r}")
     if any(kind != places[0][0] for kind, _ in places):
-        context.fail(f"boundaries are all of one type: {boundaries!r}")
+        context.fail(f"boundaries must all have the same type: {boundaries!r}")
     has_default = "default" in given
     default = context.at("default").constant(given["default"]) if has_default else None
     if has_default and places[0] <= place_of(default) < places[-1]:
-        context.fail(f"the default lies outside the boundaries, or is of another type: {described(default)}")
+        context.fail(f"the default must be outside the boundaries, or of another type: {described(default)}")
     evaluate = context.at("groupBy").compile(given["groupBy"])
     grouping = Grouping(_output(given, context), context.at("output"))
 
@@ -185,7 +186,7 @@ def _bucket(operand: Any, context: Context) -> Stage:
             at = bisect_right(places, place_of(value)) - 1
             if not 0 <= at < len(places) - 1:
                 if not has_default:
-                    context.fail(f"{described(value)} is in none of the boundaries, and there is no default")
+                    context.fail(f"{described(value)} is outside the boundaries, and there is no default")
                 at = -1
             row = groups.get(at)
             if row is None:
@@ -204,7 +205,7 @@ def _bucket_auto(operand: Any, context: Context) -> Stage:
     given = context.named(operand, ("groupBy", "buckets"), ("output",))
     wanted = given["buckets"]
     if type(wanted) is not int or wanted < 1:
-        context.fail(f"buckets is a whole number from 1, not {described(wanted)}")
+        context.fail(f"buckets must be a positive integer, got {described(wanted)}")
     evaluate = context.at("groupBy").compile(given["groupBy"])
     grouping = Grouping(_output(given, context), context.at("output"))
 
@@ -226,7 +227,7 @@ def _bucket_auto(operand: Any, context: Context) -> Stage:
 
 
 def _even_parts(values: list[Any], wanted: int) -> list[tuple[int, int]]:
-    """Ranges of sorted values, as even as can be where equal values stay together; at most ``wanted``."""
+    """Split sorted values into at most ``wanted`` ranges of similar size. Equal values are never separated."""
     parts: list[tuple[int, int]] = []
     start, count = 0, len(values)
     while start < count:

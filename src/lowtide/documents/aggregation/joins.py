@@ -1,4 +1,4 @@
-"""The stages that hold pipelines or read other collections: $facet and $lookup."""
+"""The stages that contain pipelines or read other collections: $facet and $lookup."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ class Branch(Protocol):
 
     @property
     def filter(self) -> Mapping[str, Any] | None:
-        """What all of its documents match."""
+        """The filter that the pipeline starts with; None if there is none."""
 
     def within(self, documents: Iterable[Document], run: Run) -> Iterator[Document]:
-        """Its results, with the variables of ``run``."""
+        """Run the pipeline with the variables of ``run``."""
 
     def needed(self) -> frozenset[str] | None:
-        """The fields that it reads; None if that may be all."""
+        """Return the fields that the pipeline reads; None if it may read all."""
 
     def names(self) -> list[str]:
-        """Of its stages."""
+        """Return the names of its stages."""
 
 
 CompileBranch = Callable[[Any, Context], Branch]
@@ -38,14 +38,14 @@ CompileBranch = Callable[[Any, Context], Branch]
 
 def _facet(operand: Any, context: Context, compile_branch: CompileBranch) -> Stage:
     if not isinstance(operand, dict) or not operand:
-        context.fail(f"it takes an object of names and pipelines, not {described(operand)}")
+        context.fail(f"expected an object of names and pipelines, got {described(operand)}")
     branches: dict[str, Branch] = {}
     for name, each in operand.items():
         if not name or name[:1] == "$" or "." in name:
-            context.fail(f"{name!r} cannot name a field of the result: no $ in front, no dots, not empty")
+            context.fail(f"{name!r} is not a valid field name: it must not be empty, begin with $ or contain a dot")
         branches[name] = compile_branch(each, context.at(f"pipeline {name!r}"))
         if "$facet" in branches[name].names():
-            context.fail(f"pipeline {name!r}: $facet cannot stand inside $facet")
+            context.fail(f"pipeline {name!r}: $facet cannot be used inside $facet")
         needed = branches[name].needed()
         if needed is None:
             context.reads.whole = True
@@ -62,18 +62,18 @@ def _facet(operand: Any, context: Context, compile_branch: CompileBranch) -> Sta
 def _text(given: dict[str, Any], name: str, context: Context) -> str:
     value = given[name]
     if not isinstance(value, str) or not all(value.split(".")) or value[:1] == "$":
-        context.fail(f"{name} is a name without $ in front, not {described(value)}")
+        context.fail(f"{name} must be a name that does not begin with $, got {described(value)}")
     return value
 
 
 def _lookup(operand: Any, context: Context, compile_branch: CompileBranch) -> Stage:
     given = context.named(operand, ("from", "as"), ("localField", "foreignField", "let", "pipeline"))
     if ("localField" in given) != ("foreignField" in given):
-        context.fail("localField and foreignField stand together")
+        context.fail("localField and foreignField must be given together")
     if "localField" not in given and "pipeline" not in given:
-        context.fail("it takes localField and foreignField, or a pipeline, or all three")
+        context.fail("expected localField and foreignField, or a pipeline, or all three")
     if "let" in given and "pipeline" not in given:
-        context.fail("let is for a pipeline, and there is none")
+        context.fail("let requires a pipeline")
     target = _text(given, "as", context).split(".")
     if len(target) > 1:
         context.reads.fields.add(target[0])
@@ -97,12 +97,15 @@ Through = Callable[[Document, Iterable[Document] | None], Iterable[Document]]
 
 
 def _inner(given: dict[str, Any], context: Context, compile_branch: CompileBranch) -> Callable[[Run], Through]:
-    """The results of the pipeline for a document: over the foreign documents that were found for it, or over all. The
-    results of one that depends on no document are kept for as long as the variables around it stay, which is one run
-    of the stage."""
+    """Compile the inner pipeline of a $lookup.
+
+    For each document it runs over the foreign documents joined by fields, or over the whole foreign
+    collection. If its results do not depend on the document, they are cached for one run of the stage,
+    in which the outer variables do not change.
+    """
     let = given.get("let", {})
     if not isinstance(let, dict):
-        context.fail(f"let is an object of names and expressions, not {described(let)}")
+        context.fail(f"let must be an object of names and expressions, got {described(let)}")
     bound = [(name, context.at(f"let {name!r}").compile(each)) for name, each in let.items()]
     source = _text(given, "from", context)
     branch = compile_branch(given["pipeline"], context.at("pipeline").binding(*let))
@@ -133,8 +136,11 @@ Joined = Iterator[tuple[Document, list[Document]]]
 
 
 def _join_by_fields(given: dict[str, Any], context: Context) -> Callable[[Iterator[Document], Run], Joined]:
-    """Each document with those that have one of its values. Chunks of documents ask for their values at once, so that
-    a collection without an index is read once per chunk; chunks begin small, in case only a few are wanted."""
+    """Join each document with the foreign documents that have one of its values.
+
+    One query looks up the values of a whole chunk, so a collection without an index is read once per
+    chunk. The first chunks are small, in case only a few results are needed.
+    """
     source, path = _text(given, "from", context), _text(given, "foreignField", context)
     local = _text(given, "localField", context).split(".")
     context.reads.fields.add(local[0])
@@ -169,7 +175,7 @@ def _join_by_fields(given: dict[str, Any], context: Context) -> Callable[[Iterat
 
 
 def stages(compile_branch: CompileBranch) -> dict[str, BuildStage]:
-    """The stages of this module; ``compile_branch`` compiles the pipelines inside them."""
+    """Return the stages of this module. ``compile_branch`` compiles the pipelines inside them."""
     return {
         "$facet": lambda operand, context: _facet(operand, context, compile_branch),
         "$lookup": lambda operand, context: _lookup(operand, context, compile_branch),

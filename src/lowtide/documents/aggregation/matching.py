@@ -1,4 +1,4 @@
-"""The $match stage: filters, and beside them ``$expr``, which takes an expression for a condition."""
+"""The $match stage: filters, including ``$expr``, which uses an expression as a condition."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOGICAL: Final = ("$and", "$or", "$nor")
 
 
 def has_expression(given: Any) -> bool:
-    """Whether ``$expr`` stands somewhere in a filter."""
+    """Whether a filter contains ``$expr`` at any depth."""
     return isinstance(given, dict) and (
         "$expr" in given
         or any(has_expression(each) for name in _LOGICAL if isinstance(given.get(name), list) for each in given[name])
@@ -25,7 +25,7 @@ def has_expression(given: Any) -> bool:
 
 
 def note_reads(given: Any, reads: Reads) -> None:
-    """The fields that a filter looks at, apart from its expressions."""
+    """Record the fields that a filter reads, except those in its expressions."""
     if not isinstance(given, dict):
         return
     for name, each in given.items():
@@ -39,7 +39,7 @@ def note_reads(given: Any, reads: Reads) -> None:
 
 
 def _conditions(given: dict[str, Any], context: Context) -> Matches:
-    """All of the conditions of a filter with ``$expr`` in it."""
+    """Compile a filter that contains ``$expr``."""
     parts: list[Matches] = []
     plain: dict[str, Any] = {}
     for name, each in given.items():
@@ -79,7 +79,7 @@ def _combined(name: str, parts: list[Matches]) -> Matches:
 
 def _match(operand: Any, context: Context) -> Stage:
     if not isinstance(operand, dict):
-        context.fail(f"it takes a filter, not {described(operand)}")
+        context.fail(f"expected a filter, got {described(operand)}")
     note_reads(operand, context.reads)
     if has_expression(operand):
         conditions = _conditions(operand, context)

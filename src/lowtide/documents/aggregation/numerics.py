@@ -1,6 +1,6 @@
-"""Arithmetic on int, float and Decimal: int stays int, float wins over int, Decimal over both.
+"""Arithmetic on int, float and Decimal. An int with a float gives a float; a Decimal with any gives a Decimal.
 
-A float becomes the Decimal that its shortest text reads as. Decimals are computed with 34 digits.
+A float is converted to the Decimal of its shortest ``repr``. Decimals are computed with 34 digits.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import Any, Final
 from lowtide.documents.aggregation.context import BadOperand, described
 
 NUMBERS: Final = frozenset((int, float, Decimal))
-"""The types of numbers; a bool is none."""
+"""The numeric types. A bool is not a number."""
 
 DECIMALS: Final = Context(prec=34, rounding=ROUND_HALF_EVEN)
 MAX_BITS: Final = 1 << 16
-"""Of an integer that ``power`` gives."""
+"""Maximum size of an integer that ``power`` returns."""
 
 Number = int | float | Decimal
 
 
 def number(value: object) -> Any:
-    """``value``, which must be a number."""
+    """Return ``value`` if it is a number, else raise BadOperand."""
     if type(value) not in NUMBERS:
-        raise BadOperand(f"it takes numbers, not {described(value)}")
+        raise BadOperand(f"expected numbers, got {described(value)}")
     return value
 
 
@@ -33,7 +33,7 @@ def decimal(value: Number) -> Decimal:
 
 
 def checked(value: Number) -> Number:
-    """``value``, unless it is NaN, which no document can hold."""
+    """Return ``value``, or raise BadOperand if it is NaN, which cannot be stored."""
     if value != value:
         raise BadOperand("the result is not a number")
     return value
@@ -58,18 +58,18 @@ def multiply(first: Any, second: Any) -> Number:
 
 
 def divide(first: Any, second: Any) -> Number:
-    """A float, also between integers; a Decimal if one of them is."""
+    """Divide: a Decimal if either operand is one, else a float, even for two integers."""
     if second == 0:
-        raise BadOperand("it cannot divide by zero")
+        raise BadOperand("division by zero")
     if type(first) is Decimal or type(second) is Decimal:
         return DECIMALS.divide(decimal(first), decimal(second))
     return checked(first / second)
 
 
 def remainder(first: Any, second: Any) -> Number:
-    """With the sign of ``first``."""
+    """Return the remainder, with the sign of ``first``."""
     if second == 0:
-        raise BadOperand("it cannot divide by zero")
+        raise BadOperand("division by zero")
     if type(first) is Decimal or type(second) is Decimal:
         return DECIMALS.remainder(decimal(first), decimal(second))
     if type(first) is int and type(second) is int:
@@ -87,7 +87,7 @@ def power(base: Any, exponent: Any) -> Number:
         return DECIMALS.power(decimal(base), decimal(exponent))
     if type(base) is int and type(exponent) is int and exponent >= 0:
         if base.bit_length() * exponent > MAX_BITS and base not in (-1, 0, 1):
-            raise BadOperand(f"the result takes more than {MAX_BITS:,} bits")
+            raise BadOperand(f"the result has more than {MAX_BITS:,} bits")
         whole: int = base**exponent
         return whole
     found = float(base) ** float(exponent)
@@ -97,7 +97,7 @@ def power(base: Any, exponent: Any) -> Number:
 
 
 def rounded(value: Any, places: int, *, truncate: bool) -> Number:
-    """To so many places behind the point, or before it if negative; halves go to the even side."""
+    """Round to ``places`` decimal places; negative means before the decimal point. Ties go to even."""
     rounding = ROUND_DOWN if truncate else ROUND_HALF_EVEN
     kind: Any = type(value)
     exact = decimal(value)
@@ -117,7 +117,7 @@ def ceiled(value: Any) -> Number:
 
 
 def _whole(value: Any, function: Any) -> Number:
-    """The type stays as it is."""
+    """Apply a rounding function and keep the type of ``value``."""
     if type(value) is int or not math.isfinite(value):
         return value  # type: ignore[no-any-return]
     return type(value)(function(value))  # type: ignore[no-any-return]
@@ -134,9 +134,9 @@ def exponential(value: Any) -> Number:
 
 
 def logarithm(value: Any, base: Any = None) -> Number:
-    """The natural one unless there is a base."""
+    """Return the logarithm, natural unless a base is given."""
     if value <= 0 or (base is not None and (base <= 0 or base == 1)):
-        raise BadOperand("only positive numbers have logarithms, and to positive bases other than 1")
+        raise BadOperand("a logarithm requires a positive number, and a positive base other than 1")
     if type(value) is Decimal or type(base) is Decimal:
         found = DECIMALS.ln(decimal(value))
         return found if base is None else DECIMALS.divide(found, DECIMALS.ln(decimal(base)))
@@ -145,5 +145,5 @@ def logarithm(value: Any, base: Any = None) -> Number:
 
 def decimal_logarithm(value: Any) -> Number:
     if value <= 0:
-        raise BadOperand("only positive numbers have logarithms")
+        raise BadOperand("a logarithm requires a positive number")
     return DECIMALS.log10(value) if type(value) is Decimal else math.log10(value)

@@ -1,4 +1,4 @@
-"""Compiles a pipeline, runs it, and tells what of it a collection can do by itself.
+"""Compiles and runs pipelines, and finds the leading stages that a query can answer.
 
 >>> cities = compile_pipeline([{"$match": {"age": {"$gte": 18}}}, {"$group": {"_id": "$city", "n": {"$sum": 1}}}])
 >>> list(cities.run([{"age": 20, "city": "Graz"}, {"age": 9, "city": "Graz"}]))
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
 
@@ -23,16 +23,17 @@ from lowtide.documents.aggregation.matching import has_expression
 from lowtide.documents.aggregation.stage import BuildStage, Foreign, Run, Stage, own
 from lowtide.documents.sorting import compile_sort
 from lowtide.errors import OperationFailure
+from lowtide.system.clock import SYSTEM_CLOCK, moment
 from lowtide.values.codec import clean
 from lowtide.values.values import Document
 
 DEEPEST: Final = 200
-"""Levels of objects and arrays in a pipeline, as in MongoDB: what is compiled and run goes down them by calls."""
+"""Maximum nesting of objects and arrays in a pipeline, as in MongoDB. Compiling and running recurse."""
 
 
 @dataclass(frozen=True)
 class Leading:
-    """What a pipeline begins with, in this order, and ``find`` can do: ``limit`` None means all."""
+    """The start of a pipeline that ``find`` can answer, in the order of the fields. A ``limit`` of None is no limit."""
 
     filter: Mapping[str, Any] | None = None
     sort: tuple[tuple[str, int], ...] | None = None
@@ -42,30 +43,32 @@ class Leading:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Compiled stages; made by ``compile_pipeline``. It has no state: each run stands alone."""
+    """A compiled pipeline, from ``compile_pipeline``. It has no state, so runs are independent."""
 
     stages: tuple[Stage, ...]
 
     def run(
         self, documents: Iterable[Document], foreign: Foreign | None = None, *, now: datetime | None = None
     ) -> Iterator[Document]:
-        """The results for ``documents``, which stay as they are, though results without computed fields may be those
-        very objects. ``foreign`` finds the documents of other collections; ``$$NOW`` is ``now``."""
-        moment = datetime.now(UTC) if now is None else now
-        results = self.within(documents, Run(foreign or _no_foreign, {"NOW": moment}))
+        """Run the pipeline over ``documents`` and yield the results.
+
+        The documents are not modified, but a result may be the same object as an input document.
+        ``foreign`` finds documents of other collections. ``now`` is the value of ``$$NOW``.
+        """
+        results = self.within(documents, _run_of(foreign, now))
         return map(own, results) if any(stage.shares for stage in self.stages) else results
 
     def within(self, documents: Iterable[Document], run: Run) -> Iterator[Document]:
-        """As ``run``, inside another run; the results may share values."""
+        """As ``run``, inside another run. The results may share values."""
         results = iter(documents)
         for stage in self._steps:
             results = stage.step(results, run)
         return results
 
     def counted(
-        self, documents: Iterable[Document], foreign: Foreign | None = None
+        self, documents: Iterable[Document], foreign: Foreign | None = None, *, now: datetime | None = None
     ) -> tuple[int, list[tuple[Stage, int]]]:
-        """Run it, and tell how many documents came to it, and how many each of its stages gave."""
+        """Run the pipeline and return the number of input documents and the number each stage returned."""
         counts = [0] * (len(self.stages) + 1)
 
         def counting(at: int, given: Iterable[Document]) -> Iterator[Document]:
@@ -73,7 +76,7 @@ class Pipeline:
                 counts[at] += 1
                 yield each
 
-        run = Run(foreign or _no_foreign, {"NOW": datetime.now(UTC)})
+        run = _run_of(foreign, now)
         results = counting(0, documents)
         for at, stage in enumerate(self._steps, 1):
             results = counting(at, stage.step(results, run))
@@ -83,7 +86,7 @@ class Pipeline:
 
     @cached_property
     def _steps(self) -> tuple[Stage, ...]:
-        """The stages; a $sort that a $limit follows is one that keeps no more than it needs."""
+        """The stages. A $sort that is followed by a $limit keeps only as many documents as needed."""
         steps = list(self.stages)
         for at, stage in enumerate(steps):
             if stage.name == "$sort" and (count := _wanted(steps[at + 1 :])) is not None:
@@ -92,7 +95,7 @@ class Pipeline:
 
     @cached_property
     def _split(self) -> tuple[Leading, int]:
-        """What the pipeline leads with, and how many stages that takes."""
+        """The leading part of the pipeline, and its number of stages."""
         filters: list[Mapping[str, Any]] = []
         sort: tuple[tuple[str, int], ...] | None = None
         skip, limit, sliced = 0, None, False
@@ -121,7 +124,7 @@ class Pipeline:
 
     @property
     def rest(self) -> Pipeline:
-        """The pipeline for documents on which ``leading`` was done."""
+        """The pipeline without its leading part."""
         return Pipeline(self.stages[self._split[1] :])
 
     @property
@@ -143,29 +146,29 @@ class Pipeline:
 
 
 def needed_fields(pipeline: Pipeline) -> frozenset[str] | None:
-    """The top-level fields that a pipeline reads, if what it gives depends on no others; None if it may need all."""
+    """Return the top-level fields that the results of a pipeline depend on; None if it may need all."""
     return pipeline.needed()
 
 
 def compile_pipeline(pipeline: Sequence[Mapping[str, Any]]) -> Pipeline:
-    """Raises OperationFailure, which names the stage and its number, for what is unknown or cannot be."""
+    """Compile a pipeline. Raises OperationFailure, with the number and name of the stage, if it is invalid."""
     return _compile(_plain(pipeline, ""), Context("", compile_expression))
 
 
 def _compile(pipeline: Any, context: Context) -> Pipeline:
     if not isinstance(pipeline, list):
-        raise OperationFailure(_at(context, f"a pipeline is a list of stages, not {described(pipeline)}"))
+        raise OperationFailure(_at(context, f"a pipeline must be a list of stages, got {described(pipeline)}"))
     return Pipeline(tuple(_stage(number, each, context) for number, each in enumerate(pipeline, 1)))
 
 
 def _stage(number: int, stage: Any, context: Context) -> Stage:
     if not isinstance(stage, dict) or len(stage) != 1:
         raise OperationFailure(
-            _at(context, f"stage {number} is an object with the name of one stage, not {described(stage)}")
+            _at(context, f"stage {number} must be an object with one stage name, got {described(stage)}")
         )
     ((name, operand),) = stage.items()
     if name not in STAGES:
-        raise OperationFailure(_at(context, f"stage {number}: the stage {name} is unknown"))
+        raise OperationFailure(_at(context, f"stage {number}: unknown stage {name}"))
     inside = Context(context.where, compile_expression, context.variables).at(f"stage {number} ({name})")
     return STAGES[name](operand, inside)
 
@@ -175,7 +178,7 @@ def _at(context: Context, reason: str) -> str:
 
 
 def _plain(value: Any, path: str, depth: int = 0) -> Any:
-    """A copy of what the user gave: dicts, lists and values as the store knows them, and regular expressions."""
+    """Copy a pipeline as given by the user: dicts, lists, storable values and regular expressions."""
     if depth > DEEPEST:
         raise OperationFailure(
             f"pipeline, {path[:60]}...: it nests deeper than {DEEPEST} levels; does it contain itself?"
@@ -185,7 +188,9 @@ def _plain(value: Any, path: str, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         for name in value:
             if not isinstance(name, str):
-                raise OperationFailure(f"pipeline, {path or 'outside'}: names are strings, not {described(name)}")
+                raise OperationFailure(
+                    f"pipeline, {path or 'outside'}: field names must be strings, got {described(name)}"
+                )
         return {str(name): _plain(each, f"{path}.{name}" if path else name, depth + 1) for name, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each, f"{path}.{at}" if path else f"stage {at + 1}", depth + 1) for at, each in enumerate(value)]
@@ -193,7 +198,7 @@ def _plain(value: Any, path: str, depth: int = 0) -> Any:
 
 
 def _wanted(following: Sequence[Stage]) -> int | None:
-    """How many documents the stages after a $sort can want of it; None if it may be all."""
+    """Return how many documents the stages after a $sort need at most; None if they may need all."""
     skipped = 0
     for stage in following:
         if stage.name == "$skip":
@@ -205,8 +210,13 @@ def _wanted(following: Sequence[Stage]) -> int | None:
     return None
 
 
+def _run_of(foreign: Foreign | None, now: datetime | None) -> Run:
+    """The inputs of a run. Without a store, the time is the machine's."""
+    return Run(foreign or _no_foreign, {"NOW": moment(SYSTEM_CLOCK.time()) if now is None else now})
+
+
 def _no_foreign(name: str, filter: Mapping[str, Any]) -> Iterable[Document]:
-    raise OperationFailure(f"$lookup from {name!r}: there are no other collections here")
+    raise OperationFailure(f"$lookup from {name!r}: no other collections are available here")
 
 
 STAGES: Final[dict[str, BuildStage]] = {
@@ -216,4 +226,4 @@ STAGES: Final[dict[str, BuildStage]] = {
     **shaping.STAGES,
     **stages.STAGES,
 }
-"""Every stage, by name."""
+"""All stages, by name."""

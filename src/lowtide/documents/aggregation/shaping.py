@@ -1,6 +1,7 @@
-"""The stages that shape each document: $project, $addFields and $set, $unset, $replaceRoot and $replaceWith.
+"""The stages that reshape each document: $project, $addFields, $set, $unset, $replaceRoot and $replaceWith.
 
-A specification becomes a tree of names. What it says of a path holds for each object in an array on the way.
+A specification is compiled to a tree of field names. If a path passes through an array, the
+specification applies to each object in the array.
 """
 
 from __future__ import annotations
@@ -25,8 +26,11 @@ class ShapeMode(Enum):
 
 @dataclass
 class ShapeNode:
-    """What a specification says of one object: which fields it keeps (or drops, in Mode.EXCLUDE), which it computes,
-    and what it says of the objects inside."""
+    """The part of a specification for one object.
+
+    ``names`` are the fields to keep, or to drop in ``ShapeMode.EXCLUDE``. ``computed`` are the fields to
+    compute. ``inner`` are the nodes of nested objects.
+    """
 
     names: set[str] = field(default_factory=set)
     computed: dict[str, Evaluate] = field(default_factory=dict)
@@ -36,35 +40,35 @@ class ShapeNode:
         return bool(self.computed) or any(each.computes() for each in self.inner.values())
 
     def at(self, path: str, context: Context) -> tuple[ShapeNode, str]:
-        """The node in which the last part of the path stands, and that part. Refuses what contradicts another."""
+        """Return the node for the last part of a path, and that part. Fails if the path conflicts with another."""
         node, parts = self, path.split(".")
         for name in parts:
             if not name or name[:1] == "$":
-                context.fail(f"{path!r} is no path of a field: its parts are not empty and do not begin with $")
+                context.fail(f"{path!r} is not a valid field path: its parts must not be empty or begin with $")
         *way, last = parts
         for name in way:
             if name in node.names or name in node.computed:
-                context.fail(f"{path!r} and {name!r} speak of the same field")
+                context.fail(f"{path!r} conflicts with {name!r}")
             node = node.inner.setdefault(name, ShapeNode())
         if last in node.names or last in node.computed or last in node.inner:
-            context.fail(f"{path!r} is there twice, or a part of it is")
+            context.fail(f"{path!r} conflicts with another path: each field can be given only once")
         return node, last
 
 
 def _flattened(specification: dict[str, Any], context: Context, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Paths and what is said of them; an object that is no operator speaks of the fields inside."""
+    """Yield each path with its specification. An object that is not an operator specifies nested fields."""
     for name, said in specification.items():
         path = prefix + name
         if isinstance(said, dict) and not next(iter(said), "").startswith("$"):
             if not said:
-                context.fail(f"the object at {path!r} is empty; {{'$literal': {{}}}} is the empty object")
+                context.fail(f"the object at {path!r} is empty; write {{'$literal': {{}}}} for an empty object")
             yield from _flattened(said, context, f"{path}.")
         else:
             yield path, said
 
 
 def _shape(node: ShapeNode, mode: ShapeMode) -> Callable[[Any, Document, Variables], Any]:
-    """The function for the objects that ``node`` speaks of: of the value there, the whole document, the variables."""
+    """Compile a node to a function of the value at its path, the whole document and the variables."""
     computed = list(node.computed.items())
     inner = {name: _shape(each, mode) for name, each in node.inner.items()}
     computing = [name for name, each in node.inner.items() if each.computes()]
@@ -122,7 +126,7 @@ def _step(node: ShapeNode, mode: ShapeMode) -> Step:
 
 
 def _flat_inclusion(node: ShapeNode) -> Step:
-    """For names without dots: what most projections are."""
+    """Compile an inclusion of field names without dots, the most common projection."""
     names, computed = frozenset(node.names), list(node.computed.items())
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
@@ -140,7 +144,7 @@ def _flat_inclusion(node: ShapeNode) -> Step:
 
 def _object(operand: Any, context: Context) -> dict[str, Any]:
     if not isinstance(operand, dict) or not operand:
-        context.fail(f"it takes an object with at least one field, not {described(operand)}")
+        context.fail(f"expected an object with at least one field, got {described(operand)}")
     return operand
 
 
@@ -151,10 +155,10 @@ def _project(operand: Any, context: Context) -> Stage:
     excluding = flags.get(others[0] if others else "_id") is False
     for path in others:
         if (flags.get(path) is False) != excluding:
-            context.fail(f"{path!r}: fields are either included or excluded, only _id may be excluded beside others")
+            context.fail(f"{path!r}: a projection cannot mix inclusion and exclusion, except for _id")
     if excluding:
         if "_id" in operand and "_id" not in flags:
-            context.fail("'_id' cannot be computed where fields are excluded")
+            context.fail("'_id' cannot be computed in an exclusion")
         return _exclusion("$project", operand, [path for path, _ in said if flags.get(path) is False], context)
     node = ShapeNode()
     if "_id" not in flags and not any(path.partition(".")[0] == "_id" for path, _ in said):
@@ -201,7 +205,7 @@ def _add_fields(operand: Any, context: Context) -> Stage:
 def _unset(operand: Any, context: Context) -> Stage:
     paths = operand if isinstance(operand, list) else [operand]
     if not paths or not all(isinstance(path, str) for path in paths):
-        context.fail(f"it takes the path of a field, or an array of paths, not {described(operand)}")
+        context.fail(f"expected a field path or an array of paths, got {described(operand)}")
     return _exclusion("$unset", operand, paths, context)
 
 
@@ -217,7 +221,9 @@ def _replace_with(operand: Any, context: Context) -> Stage:
         for document in documents:
             new = evaluate(document, variables)
             if type(new) is not dict:
-                context.fail(f"the new root is an object, not {described(new)}; the document is {described(document)}")
+                context.fail(
+                    f"the new root must be an object, got {described(new)} for the document {described(document)}"
+                )
             yield new
 
     return Stage("$replaceWith", operand, step, context.reads, replaces=True)

@@ -1,4 +1,4 @@
-"""One stage of a pipeline, compiled: from an iterator of documents to another."""
+"""A compiled stage of a pipeline: a function from one iterator of documents to another."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from lowtide.documents.aggregation.context import Context, Reads, Variables
 from lowtide.values.values import Document
 
 Foreign = Callable[[str, Mapping[str, Any]], Iterable[Document]]
-"""The documents of another collection that match a filter."""
+"""Finds the documents of another collection that match a filter."""
 
 CHUNK: Final = 512
-"""Documents that a stage which reads all of its input takes at once."""
+"""Number of documents that a stage processes at once if it reads all of its input."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one run of a pipeline has besides its documents."""
+    """The inputs of one run of a pipeline, other than its documents."""
 
     foreign: Foreign
     variables: Variables
@@ -30,9 +30,12 @@ Step = Callable[[Iterator[Document], Run], Iterator[Document]]
 
 @dataclass(frozen=True)
 class Stage:
-    """``operand`` is what the user gave, cleaned. ``reads`` are the fields of its input that the stage itself looks at;
-    if it ``replaces`` the document, no others reach what follows. If it ``shares``, values of its input may be in
-    several of its outputs, or in one twice."""
+    """A compiled stage.
+
+    ``operand`` is the user's operand, cleaned. ``reads`` are the input fields that the stage itself reads.
+    If it ``replaces`` the document, later stages see no other input fields. If it ``shares``, an input
+    value may occur in several outputs, or several times in one.
+    """
 
     name: str
     operand: Any
@@ -46,7 +49,7 @@ BuildStage = Callable[[Any, Context], Stage]
 
 
 def own(document: Document) -> Document:
-    """With its own copy of every object and array inside; itself if it has none."""
+    """Return a copy of a document with copies of all nested objects and arrays; the document itself if it has none."""
     for value in document.values():
         if type(value) is dict or type(value) is list:
             return {name: copied(each) for name, each in document.items()}
@@ -54,7 +57,7 @@ def own(document: Document) -> Document:
 
 
 def copied(value: Any) -> Any:
-    """A copy of a value that shares nothing with the original."""
+    """Return a deep copy of a value."""
     kind = type(value)
     if kind is dict:
         return {name: copied(each) if type(each) in _HOLDING else each for name, each in value.items()}

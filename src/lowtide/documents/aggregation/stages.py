@@ -1,4 +1,4 @@
-"""The stages that choose, order and multiply documents: $sort, $skip, $limit, $sample and $unwind."""
+"""The stages that select, sort and unwind documents: $sort, $skip, $limit, $sample and $unwind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowtide.values.values import Document
 def _whole(operand: Any, least: int, context: Context) -> int:
     found = whole_number(operand)
     if found is None or found < least:
-        context.fail(f"it takes a whole number from {least}, not {described(operand)}")
+        context.fail(f"expected an integer of at least {least}, got {described(operand)}")
     return found
 
 
@@ -42,7 +42,7 @@ def _sort(operand: Any, context: Context) -> Stage:
 
 
 def sort_first(sort: Stage, count: int) -> Stage:
-    """A $sort of which no more than ``count`` documents will be wanted: it never holds more."""
+    """Return a $sort that keeps only the first ``count`` documents in memory."""
     order = compile_sort(sort.operand)
 
     def step(documents: Iterator[Document], run: Run) -> Iterator[Document]:
@@ -72,11 +72,11 @@ def _unwind(operand: Any, context: Context) -> Stage:
     path, index = given["path"], given.get("includeArrayIndex")
     preserve = given.get("preserveNullAndEmptyArrays", False)
     if not isinstance(path, str) or path[:1] != "$" or not all(path[1:].split(".")):
-        context.fail(f"the path begins with $, such as '$items', not {described(path)}")
+        context.fail(f"the path must begin with $, such as '$items', got {described(path)}")
     if index is not None and (not isinstance(index, str) or not all(index.split(".")) or index[:1] == "$"):
-        context.fail(f"includeArrayIndex is the path of a field, without $ in front, not {described(index)}")
+        context.fail(f"includeArrayIndex must be a field path that does not begin with $, got {described(index)}")
     if not isinstance(preserve, bool):
-        context.fail(f"preserveNullAndEmptyArrays is true or false, not {described(preserve)}")
+        context.fail(f"preserveNullAndEmptyArrays must be true or false, got {described(preserve)}")
     parts = path[1:].split(".")
     context.reads.path(path[1:])
     index_parts = index.split(".") if index is not None else []
@@ -107,15 +107,17 @@ def _unwind(operand: Any, context: Context) -> Stage:
 
 
 def _inside(value: Any, parts: list[str]) -> Any:
-    """What is at a path through objects only."""
+    """Return the value at a path, or MISSING. Does not look into arrays."""
     for name in parts:
         value = value.get(name, MISSING) if type(value) is dict else MISSING
     return value
 
 
 def put(document: Document, parts: list[str], value: Any) -> Document:
-    """A copy of ``document`` with ``value`` at a path; without the field if it is MISSING. What is in the way and no
-    object becomes one."""
+    """Return a copy of ``document`` with ``value`` at a path.
+
+    If ``value`` is MISSING, the field is removed. A value on the path that is not an object is replaced by one.
+    """
     name, *rest = parts
     made = dict(document)
     if rest:

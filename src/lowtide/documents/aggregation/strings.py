@@ -1,4 +1,7 @@
-"""The string operators of expressions. Positions and lengths count code points; UTF-8 bytes where the name says so."""
+"""String operators of expressions.
+
+Positions and lengths are in code points, or in UTF-8 bytes for the operators named ``Bytes``.
+"""
 
 from __future__ import annotations
 
@@ -27,19 +30,19 @@ _FLAGS: Final = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "x": re.
 
 def _string(value: object) -> str:
     if not isinstance(value, str):
-        raise BadOperand(f"it takes strings, not {described(value)}")
+        raise BadOperand(f"expected strings, got {described(value)}")
     return value
 
 
 def _lenient(value: object) -> str:
-    """The text of a value; of null and missing the empty one."""
+    """Return the text of a value; empty for null and missing."""
     return "" if value is None or value is MISSING else to_text(value)
 
 
 def _position(value: object, what: str, least: int = 0) -> int:
     whole = whole_number(value)
     if whole is None or whole < least:
-        raise BadOperand(f"{what} is a whole number from {least}, not {described(value)}")
+        raise BadOperand(f"{what} must be an integer of at least {least}, got {described(value)}")
     return whole
 
 
@@ -54,21 +57,21 @@ def _substring(value: Any, start: Any, count: Any) -> str:
 
 
 def _substring_of_bytes(value: Any, start: Any, count: Any) -> str:
-    """A negative count means all that follows."""
+    """Return a substring by bytes. A negative count means up to the end."""
     encoded = _lenient(value).encode()
     first = _position(start, "the start")
     length = whole_number(count)
     if length is None:
-        raise BadOperand(f"the count is a whole number, not {described(count)}")
+        raise BadOperand(f"the count must be an integer, got {described(count)}")
     try:
         return encoded[first : None if length < 0 else first + length].decode()
     except UnicodeDecodeError as error:
-        raise BadOperand("the range cuts a character in two; $substrCP counts characters") from error
+        raise BadOperand("the range splits a character; use $substrCP to count characters") from error
 
 
 def _split(value: Any, separator: Any) -> list[str]:
     if _string(separator) == "":
-        raise BadOperand("the separator is empty")
+        raise BadOperand("the separator must not be empty")
     return _string(value).split(separator)
 
 
@@ -76,7 +79,7 @@ def _trimming(function: Callable[[str, str | None], str]) -> Build:
     def trim(value: Any, characters: Any) -> str | None:
         if characters is None:
             return None
-        # MongoDB trims the null character as white space, too.
+        # MongoDB also trims the null character.
         return function(_string(value), _SPACES if characters is MISSING else _string(characters))
 
     return by_name(trim, ("input",), ("chars",), strict=("input",))
@@ -104,12 +107,12 @@ def _compiled(pattern: str, options: str) -> re.Pattern[str]:
     flags = 0
     for letter in options:
         if letter not in _FLAGS:
-            raise BadOperand(f"{letter!r} is no option of a regular expression; there are i, m, s and x")
+            raise BadOperand(f"unknown regular expression option {letter!r}; use i, m, s or x")
         flags |= _FLAGS[letter]
     try:
         return re.compile(pattern, flags)
     except re.error as error:
-        raise BadOperand(f"{pattern!r} is no regular expression: {error}") from error
+        raise BadOperand(f"{pattern!r} is not a valid regular expression: {error}") from error
 
 
 def _pattern(regex: Any, options: Any) -> re.Pattern[str]:
@@ -126,15 +129,15 @@ def _regex_match(value: Any, regex: Any, options: Any) -> bool:
     try:
         search = search_of(_pattern(regex, options))
     except Explosive as error:
-        raise BadOperand(f"{regex!r}: {error}; write it in another way") from error
+        raise BadOperand(f"{regex!r}: {error}; rewrite the expression") from error
     return bool(search(_string(value)))
 
 
 def _locating(regex: Any, options: Any) -> re.Pattern[str]:
-    """A pattern of which it is asked where it matches: that only ``re`` can tell."""
+    """Return a pattern for finding match positions, which only ``re`` can do."""
     pattern = _pattern(regex, options)
     if is_explosive(pattern):
-        raise BadOperand(f"{regex!r}: {WHY}; write it in another way, or ask with $regexMatch whether it matches")
+        raise BadOperand(f"{regex!r}: {WHY}; rewrite the expression, or use $regexMatch to test only for a match")
     return pattern
 
 
@@ -162,14 +165,14 @@ def _replacing(count: int) -> Build:
 
 
 def _by_regex(function: Callable[[Any, Any, Any], Any]) -> Build:
-    """An operator of {input, regex, options}; a compiled regular expression stands for its text and its flags."""
+    """Build an operator with {input, regex, options}. A compiled expression supplies its text and its flags."""
     named = by_name(function, ("input", "regex"), ("options",))
 
     def build(operand: Any, context: Context) -> Evaluate:
         if isinstance(operand, dict) and isinstance(operand.get("regex"), re.Pattern):
             pattern = operand["regex"]
             if not isinstance(pattern.pattern, str) or "options" in operand:
-                context.fail("a compiled regular expression is one for str, and has its own options")
+                context.fail("a compiled regular expression must be for str, and options cannot be given with it")
             letters = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
             operand = {**operand, "regex": {"$literal": pattern.pattern}, "options": letters}
         return named(operand, context)

@@ -1,1 +1,1 @@
-"""Documents in files: JSON Lines, JSON, CSV and Parquet, read and written in batches."""
+"""Reads and writes files of documents: JSON Lines, JSON, CSV and Parquet."""

@@ -1,4 +1,4 @@
-"""Documents on their way out of a file, a few thousand at a time, with the places where they stand in it."""
+"""Batches of documents read from a file, with their line or row numbers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from typing import Final
 from lowtide.values.values import Document
 
 CHUNK: Final = 512 << 10
-"""Bytes that are read at once: a few thousand documents of common size."""
+"""Bytes to read at once: a few thousand documents of typical size."""
 LONGEST: Final = 96 << 20
-"""Bytes that one document may take in a file: the largest that can be stored, in its longest form."""
+"""Maximum bytes of one document in a file: the largest document that can be stored, in its longest form."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Some documents, and the number of the line or row at which each begins; and the table that they are of, if the
-    file has several."""
+    """Documents, with the line or row number at which each begins, and their table if the file has several."""
 
     documents: list[Document]
     places: Sequence[int]
@@ -25,5 +24,5 @@ class Batch:
     table: str | None = None
 
     def place(self, index: int) -> str:
-        """Where the document with this index in the batch stands."""
+        """Return the place in the file of the document with this index in the batch."""
         return f"{self.unit} {self.places[index]}"

@@ -1,7 +1,8 @@
-"""A cell of a table of text, and the value in it: pure functions.
+"""Converts between values and the text cells of a table. Pure functions.
 
-A cell is read as a number, a boolean, an object or an array if that value, written, is the same cell again; any other
-is a string. So nothing is lost: ``007``, ``1.50`` and ``+1`` stay as they are. What a column holds can be said instead.
+A cell is read as a number, a boolean, an object or an array if writing that value gives the same cell. Any
+other cell is a string. So nothing is lost: ``007``, ``1.50`` and ``+1`` stay strings. A column's type can
+also be given explicitly.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _FLOAT: Final = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?")
 
 
 def cell_of(value: Any) -> str:
-    """The text of a value: its own, or Extended JSON for objects and arrays; empty for null."""
+    """Return the text of a value: Extended JSON for objects and arrays, empty for null."""
     kind = type(value)
     if kind is str:
         return str(value)
@@ -44,7 +45,7 @@ def cell_of(value: Any) -> str:
 
 
 def inferred(cell: str) -> Any:
-    """The value of a cell of which nothing is known.
+    """Infer the value of a cell.
 
     >>> [inferred(cell) for cell in ("12", "007", "2.5", "true", '["a"]', "12 apples")]
     [12, '007', 2.5, True, ['a'], '12 apples']
@@ -89,18 +90,18 @@ KINDS: Final[dict[str, Callable[[str], Any]]] = {
     "bytes": lambda cell: base64.b64decode(cell, validate=True),
     "json": loads,
 }
-"""How the cells of a column may be read."""
+"""The types that a column can be read as."""
 
 FAULTS: Final = (ValueError, KeyError, InvalidOperation, binascii.Error, RecursionError)
-"""What a reader of cells raises for a cell that is not of its kind."""
+"""Exceptions that reading a cell raises if it does not have the column's type."""
 
 
 def kinds_of(text: str) -> dict[str, str]:
-    """What a user says of columns: ``age=int,code=str,*=auto``; ``*`` is for those that are not named."""
+    """Parse column types such as ``age=int,code=str,*=auto``. ``*`` is for all other columns."""
     kinds = {}
     for part in filter(None, (each.strip() for each in text.split(","))):
         column, equals, kind = part.rpartition("=")
         if not equals or not column or kind not in KINDS:
-            raise UsageError(f"{part!r} does not say what a column holds; write column=kind, with {', '.join(KINDS)}")
+            raise UsageError(f"{part!r} is not a column type; write column=type, with {', '.join(KINDS)}")
         kinds[column.strip()] = kind
     return kinds

@@ -1,7 +1,7 @@
-"""CSV: a header with the names of fields, and one document to a row.
+"""CSV: a header with field names, and one document per row.
 
-An empty cell is a field that is missing. A name with dots, such as ``address.city``, is a field inside an object. What
-stands between cells, if that is not said, is seen from the header: a comma, a semicolon, a tab or a bar.
+An empty cell is a missing field. A name with dots, such as ``address.city``, is a field of a nested object.
+If no delimiter is given, it is detected from the header: comma, semicolon, tab or bar.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEEDS_QUOTES: Final = re.compile(r'[",\r\n]|^\s|\s$').search
 
 
 def columns_of(documents: Iterable[Document]) -> list[str]:
-    """The names of all fields, in the order in which they first appear."""
+    """Return the names of all fields, in order of first appearance."""
     names: dict[str, None] = {}
     for document in documents:
         if document.keys() - names.keys():
@@ -36,7 +36,7 @@ def columns_of(documents: Iterable[Document]) -> list[str]:
 
 
 def write_csv(stream: BinaryIO, documents: Iterable[Document], columns: Sequence[str]) -> int:
-    """Write a header and one document to a row; returns how many there were."""
+    """Write a header and one document per row. Returns the number of documents."""
     if columns:
         stream.write(_row(columns))
     count = 0
@@ -47,13 +47,13 @@ def write_csv(stream: BinaryIO, documents: Iterable[Document], columns: Sequence
 
 
 def _row(cells: Sequence[str]) -> bytes:
-    """A line. A row with nothing but one empty cell has quotes, to be no empty line."""
+    """Format a row. A row of one empty cell is quoted, so that it is not an empty line."""
     line = ",".join(f'"{cell.replace(_QUOTE, _QUOTE * 2)}"' if _NEEDS_QUOTES(cell) else cell for cell in cells)
     return f"{line or _QUOTE * 2}\n".encode()
 
 
 def _at(document: Document, column: str) -> Any:
-    """The field of a name with dots; null if it is missing."""
+    """Return the field at a dotted name; None if it is missing."""
     if column in document:
         return document[column]
     found: Any = document
@@ -65,8 +65,7 @@ def _at(document: Document, column: str) -> Any:
 
 
 def delimiter_of(header: str) -> str:
-    """What stands between the names of a header: the one of comma, semicolon, tab and bar that is there most often; a
-    comma if none is.
+    """Detect the delimiter of a header: the most frequent of comma, semicolon, tab and bar; comma by default.
 
     >>> delimiter_of('name;"weight, kg";city')
     ';'
@@ -78,9 +77,11 @@ def delimiter_of(header: str) -> str:
 def read_csv(
     stream: BinaryIO, name: str, kinds: Mapping[str, str] | None = None, delimiter: str | None = None
 ) -> Iterator[Batch]:
-    """The documents of a file. ``kinds`` says what columns hold, ``*`` what all others do; ``delimiter`` what stands
-    between cells. Raises BadFile, with the line and the field."""
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_DOCUMENT))  # one for the whole process, so never lowered
+    """Yield the documents of a file. Raises BadFile, with the line and the field.
+
+    ``kinds`` are the column types, with ``*`` for all other columns.
+    """
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_DOCUMENT))  # a setting of the whole process, so never lowered
     text = io.TextIOWrapper(stream, encoding="utf-8-sig", newline="")
     rows = csv.reader(())
     try:
@@ -107,14 +108,16 @@ def read_csv(
     except csv.Error as error:
         raise BadFile(name, f"line {rows.line_num}", "", f"{error}; fix the row, or its quotes") from error
     except UnicodeDecodeError as error:
-        raise BadFile(name, f"after line {rows.line_num}", "", "it is no UTF-8; convert it first") from error
+        raise BadFile(
+            name, f"after line {rows.line_num}", "", "the file is not valid UTF-8; convert it first"
+        ) from error
     finally:
         if not stream.closed:
             text.detach()
 
 
 class _Columns:
-    """What the header says: where each cell of a row goes."""
+    """The columns of the header: where each cell of a row goes."""
 
     def __init__(self, header: Sequence[str], kinds: Mapping[str, str], name: str, delimiter: str) -> None:
         self._name = name
@@ -122,7 +125,7 @@ class _Columns:
         self._header = header
         unknown = [column for column in kinds if column != "*" and column not in header]
         if unknown:
-            raise BadFile(name, "line 1", unknown[0], f"there is no such column; there are {', '.join(header)}")
+            raise BadFile(name, "line 1", unknown[0], f"no such column; the columns are {', '.join(header)}")
         for index, column in enumerate(header):
             if not column or column in header[:index]:
                 reason = "twice" if column else f"empty in column {index + 1}"
@@ -138,8 +141,8 @@ class _Columns:
                 self._name,
                 f"line {line}",
                 "",
-                f"the row has {len(row)} cells and the header {len(self._header)}; put a cell that has "
-                f"{self._delimiter!r} in it in quotes, or say with --delimiter what stands between cells",
+                f"the row has {len(row)} cells and the header {len(self._header)}; quote cells that "
+                f"contain {self._delimiter!r}, or set the delimiter with --delimiter",
             )
         document: Document = {}
         for index, cell in enumerate(row):
@@ -153,7 +156,7 @@ class _Columns:
                         self._name,
                         f"line {line}",
                         column,
-                        f"{shown!r} is not of the kind {self._kinds[index]}; fix it, or read the column as text with "
+                        f"{shown!r} is not of type {self._kinds[index]}; fix it, or read the column as text with "
                         f"--types {column}=str",
                     ) from error
                 if self._nested:
@@ -171,6 +174,9 @@ class _Columns:
                 break
         if type(inner) is not dict or last in inner:
             raise BadFile(
-                self._name, f"line {line}", self._header[index], "another column has a value where this one belongs"
+                self._name,
+                f"line {line}",
+                self._header[index],
+                "another column sets the same field, or a field above or below it",
             )
         inner[last] = value

@@ -1,4 +1,4 @@
-"""The documents of a file in any of the formats, and a file of documents."""
+"""Reads and writes files of documents in any supported format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from lowtide.errors import UsageError
 from lowtide.values.values import Document
 
 Documents = Callable[[], Iterable[Document]]
-"""Gives all documents, each time that it is called, and the same ones."""
+"""Returns all documents. Every call returns the same documents."""
 
 
 def read_documents(
@@ -29,12 +29,14 @@ def read_documents(
     delimiter: str | None = None,
     tables: bool = False,
 ) -> Generator[Batch, None, None]:
-    """The documents of an open file. With ``tables`` JSON that is a TinyDB is read as its tables. Raises BadFile for
-    the first that cannot be read."""
+    """Yield the documents of an open file. Raises BadFile for the first that cannot be read.
+
+    With ``tables``, a JSON file that is a TinyDB database is read as its tables.
+    """
     if kinds and format != "csv":
-        raise UsageError("kinds of columns are for CSV; the other formats say themselves what a value is")
+        raise UsageError("column types are only for CSV; the other formats have their own types")
     if delimiter is not None and format != "csv":
-        raise UsageError("a delimiter is for CSV; the other formats have none")
+        raise UsageError("a delimiter is only for CSV")
     try:
         match format:
             case "jsonl":
@@ -46,17 +48,19 @@ def read_documents(
                 yield from read_csv(source.stream, source.name, kinds, delimiter)
             case "parquet":
                 if not source.stream.seekable():
-                    raise UsageError("Parquet is read from its end, which a pipe has not; name a file")
+                    raise UsageError("Parquet cannot be read from a pipe; give a file name")
                 yield from read_parquet(source.stream, source.name)
             case _:
-                raise UsageError(f"the format {format!r} is unknown")
-    except (EOFError, zlib.error) as error:  # of gzip; what it raises besides is an OSError
-        raise BadFile(source.name, "", "", f"it cannot be unpacked: {error}") from error
+                raise UsageError(f"unknown format {format!r}")
+    except (EOFError, zlib.error) as error:  # from gzip, which otherwise raises OSError
+        raise BadFile(source.name, "", "", f"the file cannot be decompressed: {error}") from error
 
 
 def write_documents(stream: BinaryIO, format: str, documents: Documents, fields: Sequence[str] | None = None) -> int:
-    """Write a file; returns how many documents there were. ``fields`` are the columns of a CSV; else they are
-    looked for first."""
+    """Write a file of documents. Returns their number.
+
+    ``fields`` are the columns of a CSV. By default, a first pass over the documents collects them.
+    """
     match format:
         case "jsonl":
             return write_json_lines(stream, documents())
@@ -66,7 +70,7 @@ def write_documents(stream: BinaryIO, format: str, documents: Documents, fields:
             return write_csv(stream, documents(), columns_of(documents()) if fields is None else fields)
         case "parquet":
             if not stream.seekable():
-                raise UsageError("Parquet cannot be written to a pipe; name a file")
+                raise UsageError("Parquet cannot be written to a pipe; give a file name")
             return write_parquet(stream, documents)
         case _:
-            raise UsageError(f"the format {format!r} is unknown")
+            raise UsageError(f"unknown format {format!r}")

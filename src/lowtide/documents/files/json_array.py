@@ -1,7 +1,7 @@
-"""JSON: one array of documents, or documents one after another, however they are laid out.
+"""JSON: one array of documents, or a sequence of documents, with any whitespace.
 
-The file is read in pieces: a document is decoded as soon as all of it is there, so that memory is bounded by the
-largest one and not by the file.
+The file is read in pieces. A document is decoded as soon as it has been read completely, so memory is
+bounded by the largest document, not by the file.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from lowtide.values.values import Document
 
 _BATCH: Final = 2000
 _EDGE: Final = 16
-"""Characters before the end of what is read in which a fault may only mean that the rest is to come."""
+"""An error this many characters before the end of the window may only mean that more must be read."""
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 
 
 def _no_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not valid JSON")
 
 
 _decode: Final = json.JSONDecoder(parse_constant=_no_constant).raw_decode
 
 
 def write_json(stream: BinaryIO, documents: Iterable[Document]) -> int:
-    """Write one array, one document to a line; returns how many there were."""
+    """Write one array, with one document per line. Returns the number of documents."""
     count = 0
     for count, document in enumerate(documents, 1):
         stream.write((b"[" if count == 1 else b",\n") + dumps(document))
@@ -41,7 +41,7 @@ def write_json(stream: BinaryIO, documents: Iterable[Document]) -> int:
 
 
 def read_json(stream: BinaryIO, name: str) -> Iterator[Batch]:
-    """The documents of a file. Raises BadFile, with the line and column."""
+    """Yield the documents of a file. Raises BadFile, with the line and column."""
     window = _Window(stream, name)
     documents: list[Document] = []
     places: list[int] = []
@@ -56,7 +56,7 @@ def read_json(stream: BinaryIO, name: str) -> Iterator[Batch]:
 
 
 def _documents(window: _Window) -> Iterator[tuple[Document, int]]:
-    """Each document, and the line on which it begins."""
+    """Yield each document with the line on which it begins."""
     in_array = window.next_character() == "["
     if in_array:
         window.take()
@@ -79,11 +79,13 @@ def _documents(window: _Window) -> Iterator[tuple[Document, int]]:
             window.expect_end()
             return
         else:
-            window.fail("after a document comes a comma or ]" if following else "the array does not end: ] is missing")
+            window.fail(
+                "expected a comma or ] after a document" if following else "the array does not end: ] is missing"
+            )
 
 
 class _Window:
-    """The part of a file that is in memory, and how far it is read."""
+    """The part of a file that is in memory, and the current position in it."""
 
     def __init__(self, stream: BinaryIO, name: str) -> None:
         self._stream = stream
@@ -91,11 +93,11 @@ class _Window:
         self._name = name
         self._text = ""
         self._at = 0
-        self._known = (0, 1, 1)  # an index in the text, the line and the column there
+        self._known = (0, 1, 1)  # an index in the text, with its line and column
         self._ended = False
 
     def next_character(self) -> str:
-        """The next one that is no space; empty at the end."""
+        """Return the next character that is not whitespace; empty at the end of the file."""
         while True:
             found = _SPACE.match(self._text, self._at)
             self._at = found.end() if found else self._at
@@ -110,7 +112,7 @@ class _Window:
 
     def expect_end(self) -> None:
         if self.next_character():
-            self.fail("something follows the end of the array")
+            self.fail("unexpected text after the end of the array")
 
     def document(self) -> tuple[Document, int]:
         self.next_character()
@@ -126,7 +128,7 @@ class _Window:
                     self.fail(f"one document is longer than {LONGEST:,} characters")
                 self._more(max(CHUNK, len(self._text) - self._at))
             except (ValueError, RecursionError) as error:
-                self.fail("it nests too deep" if isinstance(error, RecursionError) else str(error))
+                self.fail("the document is nested too deeply" if isinstance(error, RecursionError) else str(error))
         line = self._place(self._at)[0]
         if type(found) is not dict:
             self.fail(not_a_document(found))
@@ -144,20 +146,22 @@ class _Window:
         return restored
 
     def _more(self, count: int = CHUNK) -> None:
-        """Read on, and forget what is behind."""
+        """Read more of the file, and drop the text that was consumed."""
         line, column = self._place(self._at)
         self._known = (0, line, column)
         data = self._stream.read(count)
         try:
             read = self._decoder.decode(data, final=not data)
         except UnicodeDecodeError as error:
-            raise BadFile(self._name, f"after line {line}", "", "it is no UTF-8; convert it first") from error
+            raise BadFile(
+                self._name, f"after line {line}", "", "the file is not valid UTF-8; convert it first"
+            ) from error
         self._text = self._text[self._at :] + read
         self._at = 0
         self._ended = not data
 
     def _place(self, index: int) -> tuple[int, int]:
-        """The line and the column of what has this index; it is never less than in the call before."""
+        """Return the line and column of an index. The index must not decrease between calls."""
         known, line, column = self._known
         lines = self._text.count("\n", known, index)
         place = (

@@ -1,4 +1,4 @@
-"""JSON Lines: one document to a line."""
+"""JSON Lines: one document per line."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _decoder: Final = msgspec.json.Decoder()
 
 
 def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Batch]:
-    """The documents of a file; empty lines are none. Raises BadFile, with the line and column."""
+    """Yield the documents of a file. Empty lines are skipped. Raises BadFile, with the line and column."""
     number = 1
     for block in _blocks(stream, name):
         batch = _decoded(block, name, number)
@@ -28,7 +28,7 @@ def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Batch]:
 
 
 def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
-    """Write one document to a line; returns how many there were."""
+    """Write one document per line. Returns the number of documents."""
     count = 0
     for document in documents:
         stream.write(dumps(document) + b"\n")
@@ -37,11 +37,11 @@ def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
 
 
 def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """The content in pieces that end where a line does."""
+    """Yield the content in blocks of whole lines."""
     pieces: list[bytes] = []
     held, number = 0, 1
     first = True
-    read = getattr(stream, "read1", stream.read)  # of a pipe, what is there is enough
+    read = getattr(stream, "read1", stream.read)  # do not wait for a pipe to fill the buffer
     while chunk := read(CHUNK):
         if first:
             chunk, first = chunk.removeprefix(_BOM), False
@@ -60,7 +60,7 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
 
 
 def _decoded(block: bytes, name: str, number: int) -> Batch:
-    """The documents of whole lines, the first of which has this number."""
+    """Decode a block of whole lines. ``number`` is the number of its first line."""
     if not is_marked(block):
         try:
             documents = _decoder.decode_lines(block)
@@ -92,7 +92,7 @@ def _document(line: bytes, name: str, number: int) -> Document:
         reason, byte = reason_and_byte(error)
         column = f", column {len(line[:byte].decode(errors='replace')) + 1}" if byte is not None else ""
         raise BadFile(
-            name, f"line {number}{column}", "", f"{reason}; fix the line, or give --format json if it is one array"
+            name, f"line {number}{column}", "", f"{reason}; fix the line, or use --format json if the file is one array"
         ) from error
     if type(found) is not dict:
         raise BadFile(name, f"line {number}", "", not_a_document(found))

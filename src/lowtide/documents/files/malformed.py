@@ -1,4 +1,4 @@
-"""Words for what is no JSON, or is JSON but no document: pure functions."""
+"""Error texts for input that is not JSON, or not a document. Pure functions."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ _NAMES = {list: "an array", str: "a string", int: "a number", float: "a number",
 
 
 def reason_and_byte(error: Exception) -> tuple[str, int | None]:
-    """What a JSON decoder found wrong, and at which byte if it says so."""
+    """Return the reason of a JSON decoding error, and its byte offset if known."""
     if isinstance(error, RecursionError):
-        return "it nests too deep", None
+        return "the document is nested too deeply", None
     if isinstance(error, UnicodeDecodeError):
-        return "it is no UTF-8", error.start
+        return "the line is not valid UTF-8", error.start
     words = str(error)
     at = _AT.search(words)
     words = _AT.sub("", words)
@@ -21,7 +21,7 @@ def reason_and_byte(error: Exception) -> tuple[str, int | None]:
 
 
 def not_a_document(value: object) -> str:
-    """That a value is no document."""
+    """Return the error text for a value that is not a document."""
     name = _NAMES.get(type(value), f"a {type(value).__name__}")
-    hint = "; give --format json if the file is one array" if type(value) is list else ""
-    return f"a document is an object in braces, and this is {name}{hint}"
+    hint = "; use --format json if the file is one array" if type(value) is list else ""
+    return f"a document must be an object in braces, got {name}{hint}"

@@ -1,8 +1,8 @@
-"""Parquet: one document to a row, by pyarrow.
+"""Parquet, by pyarrow: one document per row.
 
-A null is a field that is missing, in the row and in objects in it: columns know no difference. Dates without a time are
-read as midnight, and maps as objects. Each column has one type, as ``columnar/inference.py`` says; what has none
-is JSON text, and is read from that again.
+A null is read as a missing field, also in nested objects, because columns do not distinguish the two. Dates
+without a time are read as midnight, and maps as objects. Each column has one type, as inferred by
+``columnar/inference.py``. Values without a common type are written as JSON text and decoded when read.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lowtide.values.values import Document
 _BATCH: Final = 2000
 _GROUP: Final = 50_000
 _GROUP_BYTES: Final = 64 << 20
-"""The most documents of one group of rows, and their bytes."""
+"""Maximum number of documents in a row group, and of their bytes."""
 
 Restore = Callable[[Any], Any]
 
@@ -33,10 +33,12 @@ def _pyarrow() -> Any:
 
 
 def write_parquet(stream: BinaryIO, documents: Callable[[], Iterable[Document]]) -> int:
-    """Write one document to a row, with columns that hold every value; returns how many there were. The documents are
-    read twice at least: once to find their types."""
+    """Write one document per row, with columns that fit every value. Returns the number of documents.
+
+    The documents are read at least twice: the first pass infers the types.
+    """
     pyarrow = _pyarrow()
-    from lowtide.columnar.table import reader  # which needs pyarrow
+    from lowtide.columnar.table import reader  # imported late: needs pyarrow
 
     rows = reader(lambda: _stored(documents()))
     count = 0
@@ -48,7 +50,7 @@ def write_parquet(stream: BinaryIO, documents: Callable[[], Iterable[Document]])
 
 
 def _stored(documents: Iterable[Document]) -> Iterator[list[bytes]]:
-    """The documents in batches, as they are stored."""
+    """Yield the encoded documents in batches."""
     batch: list[bytes] = []
     size = 0
     for document in documents:
@@ -62,12 +64,12 @@ def _stored(documents: Iterable[Document]) -> Iterator[list[bytes]]:
 
 
 def read_parquet(stream: BinaryIO, name: str) -> Iterator[Batch]:
-    """The documents of a file, which must be one that can be searched, not a pipe. Raises BadFile, with the field."""
+    """Yield the documents of a file, which must be seekable. Raises BadFile, with the field."""
     pyarrow = _pyarrow()
     try:
         file = pyarrow.parquet.ParquetFile(stream)
     except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise BadFile(name, "", "", f"it is no Parquet that can be read: {_first_line(error)}") from error
+        raise BadFile(name, "", "", f"not a readable Parquet file: {_first_line(error)}") from error
     restores = [(field.name, _restore_of(field, field.name, name)) for field in file.schema_arrow]
     number = 1
     try:
@@ -88,7 +90,7 @@ def read_parquet(stream: BinaryIO, name: str) -> Iterator[Batch]:
 
 
 def _plain(column: Any) -> list[Any]:
-    """The values of a column in Python's words; nanoseconds, which Python has no word for, only if they are zero."""
+    """Return the values of a column as Python objects. Nanoseconds must be zero, because Python has none."""
     pyarrow = _pyarrow()
     if pyarrow.types.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pyarrow.timestamp("us", column.type.tz))
@@ -97,10 +99,10 @@ def _plain(column: Any) -> list[Any]:
 
 
 def _restore_of(column: Any, field: str, name: str) -> Restore | None:
-    """How the values of a column, or of a part of it, become values of a document; None if they are so already."""
+    """Return the conversion of a column's values to document values; None if none is needed."""
     types = _pyarrow().types
     kind = column.type
-    if (column.metadata or {}).get(b"lowtide") == b"json":  # as write_parquet has it for values of several kinds
+    if (column.metadata or {}).get(b"lowtide") == b"json":  # set by write_parquet for values of several types
         return lambda value: None if value is None else loads(value)
     if getattr(kind, "extension_name", "") == "arrow.uuid":
         return lambda value: value if value is None or isinstance(value, UUID) else UUID(bytes=bytes(value))
@@ -116,7 +118,9 @@ def _restore_of(column: Any, field: str, name: str) -> Restore | None:
         restore = _restore_of(kind.value_field, f"{field}.*", name) or _same
         return lambda value: None if value is None else [restore(each) for each in value]
     if types.is_time(kind) or types.is_duration(kind) or types.is_interval(kind):
-        raise BadFile(name, "", field, f"a document has no values of the type {kind}; convert the column to text first")
+        raise BadFile(
+            name, "", field, f"the type {kind} is not supported in documents; convert the column to text first"
+        )
     if types.is_floating(kind):
         return lambda value: None if value != value else value
     return None

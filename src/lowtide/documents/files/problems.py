@@ -1,4 +1,4 @@
-"""``BadFile``: what is wrong with a file, and where."""
+"""``BadFile``: the error for a file that cannot be read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lowtide.errors import Error
 
 
 class BadFile(Error):
-    """A file does not hold what it should. ``place`` says where in it, ``field`` in which field; fix it there."""
+    """A file has invalid content. ``place`` and ``field`` say where. Fix the file there and read it again."""
 
     def __init__(self, file: str, place: str, field: str, reason: str) -> None:
         self.file = file

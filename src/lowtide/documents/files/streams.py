@@ -1,4 +1,4 @@
-"""Files by name: where they are, what is in them, how they are opened and how they come to be whole or not at all."""
+"""Opens files by name: detects the format, decompresses, and writes atomically."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ _SUFFIXES: Final = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "json", ".cs
 
 
 def format_of(name: str, given: str | None) -> str:
-    """The format of a file: as given, or by its suffix before any ``.gz``; JSON Lines for standard input and output."""
+    """Return the format as given, or by the suffix before any ``.gz``; JSON Lines for standard input and output."""
     if given is not None:
         if given not in FORMATS:
-            raise UsageError(f"the format {given!r} is unknown; there are {', '.join(FORMATS)}")
+            raise UsageError(f"unknown format {given!r}; use one of {', '.join(FORMATS)}")
         return given
     if name == STANDARD:
         return "jsonl"
     path = Path(name)
     suffix = (Path(path.stem).suffix if path.suffix == ".gz" else path.suffix).lower()
     if suffix == ".parquet" and path.suffix == ".gz":
-        raise UsageError("Parquet is packed by itself; leave out .gz")
+        raise UsageError("Parquet is already compressed; leave out .gz")
     if suffix not in _SUFFIXES:
-        raise UsageError(f"the name {name!r} does not say what is in the file; give --format {', '.join(FORMATS)}")
+        raise UsageError(f"cannot tell the format from the name {name!r}; set --format to one of {', '.join(FORMATS)}")
     return _SUFFIXES[suffix]
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A file that is open for reading, and how much of it has been read; ``size`` is None if that cannot be known."""
+    """A file open for reading, with the number of bytes read so far. ``size`` is None if unknown."""
 
     name: str
     stream: BinaryIO
@@ -51,7 +51,7 @@ class FileSource:
 
 @contextmanager
 def reading_from(name: str) -> Iterator[FileSource]:
-    """The file of this name, or standard input; one whose name ends in ``.gz`` is unpacked."""
+    """Open a file, or standard input. A file whose name ends in ``.gz`` is decompressed."""
     if name == STANDARD:
         yield FileSource("standard input", sys.stdin.buffer, None, lambda: 0)
         return
@@ -67,8 +67,11 @@ def reading_from(name: str) -> Iterator[FileSource]:
 
 @contextmanager
 def writing_to(name: str) -> Iterator[BinaryIO]:
-    """The file of this name, whole at the end, or as it was before if something fails meanwhile; standard output and
-    whatever is no regular file are written as they are. One whose name ends in ``.gz`` is packed."""
+    """Open a file for writing. It is replaced atomically at the end, and left unchanged on an error.
+
+    Standard output, and files that are not regular, are written directly. A file whose name ends in ``.gz`` is
+    compressed.
+    """
     if name == STANDARD:
         sys.stdout.flush()
         yield sys.stdout.buffer
@@ -77,7 +80,7 @@ def writing_to(name: str) -> Iterator[BinaryIO]:
     path = Path(os.path.realpath(name))
     if path.exists() and not path.is_file():
         if path.is_dir():
-            raise UsageError(f"{name} is a directory; name a file")
+            raise UsageError(f"{name} is a directory; give a file name")
         with open(path, "wb") as stream:
             yield stream
         return

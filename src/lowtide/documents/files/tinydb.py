@@ -1,7 +1,7 @@
-"""TinyDB's file: one object of tables, each an object of documents by their number.
+"""TinyDB files: one object of tables, each an object of documents by number.
 
-``{"_default": {"1": {...}, "2": {...}}, "users": {...}}``. As JSON this would be one document; it is taken for what it
-is if nothing in it says otherwise.
+For example ``{"_default": {"1": {...}, "2": {...}}, "users": {...}}``. A JSON file with one document of
+exactly this form is read as a TinyDB database.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from lowtide.documents.files.batches import Batch
 from lowtide.values.values import Document
 
 DEFAULT: Final = "_default"
-"""The table of a TinyDB that is used without naming one."""
+"""TinyDB's default table."""
 
 
 def is_tinydb(document: Document) -> bool:
-    """Whether this is a TinyDB: tables of documents by number, at least one document or the default table.
+    """Whether a document is a TinyDB database: tables of documents by number, not empty or with the default table.
 
     >>> is_tinydb({"_default": {"1": {"name": "Ada"}}}), is_tinydb({"scores": {"first": {"points": 3}}})
     (True, False)
@@ -33,8 +33,11 @@ def _is_entry(entry: tuple[str, Any]) -> bool:
 
 
 def tables_in(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The tables of a file that is a TinyDB, or else the batches as they are. A table has its name, unless it is the
-    default one or the only one. The number of a document becomes its ``_id``, unless it has one."""
+    """Yield the tables of a TinyDB database, or the batches unchanged if the file is not one.
+
+    A batch has its table's name, unless it is the default or the only table. The number of a document becomes
+    its ``_id``, unless it has one.
+    """
     first = next(batches, None)
     if first is None:
         return

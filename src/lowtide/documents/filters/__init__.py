@@ -1,4 +1,4 @@
-"""Filters: what PyMongo's queries say of a document, compiled once to a closure."""
+"""Filters: PyMongo's query documents, each compiled once to a closure."""
 
 from lowtide.documents.filters.compile import compile_filter
 from lowtide.documents.filters.conditions import Condition

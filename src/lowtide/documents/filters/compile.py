@@ -1,5 +1,4 @@
-"""Filters as users write them, read once: every operator is known and has an operand of the right kind, or it is
-refused by name and place."""
+"""Compiles filters. An unknown operator or an invalid operand is an error that names the operator and the path."""
 
 from __future__ import annotations
 
@@ -30,13 +29,13 @@ from lowtide.values.paths import steps_of
 _Checks = list[ConditionCheck | Negation]
 _LOGICAL: Final = frozenset(("$and", "$or", "$nor"))
 _SPANS: Final = frozenset((*COMPARISONS, "$in", "$regex"))
-"""Operators whose values lie in ranges of an index."""
+"""Operators whose matching values form ranges of an index."""
 _PLAIN: Final = frozenset((int, bool, type(None), bytes))
-"""Types of operands that are what ``clean`` would make of them."""
+"""Types of operands that ``clean`` would return unchanged."""
 
 
 def compile_filter(filter: Mapping[str, Any] | None) -> Filter:
-    """The filter, ready to be asked. None and an empty one match every document.
+    """Compile a filter. None and an empty filter match every document.
 
     >>> adult = compile_filter({"age": {"$gte": 18}, "tags": "new"})
     >>> adult.matches({"age": 20, "tags": ["new", "vip"]}), adult.matches({"age": "20", "tags": "new"})
@@ -47,18 +46,18 @@ def compile_filter(filter: Mapping[str, Any] | None) -> Filter:
     if filter is None:
         return _EVERYTHING
     if not isinstance(filter, Mapping):
-        raise OperationFailure(f"a filter is a dict, not {filter!r}")
+        raise OperationFailure(f"a filter must be a dict, got {filter!r}")
     return filter_of(_object(filter, "", 1))
 
 
 def _object(filter: Mapping[str, Any], where: str, depth: int) -> FilterNode:
-    """A filter, or a part of one that stands at ``where``: all of its fields and logical operators."""
+    """Compile a filter, or the part of one at the path ``where``."""
     if depth > MAX_DEPTH:
         raise OperationFailure(f"the filter nests deeper than {MAX_DEPTH} levels; does it contain itself?")
     children: list[FilterNode] = []
     for name, value in filter.items():
         if not isinstance(name, str):
-            raise OperationFailure(f"names of fields are strings, not {name!r}{_at(where)}")
+            raise OperationFailure(f"field names must be strings, got {name!r}{_at(where)}")
         if not name.startswith("$"):
             children += [OnPath(name, check) for check in _field(value, name, depth)]
         elif name in _LOGICAL:
@@ -70,11 +69,11 @@ def _object(filter: Mapping[str, Any], where: str, depth: int) -> FilterNode:
 
 def _logical(name: str, value: Any, where: str, depth: int) -> list[FilterNode]:
     if not isinstance(value, list | tuple) or not value:
-        raise OperationFailure(f"{name}{_at(where)}: it takes a list of one or more filters, not {value!r}")
+        raise OperationFailure(f"{name}{_at(where)}: expected a non-empty list of filters, got {value!r}")
     nodes = []
     for index, each in enumerate(value):
         if not isinstance(each, Mapping):
-            raise OperationFailure(f"{name}{_at(where)}: element {index} is {each!r}; it must be a filter, a dict")
+            raise OperationFailure(f"{name}{_at(where)}: element {index} must be a filter, a dict, got {each!r}")
         nodes.append(_object(each, f"{where}.{name}.{index}" if where else f"{name}.{index}", depth + 1))
     if name == "$nor":
         return [Nor(nodes)]
@@ -87,12 +86,12 @@ def _at(where: str) -> str:
 
 def _misplaced(name: str, where: str) -> str:
     if name in _OPERATORS or name in COMPARISONS or name in ("$regex", "$options"):
-        return f'{name}{_at(where)}: it stands where a field is expected; write {{"field": {{"{name}": ...}}}}'
-    return f"{name}{_at(where)}: it is not supported; between fields, there are $and, $or, $nor and $comment"
+        return f'{name}{_at(where)}: expected a field name here; write {{"field": {{"{name}": ...}}}}'
+    return f"{name}{_at(where)}: not supported; the top-level operators are $and, $or, $nor and $comment"
 
 
 def _field(value: Any, path: str, depth: int) -> _Checks:
-    """What is asked of a field: operators, a pattern, or equality."""
+    """Compile the condition on a field: operators, a pattern, or equality."""
     if type(value) in _PLAIN or type(value) is str:
         return [_comparison("$eq", value, path)]
     if isinstance(value, Mapping) and is_operators(value, path):
@@ -103,12 +102,12 @@ def _field(value: Any, path: str, depth: int) -> _Checks:
 
 
 def is_operators(value: Mapping[str, Any], path: str) -> bool:
-    """Whether an object is one of operators, not a value. Refuses one that is both."""
+    """Whether an object consists of operators rather than being a value. Raises OperationFailure for a mixture."""
     marked = [name for name in value if isinstance(name, str) and name.startswith("$")]
     if marked and len(marked) < len(value):
         field = next(name for name in value if name not in marked)
         raise OperationFailure(
-            f"{marked[0]} at {path!r}: the field {field!r} is beside it; an object has operators or fields, not both"
+            f"{marked[0]} at {path!r}: cannot be mixed with the field {field!r}; use either operators or fields"
         )
     return bool(marked)
 
@@ -124,17 +123,17 @@ def _operators(value: Mapping[str, Any], path: str, depth: int) -> _Checks:
             checks.append(_regex(operand, value.get("$options"), path))
         elif name == "$options":
             if "$regex" not in value:
-                raise OperationFailure(f"$options at {path!r}: it needs a $regex beside it")
+                raise OperationFailure(f"$options at {path!r}: requires $regex in the same object")
         elif name in _OPERATORS:
             checks += _OPERATORS[name](operand, path, depth)
         elif name != "$comment":
-            raise OperationFailure(f"{name} at {path!r}: there is no such operator")
+            raise OperationFailure(f"{name} at {path!r}: unknown operator")
     return checks
 
 
 def _comparison(name: str, operand: Any, path: str) -> ConditionCheck:
     if isinstance(operand, re.Pattern):
-        raise OperationFailure(f"{name} at {path!r}: it compares values, not patterns; use $regex")
+        raise OperationFailure(f"{name} at {path!r}: cannot be used with a pattern; use $regex")
     operand = _cleaned(operand, path)
     told = "$eq" if operand is None and name in ("$gte", "$lte") else name
     field = None if "." in path else compare_field(path, name, operand)
@@ -147,7 +146,7 @@ def _cleaned(value: Any, path: str) -> Any:
     try:
         return clean(value, path)
     except UnicodeEncodeError as error:
-        raise InvalidDocument(path, f"no Unicode text: {error}") from error
+        raise InvalidDocument(path, f"not valid Unicode text: {error}") from error
 
 
 def _regex(given: Any, options: Any, path: str) -> ConditionCheck:
@@ -160,7 +159,7 @@ def _regex(given: Any, options: Any, path: str) -> ConditionCheck:
 
 def _not_equal(operand: Any, path: str, depth: int) -> _Checks:
     if isinstance(operand, re.Pattern):
-        raise OperationFailure(f"$ne at {path!r}: it compares values, not patterns; use $not")
+        raise OperationFailure(f"$ne at {path!r}: cannot be used with a pattern; use $not")
     return [Negation((_comparison("$eq", operand, path),))]
 
 
@@ -174,13 +173,15 @@ def _not_in(operand: Any, path: str, depth: int) -> _Checks:
 
 def _membership(name: str, operand: Any, path: str) -> ConditionCheck:
     if not isinstance(operand, list | tuple):
-        raise OperationFailure(f"{name} at {path!r}: it takes a list, not {operand!r}")
+        raise OperationFailure(f"{name} at {path!r}: expected a list, got {operand!r}")
     values, patterns = [], []
     for each in operand:
-        if isinstance(each, re.Pattern):
+        if type(each) in _PLAIN or (type(each) is str and each.isascii()):
+            values.append(each)
+        elif isinstance(each, re.Pattern):
             patterns.append(pattern_of(each, None, path))
         elif isinstance(each, Mapping) and any(isinstance(key, str) and key.startswith("$") for key in each):
-            raise OperationFailure(f"{name} at {path!r}: {each!r} in its list is an operator; it takes values")
+            raise OperationFailure(f"{name} at {path!r}: its list must contain values, got the operator {each!r}")
         else:
             values.append(_cleaned(each, path))
     conditions = () if patterns else (Condition(path, "$in", tuple(values)),)
@@ -200,10 +201,10 @@ def _type(operand: Any, path: str, depth: int) -> _Checks:
 
 def _mod(operand: Any, path: str, depth: int) -> _Checks:
     if not isinstance(operand, list | tuple) or len(operand) != 2:
-        raise OperationFailure(f"$mod at {path!r}: it takes [divisor, remainder], not {operand!r}")
+        raise OperationFailure(f"$mod at {path!r}: expected [divisor, remainder], got {operand!r}")
     divisor, rest = [_whole("$mod", each, path) for each in operand]
     if divisor == 0:
-        raise OperationFailure(f"$mod at {path!r}: the divisor is 0")
+        raise OperationFailure(f"$mod at {path!r}: the divisor must not be 0")
     return [ConditionCheck(remainder(divisor, rest))]
 
 
@@ -213,13 +214,13 @@ def _whole(name: str, value: Any, path: str) -> int:
             return int(value)
         except (ValueError, OverflowError):
             pass
-    raise OperationFailure(f"{name} at {path!r}: {value!r} is no finite number")
+    raise OperationFailure(f"{name} at {path!r}: {value!r} is not a finite number")
 
 
 def _size(operand: Any, path: str, depth: int) -> _Checks:
     size = _whole("$size", operand, path)
     if size != operand or size < 0:
-        raise OperationFailure(f"$size at {path!r}: it takes an integer of 0 or more, not {shown(operand)}")
+        raise OperationFailure(f"$size at {path!r}: expected an integer of at least 0, got {shown(operand)}")
     return [ConditionCheck(of_size(size), expand=False)]
 
 
@@ -227,13 +228,13 @@ def _not(operand: Any, path: str, depth: int) -> _Checks:
     if isinstance(operand, re.Pattern):
         return [Negation((_regex(operand, None, path),))]
     if not isinstance(operand, Mapping) or not operand or not is_operators(operand, path):
-        raise OperationFailure(f"$not at {path!r}: it takes an object of operators or a pattern, not {operand!r}")
+        raise OperationFailure(f"$not at {path!r}: expected an object of operators or a pattern, got {operand!r}")
     return [Negation(tuple(_operators(operand, path, depth + 1)))]
 
 
 def _all(operand: Any, path: str, depth: int) -> _Checks:
     if not isinstance(operand, list | tuple):
-        raise OperationFailure(f"$all at {path!r}: it takes a list, not {operand!r}")
+        raise OperationFailure(f"$all at {path!r}: expected a list, got {operand!r}")
     if not operand:
         return [ConditionCheck(never, (Condition(path, "$in", ()),), exact=True)]
     checks: _Checks = []
@@ -241,7 +242,7 @@ def _all(operand: Any, path: str, depth: int) -> _Checks:
     for each in operand:
         if any(nested):
             if not isinstance(each, Mapping) or list(each) != ["$elemMatch"]:
-                raise OperationFailure(f"$all at {path!r}: it takes values, or $elemMatch in each, not {each!r}")
+                raise OperationFailure(f"$all at {path!r}: expected only values or only $elemMatch, got {each!r}")
             checks += _elem_match(each["$elemMatch"], path, depth)
         elif isinstance(each, re.Pattern):
             checks.append(_regex(each, None, path))
@@ -252,7 +253,7 @@ def _all(operand: Any, path: str, depth: int) -> _Checks:
 
 def _elem_match(operand: Any, path: str, depth: int) -> _Checks:
     if not isinstance(operand, Mapping):
-        raise OperationFailure(f"$elemMatch at {path!r}: it takes an object, not {operand!r}")
+        raise OperationFailure(f"$elemMatch at {path!r}: expected an object, got {operand!r}")
     first = next(iter(operand), None)
     if isinstance(first, str) and first.startswith("$") and first not in _LOGICAL and is_operators(operand, path):
         checks = _operators(operand, path, depth + 1)
@@ -288,8 +289,10 @@ def _of_elements(passes: Callable[[Any], bool], conditions: tuple[Condition, ...
 
 
 def _of_values(checks: _Checks, path: str) -> tuple[Condition, ...]:
-    """The condition on one element, of what is asked of the element itself. An array that was reached by its index does
-    not stand for its elements, so nothing can be said of those."""
+    """Return the conditions of checks on the elements themselves.
+
+    An array that is reached by its index is not expanded, so there is no condition for its elements.
+    """
     told = [
         Condition("", each.operator, each.operand)
         for check in checks
@@ -301,8 +304,11 @@ def _of_values(checks: _Checks, path: str) -> tuple[Condition, ...]:
 
 
 def _of_fields(condition: Condition) -> bool:
-    """Whether a condition on an element holds for the path through the array as well: an element that is an array is
-    one with the fields "0", "1" and so on here, and is not looked into there, nor missed for what it lacks."""
+    """Whether a condition on an element also holds for the path through the array.
+
+    An element that is itself an array has the fields "0", "1" and so on here. The path through the outer
+    array does not descend into it, and does not count it as missing a field.
+    """
     if condition.path == "" or steps_of(condition.path)[0][1] >= 0:
         return False
     match condition.operator:

@@ -1,4 +1,4 @@
-"""A compiled filter: its closure, and what a planner may know of it."""
+"""``Filter``: a compiled filter, with its predicate and the conditions for the planner."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ class Filter:
     matches: Predicate
     """Whether a document matches."""
     conjuncts: tuple[Condition, ...]
-    """What every document that matches satisfies."""
+    """Conditions that every matching document satisfies."""
     alternatives: tuple[Filter, ...]
-    """The branches of a ``$or``, if it and the conjuncts are all there is. A document that matches, matches one."""
+    """The branches of a ``$or``, if the filter is only that and the conjuncts. Every match matches a branch."""
     complete: bool
     """Whether every document that satisfies the conjuncts matches."""
     root: FilterNode
 
     def position(self, document: Document) -> int | None:
-        """The index of the first array element by which the document matches, for the positional ``$``: of the
-        outermost array on the path of the last condition that went through an array. None if it does not match, or
-        matches without an array."""
+        """Return the index of the first matching array element, for the positional ``$``.
+
+        It is an index of the outermost array on the path of the last condition that went through an array.
+        None if the document does not match, or if no condition went through an array.
+        """
         return self.root.locate(document) if self.matches(document) else None
 
 
@@ -40,7 +42,7 @@ def filter_of(root: FilterNode) -> Filter:
 
 
 def _conjoin(node: FilterNode, conjuncts: list[Condition], choices: list[Or]) -> bool:
-    """Collect what ``node`` asks for; whether conjuncts and choices say all of it."""
+    """Collect the conditions of ``node``. Returns whether conjuncts and choices express all of it."""
     if isinstance(node, And):
         said = [_conjoin(each, conjuncts, choices) for each in node.children]
         return all(said)

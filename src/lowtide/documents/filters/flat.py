@@ -1,5 +1,7 @@
-"""Comparisons of a field at the top of a document, the most frequent conditions of all: each in one function, without
-the call of a test that the general way takes."""
+"""Comparisons of top-level fields, the most common conditions.
+
+Each is compiled to a single function, which saves a call compared with the general case.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ _Kinds = frozenset[type]
 
 
 def compare_field(name: str, operator: str, operand: Any) -> Predicate | None:
-    """Whether the field satisfies a comparison; None if Python does not compare such values as MongoDB does."""
+    """Compile a comparison of a top-level field; None if Python compares such values differently from MongoDB."""
     kinds = (EQUATED if operator == "$eq" else ORDERED).get(type(operand))
     return None if kinds is None else _COMPARING[operator](name, operand, kinds)
 

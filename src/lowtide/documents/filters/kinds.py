@@ -1,4 +1,4 @@
-"""The types that ``$type`` knows, by name and by number."""
+"""The types of ``$type``, by name and by number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CODES: Final[dict[str, int]] = {
     "minKey": -1,
     "maxKey": 127,
 }
-"""All of MongoDB's names; those that no value here can have match nothing."""
+"""All of MongoDB's type names. Types that Lowtide does not store match nothing."""
 _INT, _LONG = CODES["int"], CODES["long"]
 _NUMBERS: Final = frozenset((1, 16, 18, 19))
 _KNOWN: Final = frozenset(CODES.values())
@@ -53,17 +53,17 @@ _OF_TYPES: Final[dict[type, int]] = {
 
 
 def code_of(value: Any) -> int:
-    """The number of a value's type; 0 for MISSING. An integer of more than 32 bits is a long, however large."""
+    """Return the type number of a value; 0 for MISSING. An integer of more than 32 bits is a long, of any size."""
     if type(value) is int:
         return _INT if -0x80000000 <= value < 0x80000000 else _LONG
     return _OF_TYPES.get(type(value), 0)
 
 
 def codes_of(operand: Any, path: str) -> frozenset[int]:
-    """The numbers of the types that an operand of ``$type`` names."""
+    """Return the type numbers that an operand of ``$type`` names."""
     named = operand if isinstance(operand, list | tuple) else [operand]
     if not named:
-        raise OperationFailure(f"$type at {path!r}: it names no type; give a name, a number or a list of them")
+        raise OperationFailure(f"$type at {path!r}: expected a type name, a number or a non-empty list of them")
     codes: set[int] = set()
     for each in named:
         if each == "number" and isinstance(each, str):
@@ -73,7 +73,9 @@ def codes_of(operand: Any, path: str) -> frozenset[int]:
         elif isinstance(each, int | float) and not isinstance(each, bool) and each in _KNOWN:
             codes.add(int(each))
         else:
-            raise OperationFailure(f"$type at {path!r}: {each!r} is no type; the names are number, {', '.join(CODES)}")
+            raise OperationFailure(
+                f"$type at {path!r}: unknown type {each!r}; the names are number, {', '.join(CODES)}"
+            )
     return frozenset(codes)
 
 

@@ -1,4 +1,4 @@
-"""The parts that a filter is compiled to: checks of one value, and what joins them to a predicate on documents."""
+"""The nodes that a filter is compiled to: checks of one value, and predicates on documents made of them."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from lowtide.values.values import Document
 
 @dataclass(slots=True, eq=False)
 class ConditionCheck:
-    """What one operator asks of a path: one of the values there passes the test."""
+    """The check of one operator at a path: one of the values there passes the test."""
 
     test: Test
     conditions: tuple[Condition, ...] = ()
-    """What a planner may know of it."""
+    """The conditions that the planner can use."""
     exact: bool = False
-    """Whether the conditions say all of it."""
+    """Whether the conditions express the whole check."""
     expand: bool = True
-    """Whether an array at the end of the path stands for its elements, too."""
+    """Whether an array at the end of the path is also checked by its elements."""
     element: Callable[[Any], int] | None = None
-    """Which element of an array passed, for a check of whole arrays."""
+    """For a check of whole arrays: returns the index of the element that passed."""
     field: Predicate | None = None
-    """The check of a field at the top of a document, if there is a faster one than by the test."""
+    """A faster check for a top-level field, if there is one."""
 
 
 @dataclass(slots=True, eq=False)
 class Negation:
-    """Not all of the checks hold."""
+    """Negates checks: at least one of them does not hold."""
 
     checks: tuple[ConditionCheck | Negation, ...]
     conditions: tuple[Condition, ...] = ()
@@ -40,7 +40,7 @@ class Negation:
 
 
 class FilterNode:
-    """A part of a filter that documents match or do not."""
+    """A part of a filter: a predicate on documents."""
 
     __slots__ = ("matches",)
 
@@ -48,12 +48,12 @@ class FilterNode:
         self.matches = matches
 
     def locate(self, document: Document) -> int | None:
-        """By which array element a document matches that does match; None if by none."""
+        """Return the index of the array element by which a matching document matches; None if there is none."""
         return None
 
 
 class OnPath(FilterNode):
-    """A check at a path."""
+    """Applies a check at a path."""
 
     __slots__ = ("check", "conditions", "exact", "path")
 
@@ -75,7 +75,7 @@ class OnPath(FilterNode):
 
 
 class And(FilterNode):
-    """All of them match."""
+    """Matches if all children match."""
 
     __slots__ = ("children",)
 
@@ -92,7 +92,7 @@ class And(FilterNode):
 
 
 class Or(FilterNode):
-    """One of them matches."""
+    """Matches if at least one child matches."""
 
     __slots__ = ("children",)
 
@@ -105,7 +105,7 @@ class Or(FilterNode):
 
 
 class Nor(FilterNode):
-    """None of them matches."""
+    """Matches if no child matches."""
 
     __slots__ = ()
 
@@ -115,7 +115,7 @@ class Nor(FilterNode):
 
 
 def on_value(checks: Sequence[ConditionCheck | Negation]) -> Test:
-    """Whether one value, by itself, passes them all: an array does not stand for its elements."""
+    """Return a test of whether one value passes all checks. An array is not expanded to its elements."""
     return all_of([_on_value(each) for each in checks])
 
 
@@ -127,7 +127,7 @@ def _on_value(check: ConditionCheck | Negation) -> Test:
 
 
 def all_of(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
-    """Whether all of the tests pass."""
+    """Return a test that passes if all of the tests pass."""
     if not tests:
         return lambda _: True
     if len(tests) == 1:

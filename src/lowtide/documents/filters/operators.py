@@ -1,4 +1,4 @@
-"""What each operator asks of one value: functions from an operand to a test of a value, or of MISSING."""
+"""The comparison operators: each function compiles an operand to a test of a value or MISSING."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ORDERED: Final[dict[type, frozenset[type]]] = {
     str: _STRINGS,
     bool: _BOOLEANS,
 }
-"""By the operand's type, the types of the same kind, if Python compares them all as MongoDB does."""
+"""By operand type, the comparable types, if Python compares all of them as MongoDB does."""
 EQUATED: Final[dict[type, frozenset[type]]] = {**ORDERED, bytes: frozenset((bytes,)), UUID: frozenset((UUID,))}
 _HASHED: Final = NUMBERS | _STRINGS
 
@@ -107,7 +107,7 @@ COMPARISONS: Final[dict[str, Callable[[Any], Test]]] = {
 
 
 def one_of(operands: Sequence[Any], patterns: Sequence[Pattern[str]]) -> Test:
-    """The test of ``$in``: one of the values, or a string that one of the patterns finds."""
+    """Compile ``$in``: the value equals an operand, or is a string that one of the patterns matches."""
     hashed = frozenset([each for each in operands if type(each) in _HASHED])
     places = frozenset([place(each) for each in operands if type(each) not in _HASHED])
     null = None in operands
@@ -132,7 +132,7 @@ def found_by(pattern: Pattern[str]) -> Test:
 
 
 def remainder(divisor: int, rest: int) -> Test:
-    """The test of ``$mod``: numbers are cut to integers, and the remainder has the sign of the number."""
+    """Compile ``$mod``. Numbers are truncated to integers, and the remainder has the sign of the number."""
     size = abs(divisor)
 
     def test(value: Any) -> bool:

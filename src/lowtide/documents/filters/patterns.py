@@ -1,4 +1,4 @@
-"""Regular expressions in filters: Python's own, with MongoDB's options, and the literal text that they begin with."""
+"""Regular expressions in filters: Python's syntax, MongoDB's options, and the literal prefix for index scans."""
 
 from __future__ import annotations
 
@@ -15,42 +15,44 @@ _LOOSE: Final = re.IGNORECASE | re.MULTILINE | re.VERBOSE | re.LOCALE
 
 
 def pattern_of(given: Any, options: Any, path: str) -> re.Pattern[str]:
-    """The pattern of ``$regex`` and ``$options``; ``options`` is None if there are none."""
+    """Compile ``$regex`` with ``$options``, which is None if not given."""
     flags = 0
     if options is not None:
         if not isinstance(options, str):
-            raise OperationFailure(f"$options at {path!r}: it is a string of i, m, s and x, not {options!r}")
+            raise OperationFailure(f"$options at {path!r}: expected a string of i, m, s and x, got {options!r}")
         for letter in options:
             if letter not in _FLAGS:
-                raise OperationFailure(f"$options at {path!r}: {letter!r} is no option; there are i, m, s and x")
+                raise OperationFailure(f"$options at {path!r}: unknown option {letter!r}; use i, m, s or x")
             flags |= _FLAGS[letter]
     if isinstance(given, re.Pattern):
         if not isinstance(given.pattern, str):
-            raise OperationFailure(f"$regex at {path!r}: the pattern is of bytes; only strings are searched")
+            raise OperationFailure(f"$regex at {path!r}: the pattern is for bytes; only strings can be matched")
         if not flags:
             return _bearable(given, path)
         if given.flags & ~re.UNICODE:
-            raise OperationFailure(f"$options at {path!r}: the compiled pattern has flags already; give them once")
+            raise OperationFailure(
+                f"$options at {path!r}: the compiled pattern already has flags; use one or the other"
+            )
         given = given.pattern
     if not isinstance(given, str):
-        raise OperationFailure(f"$regex at {path!r}: it is a string or a compiled pattern, not {given!r}")
+        raise OperationFailure(f"$regex at {path!r}: expected a string or a compiled pattern, got {given!r}")
     try:
         return _bearable(re.compile(given, flags), path)
     except (re.error, OverflowError, RecursionError) as error:
-        raise OperationFailure(f"$regex at {path!r}: {given!r} is no regular expression: {error}") from error
+        raise OperationFailure(f"$regex at {path!r}: {given!r} is not a valid regular expression: {error}") from error
 
 
 def _bearable(pattern: re.Pattern[str], path: str) -> re.Pattern[str]:
-    """The pattern, if it can be searched for without standing still."""
+    """Return the pattern, or raise OperationFailure if matching it could take exponential time."""
     try:
         search_of(pattern)
     except Explosive as error:
-        raise OperationFailure(f"$regex at {path!r}: {pattern.pattern!r}: {error}; write it in another way") from error
+        raise OperationFailure(f"$regex at {path!r}: {pattern.pattern!r}: {error}; rewrite the expression") from error
     return pattern
 
 
 def prefix_of(pattern: re.Pattern[str]) -> tuple[str, bool]:
-    """The text that every string begins with that the pattern finds, and whether every string with it is found.
+    """Return the literal prefix of every string that matches, and whether every string with that prefix matches.
 
     >>> prefix_of(re.compile("^ab+")), prefix_of(re.compile(r"^a\\.b.*")), prefix_of(re.compile("ab"))
     (('a', False), ('a.b', True), ('', False))

@@ -20,6 +20,7 @@ from math import prod
 from typing import Any, Final
 
 from lowtide.documents.indexes.spec import Index
+from lowtide.documents.prepared.keys import Entry, entry_function
 from lowtide.errors import WriteError, shown
 from lowtide.values.ordering import encode, inverted
 from lowtide.values.values import Document
@@ -115,38 +116,24 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
 class IndexEntries:
     """The entries of one index, compiled."""
 
-    __slots__ = ("_descending", "_extracts", "_flat", "fields", "index")
+    __slots__ = ("_descending", "_extracts", "fields", "index", "only")
 
     def __init__(self, index: Index) -> None:
         self.index = index
         self._extracts = [extract(path) for path, _ in index.keys]
         self._descending = [direction < 0 for _, direction in index.keys]
-        single = len(index.keys) == 1 and "." not in index.keys[0][0] and not self._descending[0]
         asked = index.partial_filter.conjuncts if index.partial_filter is not None else ()
         self.fields = frozenset(path.split(".")[0] for path in (*index.paths, *(each.path for each in asked)))
         """The fields of a document that determine its entries."""
-        self._flat = index.keys[0][0] if single and not index.sparse and index.partial is None else None
-
-    @property
-    def is_flat(self) -> bool:
-        """Whether ``only`` can be used."""
-        return self._flat is not None
-
-    def only(self, document: Document) -> bytes | None:
-        """Return the encoded value of the only entry of ``document``; None if it has several, or a truncated one."""
-        value = document.get(self._flat)  # type: ignore[arg-type]
-        if type(value) is list:
-            return None
-        encoded = encode(value)
-        return encoded if len(encoded) <= MAX_VALUES else None
+        is_flat = not any("." in path for path in index.paths) and not index.sparse and index.partial is None
+        self.only: Entry | None = entry_function(index.keys, MAX_VALUES) if is_flat else None
+        """Returns the encoded values of the only entry of a document; None if it has several, or a truncated one. There
+        is no such function for indexes that leave out documents, or that look into objects."""
 
     def of(self, document: Document) -> tuple[list[bytes], int]:
         """Return the encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""
-        if self._flat is not None:
-            value = document.get(self._flat)
-            if type(value) is not list:
-                encoded = encode(value)
-                return ([encoded], 0) if len(encoded) <= MAX_VALUES else ([cut(encoded)], LONG)
+        if self.only is not None and (encoded := self.only(document)) is not None:
+            return [encoded], 0
         partial = self.index.partial_filter
         if partial is not None and not partial.matches(document):
             return [], 0

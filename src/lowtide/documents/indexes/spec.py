@@ -97,16 +97,20 @@ def parse_keys(keys: Keys) -> tuple[tuple[str, int], ...]:
             elif isinstance(each, tuple | list) and len(each) == 2:
                 pairs.append((each[0], each[1]))
             else:
-                raise OperationFailure(f"a part of an index is a path, or a pair of path and direction, not {each!r}")
+                raise OperationFailure(f"an index field must be a path, or a pair of path and direction, got {each!r}")
     if not pairs or len(pairs) > MAX_PARTS:
-        raise OperationFailure(f"an index has 1 to {MAX_PARTS} parts, such as [('city', 1), ('age', -1)], not {keys!r}")
+        raise OperationFailure(
+            f"an index must have 1 to {MAX_PARTS} fields, such as [('city', 1), ('age', -1)], got {keys!r}"
+        )
     for path, direction in pairs:
         if not isinstance(path, str) or not path or any(not part or part.startswith("$") for part in path.split(".")):
-            raise OperationFailure(f"{path!r} is no path of a field, such as 'city' or 'address.city'")
+            raise OperationFailure(f"{path!r} is not a valid field path, such as 'city' or 'address.city'")
         if isinstance(direction, bool) or direction not in (1, -1):
-            raise OperationFailure(f"the direction of {path!r} is 1 or -1, not {direction!r}; there are no other kinds")
+            raise OperationFailure(
+                f"the direction of {path!r} must be 1 or -1, got {direction!r}; other index types are not supported"
+            )
     if len({path for path, _ in pairs}) < len(pairs):
-        raise OperationFailure(f"a path may occur once in an index, not twice: {keys!r}")
+        raise OperationFailure(f"a path can occur only once in an index: {keys!r}")
     return tuple((path, int(direction)) for path, direction in pairs)
 
 

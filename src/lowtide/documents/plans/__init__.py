@@ -1,1 +1,1 @@
-"""Plans: which part of which index answers a query."""
+"""Query plans: which index ranges a query reads."""

@@ -1,4 +1,4 @@
-"""Where the values lie that satisfy a condition: spans of encoded values, in the order of an ascending part."""
+"""The spans of encoded values that satisfy a condition, in ascending order."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from lowtide.values.values import RANKS
 
 
 class Bound(NamedTuple):
-    """A place between encoded values: before, or after, all that begin with ``start``."""
+    """A position between encoded values: before or after all values that begin with ``start``."""
 
     key: bytes
-    """The least key that is not below this place."""
+    """The smallest key at or after this position."""
     start: bytes
     after: bool
 
     def turned(self) -> Bound:
-        """The same place in a part that descends."""
+        """Return the same position for a descending field."""
         return after(inverted(self.start)) if not self.after else before(inverted(self.start))
 
 
@@ -35,18 +35,18 @@ def after(start: bytes) -> Bound:
 
 
 class Span(NamedTuple):
-    """The values from ``low`` on that lie before ``high``."""
+    """The values ``low <= value < high``."""
 
     low: Bound
     high: Bound
     point: bytes | None = None
-    """The one value that this is, encoded; None if there may be others."""
+    """The encoded value, if the span has exactly one; else None."""
 
     def turned(self) -> Span:
         return Span(self.high.turned(), self.low.turned(), inverted(self.point) if self.point is not None else None)
 
     def both(self, other: Span) -> Span:
-        """What lies in both."""
+        """Return the intersection with another span."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         for each in (self, other):
             if (low, high) == (each.low, each.high):
@@ -55,15 +55,17 @@ class Span(NamedTuple):
 
 
 class Spans(NamedTuple):
-    """Disjoint spans in ascending order. ``exact`` is whether a value in them surely satisfies the condition, if it is
-    no element of an array."""
+    """Disjoint spans in ascending order.
+
+    ``exact`` says that every value in them satisfies the condition, unless it is an array element.
+    """
 
     spans: tuple[Span, ...]
     exact: bool
 
     @property
     def points(self) -> list[bytes] | None:
-        """The encoded values, if these are all."""
+        """Return the encoded values if every span is a single value; else None."""
         found = [span.point for span in self.spans]
         return [each for each in found if each is not None] if None not in found else None
 
@@ -72,14 +74,15 @@ class Spans(NamedTuple):
 
 
 def spans_of(condition: Condition) -> Spans | None:
-    """Where an index entry of each matching document lies; None if anywhere."""
+    """Return the spans that contain an index entry of every matching document; None if it can be anywhere."""
     operand = condition.operand
     match condition.operator:
         case "$eq":
             return _union(_equal(operand), type(operand) is not list)
         case "$in":
-            spans = [span for each in operand for span in _equal(each)]
-            return _union(spans, not any(type(each) is list for each in operand))
+            if not any(type(each) is list for each in operand):
+                return Spans(tuple(map(_point, sorted(set(map(encode, operand))))), True)
+            return _union([span for each in operand for span in _equal(each)], False)
         case "$gt" | "$gte" | "$lt" | "$lte":
             return _compared(condition.operator, operand)
         case "$exists":
@@ -97,7 +100,7 @@ def _point(encoded: bytes) -> Span:
 
 
 def _equal(value: Any) -> list[Span]:
-    """An array is there as its elements, or, as the element of another one, as itself."""
+    """Return the spans of an equality. An array is indexed by its elements, or as itself if nested in another array."""
     if type(value) is list and value:
         return [_point(encode(value[0])), _point(encode(value))]
     return [_point(encode(value))]
@@ -131,7 +134,7 @@ def _union(spans: list[Span], exact: bool) -> Spans:
         if merged and span == merged[-1]:
             continue
         if merged and span.low < merged[-1].high:
-            if span.high > merged[-1].high:  # a point that is named twice stays one
+            if span.high > merged[-1].high:  # a point that occurs twice stays a point
                 merged[-1] = Span(merged[-1].low, span.high)
         else:
             merged.append(span)
@@ -139,7 +142,7 @@ def _union(spans: list[Span], exact: bool) -> Spans:
 
 
 def intersection(first: Spans, second: Spans) -> Spans:
-    """Where both lie."""
+    """Return the spans of values in both."""
     found = [one.both(other) for one in first.spans for other in second.spans]
     exact = first.exact and second.exact
     if len(found) == 1:
@@ -148,5 +151,5 @@ def intersection(first: Spans, second: Spans) -> Spans:
 
 
 def within(inner: Spans, outer: Spans) -> bool:
-    """Whether every value of ``inner`` is one of ``outer``."""
+    """Whether ``outer`` contains every value of ``inner``."""
     return all(any(wide.low <= span.low and span.high <= wide.high for wide in outer.spans) for span in inner.spans)

@@ -1,4 +1,4 @@
-"""A plan: what is read to answer a query, and in which order."""
+"""``Plan``: what a query reads, and in which order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowtide.documents.indexes.spec import PRIMARY, Index
 
 
 class KeyStretch(NamedTuple):
-    """The keys of an index from ``low`` on, before ``high``; without the keyspace."""
+    """The index keys ``low <= key < high``, without the keyspace prefix."""
 
     low: bytes
     high: bytes
@@ -17,29 +17,30 @@ class KeyStretch(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """What a query reads. ``index`` is None if it reads the documents themselves, in ``_id`` order.
+    """What a query reads. ``index`` is None for a scan of the documents themselves, in ``_id`` order.
 
-    ``ordered`` says that they come in the order of the sort. ``exact`` says that each of them matches, so that entries
-    can be counted without reading the documents. ``branches``, for an ``$or``, replace all the rest.
+    ``ordered`` says that the results come in sort order. ``exact`` says that every entry read is a match,
+    so entries can be counted without reading documents. ``branches`` are the plans of an ``$or``; if set,
+    no other field is used.
     """
 
     index: Index | None = None
     stretches: tuple[KeyStretch, ...] | None = None
-    """In ascending order; None for everything."""
+    """The key ranges to read, in ascending order; None for all keys."""
     keys: tuple[bytes, ...] | None = None
-    """The exact keys, if they are known, instead of stretches: of documents, or of entries of a unique index."""
+    """The exact keys, if known, instead of stretches: of documents, or of entries of a unique index."""
     reverse: bool = False
     ordered: bool = True
     exact: bool = False
     repeats: bool = False
-    """Whether a document may come more than once."""
+    """Whether a document may be read more than once."""
     branches: tuple[Plan, ...] = ()
     merged: tuple[int, ...] = ()
-    """Where the stretches are merged: after how many bytes of its keys each stretch has the order that is asked for."""
+    """If the stretches are merged: the length of each stretch's key prefix, after which its keys are in sort order."""
 
     @property
     def ranges(self) -> int:
-        """How many parts of the index are read."""
+        """The number of index ranges that are read."""
         return len(self.keys if self.keys is not None else self.stretches if self.stretches is not None else ((),))
 
     @property

@@ -1,9 +1,14 @@
-"""The planner: which index answers a query, by equality, range, sort order and prefix. Pure functions.
+"""The query planner: chooses the index for a query. Pure functions, without statistics.
 
-An index can serve if the filter asks for values of its first part, or if its order is the one that is asked for. Of
-those that can, the one wins that has the most parts with one value each; then one with a range; then one whose order
-is the right one; then a sparse one, which holds only the documents that have its fields, if the filter asks for those
-by ``$exists``; then the one with fewer parts. There are no statistics.
+An index is a candidate if the filter constrains its first field, or if it has the sort order of the
+query. Candidates are ranked by these criteria, most important first:
+
+1. the number of leading fields with an equality condition;
+2. a range condition on the next field;
+3. the sort order of the query;
+4. being sparse, if the filter asks with ``$exists`` for a field that the index requires;
+5. giving at most one document: ``_id``, or a unique index with an equality on every field;
+6. fewer fields.
 """
 
 from __future__ import annotations
@@ -22,17 +27,17 @@ from lowtide.values.ids import MAX_ID
 from lowtide.values.ordering import AFTER_ALL
 
 MOST_STRETCHES = 1000
-"""Of one plan; beyond, the further parts of the index are left to the filter."""
+"""Maximum number of stretches of one plan. Beyond it, further index fields are left to the filter."""
 
 MOST_MERGED = 100
-"""Stretches that are merged in the order of what follows their first parts; of more, the documents are sorted."""
+"""Maximum number of stretches that are merged into sort order. With more, the documents are sorted."""
 
 _AFTER_CUT = b"\xff" * 18
-"""After what follows the beginning of a key that is cut."""
+"""Sorts after every continuation of a truncated key."""
 
 SortKeys = Sequence[tuple[str, int]]
 Asked = Sequence[tuple[str, Spans | None]]
-"""For each condition of a filter its path, and where the values lie that satisfy it."""
+"""For each condition of a filter: its path, and the spans of values that satisfy it."""
 
 
 def plan(
@@ -43,9 +48,9 @@ def plan(
     *,
     limited: bool = False,
 ) -> Plan:
-    """What to read for ``filter``, wanted in the order of ``sort``. With ``hint``, by that index.
+    """Return the plan for a query with ``filter`` and ``sort``. With ``hint``, it uses that index.
 
-    Indexes that are still being built are not read. ``limited`` is whether only the first of the results are wanted.
+    Indexes that are still being built are not used. ``limited`` says that the query has a limit.
     """
     ready = [each for each in indexes if not each.building]
     asked = [(each.path, spans_of(each)) for each in filter.conjuncts]
@@ -66,7 +71,7 @@ class _Candidate(NamedTuple):
     equal: int
     ranged: bool
     fewer: bool = False
-    """Whether the index holds only documents that have a field which the filter wants to exist."""
+    """Whether the index contains only documents with a field that the filter requires to exist."""
 
     @property
     def narrowing(self) -> tuple[int, int]:
@@ -81,7 +86,7 @@ def _merit(candidate: _Candidate) -> tuple[int, int, bool, bool, bool, int]:
 
 
 def _alternatives(filter: Filter, indexes: Sequence[Index]) -> tuple[Plan, ...] | None:
-    """A plan for each branch of an ``$or``; None if one of them has to read everything."""
+    """Return a plan for each branch of an ``$or``; None if a branch would read the whole collection."""
     found = []
     for branch in filter.alternatives:
         best = plan(branch, (), indexes)
@@ -100,15 +105,18 @@ def _hinted(filter: Filter, asked: Asked, sort: SortKeys, indexes: Sequence[Inde
         if hint in (index.name, index.keys):
             found = _with_index(filter, asked, sort, index, hinted=True)
             if found is None:
-                raise OperationFailure(f"index {index.name!r} does not hold all documents that the filter asks for")
+                raise OperationFailure(f"index {index.name!r} does not contain all documents that the filter can match")
             return found.plan
-    known = ", ".join(repr(each.name) for each in indexes) or "none"
-    raise OperationFailure(f"hint {hint!r}: there is no such index that is ready; there are {known}, and {PRIMARY!r}")
+    known = ", ".join(repr(name) for name in (PRIMARY, *(each.name for each in indexes)))
+    raise OperationFailure(f"hint {hint!r}: no such index is ready; the ready indexes are {known}")
 
 
 def _spans_at(asked: Asked, path: str, multikey: bool) -> Spans | None:
-    """Where the entries lie at a path. Where a field may be an array, conditions may be met by different elements, so
-    only one of them is used: the one with the fewest spans that are not points."""
+    """Return the spans of the entries at a path.
+
+    If the field may be an array, different elements may satisfy different conditions. Then only one
+    condition is used: the one with the fewest spans that are not points.
+    """
     at_path = [spans for each, spans in asked if each == path]
     found = [spans for spans in at_path if spans is not None]
     if not found:
@@ -120,10 +128,10 @@ def _spans_at(asked: Asked, path: str, multikey: bool) -> Spans | None:
 
 
 def _with_primary(filter: Filter, asked: Asked, sort: SortKeys) -> _Candidate:
-    """By the order of the documents themselves. An ``_id`` is never an array."""
+    """Return the candidate that scans the documents in ``_id`` order. An ``_id`` is never an array."""
     spans = _spans_at(asked, "_id", False)
     ordered, reverse = not sort, False
-    if sort and sort[0][0] == "_id":  # whatever follows decides nothing
+    if sort and sort[0][0] == "_id":  # _id is unique, so further sort fields have no effect
         ordered, reverse = True, sort[0][1] < 0
     if spans is None:
         return _Candidate(Plan(ordered=ordered, reverse=reverse), 0, False)
@@ -132,7 +140,7 @@ def _with_primary(filter: Filter, asked: Asked, sort: SortKeys) -> _Candidate:
         points = [each for each in points if len(each) <= MAX_ID]
         ordered = ordered or len(points) <= 1
     exact = spans.exact and filter.complete and all(path == "_id" for path, _ in asked)
-    pairs = [(span.low.key, span.high.key) for span in spans.spans]
+    pairs = [(span.low.key, span.high.key) for span in spans.spans] if points is None else []
     if max((max(map(len, pair)) for pair in pairs), default=0) > CUT:
         pairs, exact = _cut(pairs), False
     stretches = tuple(KeyStretch(low, high) for low, high in pairs) if points is None else None
@@ -180,7 +188,7 @@ def _with_index(
     if not equal and not ranged and not hinted and not fewer and not (sort and ordered):
         return None
     if fewer and not used and len(index.keys) == 1 and len(exists) == len(filter.conjuncts):
-        used.add(first)  # each entry is of a document that has the field, and each such document has one
+        used.add(first)  # the index has an entry for exactly the documents that have the field
     keys: tuple[bytes, ...] | None = None
     if index.unique and equal == len(index.keys) and max(map(len, prefixes), default=0) <= CUT:
         keys = tuple(prefixes)
@@ -209,12 +217,12 @@ def _with_index(
 
 
 def _end(prefix: bytes) -> bytes:
-    """After all keys that begin with encoded values: what follows them is another encoding, or nothing."""
+    """Return the end of the keys with this prefix of encoded values. Only another encoding, or nothing, can follow."""
     return prefix + AFTER_ALL
 
 
 def _cut(stretches: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The stretches in which keys lie that may be cut: where they would run into each other, one of them."""
+    """Return the stretches widened for truncated keys. Stretches that would overlap are merged."""
     found: list[tuple[bytes, bytes]] = []
     for low, high in sorted(
         (cut_bound(low), high if len(high) <= CUT else high[:CUT] + _AFTER_CUT) for low, high in stretches
@@ -227,8 +235,10 @@ def _cut(stretches: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
 
 def _order(rest: SortKeys, fixed: set[str], sort: SortKeys) -> bool | None:
-    """Whether the index must be read backwards to give the order of ``sort``; None if it cannot. ``fixed`` are paths
-    that have one value only, ``rest`` the parts after those."""
+    """Return whether the index must be read in reverse for the order of ``sort``; None if it cannot give that order.
+
+    ``fixed`` are the paths with a single value. ``rest`` are the index fields after those.
+    """
     wanted = [(path, direction) for path, direction in sort if path not in fixed]
     if not wanted:
         return False
@@ -239,7 +249,7 @@ def _order(rest: SortKeys, fixed: set[str], sort: SortKeys) -> bool | None:
 
 
 def _holds_all(filter: Filter, index: Index) -> bool:
-    """Whether every document that matches has an entry in the index."""
+    """Whether every matching document has an entry in the index."""
     if index.sparse and not any(_demands(filter, path) for path in index.paths):
         return False
     partial = index.partial_filter
@@ -249,7 +259,7 @@ def _holds_all(filter: Filter, index: Index) -> bool:
 
 
 def _demands(filter: Filter, path: str) -> bool:
-    """Whether a document that matches has something at ``path``, even if it is null."""
+    """Whether every matching document has a value at ``path``, possibly null."""
     for each in filter.conjuncts:
         if each.path == path:
             if each.operator == "$exists":
@@ -263,7 +273,7 @@ def _demands(filter: Filter, path: str) -> bool:
 
 
 def _implies(filter: Filter, wanted: Condition) -> bool:
-    """Whether every document that matches satisfies ``wanted``."""
+    """Whether every matching document satisfies ``wanted``."""
     if wanted in filter.conjuncts:
         return True
     if wanted.operator == "$exists":

@@ -1,7 +1,7 @@
 """Point lookups: filters for one value of one field, such as ``{"_id": 7}`` or ``{"email": "ann@example.com"}``.
 
-They are most of the queries of a service, and need no plan: if the field has an index, the entry's key is known. The
-value that the index leads to is the field's value or an element of its array, so the document matches.
+They are the most common queries and need no plan. If the field has an index, the key of the entry is known.
+The document that the entry leads to has the value in the field, or in the field's array, so it matches.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Point(NamedTuple):
 
 
 def point_of(filter: Any) -> Point | None:
-    """Return the point that a filter asks for; None if it asks for more. A filter that is not a dict is an ``_id``."""
+    """Return the point of a filter; None if it is not a point lookup. A filter that is not a dict is an ``_id``."""
     if type(filter) is not dict:
         path, value = "_id", filter
     elif len(filter) == 1:

@@ -1,1 +1,1 @@
-"""Regular expressions in time that does not explode: which ones would in ``re``, and the automaton that runs those."""
+"""Regular expressions without exponential time: detects those that ``re`` cannot run, and runs them by an automaton."""

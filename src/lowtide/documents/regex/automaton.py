@@ -1,8 +1,9 @@
-"""A regular expression as an automaton, which takes time in proportion to the text, whatever the expression.
+"""Matches a regular expression by an automaton, in time linear in the length of the text.
 
-Python's ``re`` backtracks, and holds the GIL meanwhile: ``^(a+)+$`` takes exponential time on a text that does not
-match, and blocks all threads. The automaton follows all alternatives at once. It tells only whether there is a match.
-Single characters and assertions are matched by ``re`` itself, so that flags and categories mean the same.
+Python's ``re`` backtracks while it holds the GIL. ``^(a+)+$`` takes exponential time on a text that does
+not match, and blocks all threads. The automaton follows all alternatives at once. It tells only whether
+there is a match. Single characters and assertions are matched by ``re``, so flags and categories have the
+same meaning.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ CODES: Final[Any] = import_module("re._constants")
 
 MOST_NODES: Final = 10_000
 _MANY: Final = 8
-"""So many repetitions, or more, count as any number where only the kind of an expression is asked for."""
+"""In a rough automaton, this number of repetitions or more counts as unbounded."""
 
 _CHARACTERS: Final = frozenset((CODES.LITERAL, CODES.NOT_LITERAL, CODES.ANY, CODES.IN))
 _ASSERTIONS: Final = frozenset((CODES.AT, CODES.ASSERT, CODES.ASSERT_NOT, CODES.FAILURE))
@@ -28,12 +29,15 @@ _BY_TEXT: Final = frozenset((CODES.GROUPREF, CODES.GROUPREF_EXISTS))
 
 
 class Unsupported(Exception):
-    """The expression is none of those that an automaton can have: it refers back, or is too large."""
+    """The automaton does not support the expression: it has a back-reference, for example, or is too large."""
 
 
 class AutomatonNode:
-    """A place in an expression. It takes a character, or makes an assertion, or has ways on that take nothing; the last
-    one has none of these."""
+    """A state of the automaton.
+
+    It consumes a character, or makes an assertion, or has transitions that consume nothing. The final
+    state has none of these.
+    """
 
     __slots__ = ("_known", "asserts", "nexts", "number", "takes")
 
@@ -45,7 +49,7 @@ class AutomatonNode:
         self._known: dict[str, bool] = {}
 
     def accepts(self, character: str) -> bool:
-        """Whether it takes this character."""
+        """Whether the state consumes this character."""
         known = self._known.get(character)
         if known is None:
             assert self.takes is not None
@@ -54,8 +58,11 @@ class AutomatonNode:
 
 
 class Automaton:
-    """An expression, compiled. ``rough`` takes high numbers of repetitions for any number, and references back for
-    nothing: for questions about the expression, not for matching."""
+    """A compiled expression.
+
+    A ``rough`` automaton treats high repetition counts as unbounded and back-references as empty. It is for
+    analyzing the expression, not for matching.
+    """
 
     def __init__(self, pattern: re.Pattern[str], *, rough: bool = False) -> None:
         self._rough = rough
@@ -65,8 +72,7 @@ class Automaton:
         self.start = self._sequence(self._tree, pattern.flags, self.end)
 
     def found_in(self, text: str) -> bool:
-        """Whether the expression matches anywhere in ``text``. O(text) steps, each of at most as many as it has
-        nodes."""
+        """Whether the expression matches anywhere in ``text``. Takes O(len(text) * number of states) time."""
         active: list[AutomatonNode] = []
         for at in range(len(text) + 1):
             active.append(self.start)
@@ -78,7 +84,7 @@ class Automaton:
         return False
 
     def _reached(self, active: list[AutomatonNode], text: str, at: int) -> list[AutomatonNode] | None:
-        """The nodes that take a character, reached from these without one; None if the end is."""
+        """Return the states that consume a character and are reachable without one; None if the final state is."""
         seen: set[int] = set()
         found: list[AutomatonNode] = []
         while active:
@@ -94,11 +100,11 @@ class Automaton:
                 active += node.nexts
         return found
 
-    # Building, from the end: each part is given what comes after it.
+    # The automaton is built from the end: each part is given the state that follows it.
 
     def _node(self, *nexts: AutomatonNode) -> AutomatonNode:
         if len(self.nodes) >= MOST_NODES:
-            raise Unsupported("it is too large, with its repetitions")
+            raise Unsupported("it is too large once its repetitions are expanded")
         node = AutomatonNode(len(self.nodes))
         node.nexts.extend(nexts)
         self.nodes.append(node)
@@ -119,7 +125,7 @@ class Automaton:
             return self._node(self._sequence(operand[1], flags, self._node()), after)
         if code in _ASSERTIONS:
             if code in _LOOKS and any(each in _REPEATS for each, _ in parts_of(operand[1])):
-                raise Unsupported("it looks ahead or behind for something that is repeated")
+                raise Unsupported("it has a lookaround assertion that contains a repetition")
             node = self._node(after)
             node.asserts = self._compiled(part, flags)
             return node
@@ -133,7 +139,7 @@ class Automaton:
             return self._repeated(least, most, lambda then: self._sequence(inner, flags, then), after)
         if self._rough and code in _BY_TEXT:
             return after
-        raise Unsupported("it refers to what a group has matched, or forbids to go back")
+        raise Unsupported("it has a back-reference, a conditional, an atomic group or a possessive quantifier")
 
     def _repeated(
         self, least: int, most: Any, body: Callable[[AutomatonNode], AutomatonNode], after: AutomatonNode
@@ -155,7 +161,7 @@ class Automaton:
 
 
 def parts_of(parts: Sequence[Any]) -> list[tuple[Any, Any]]:
-    """All parts of a parsed expression, those inside of others, too."""
+    """Return all parts of a parsed expression, including nested ones."""
     found: list[tuple[Any, Any]] = []
     for code, operand in parts:
         found.append((code, operand))

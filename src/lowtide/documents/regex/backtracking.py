@@ -1,8 +1,9 @@
 """Detects regular expressions that take exponential time in Python's ``re``, and matches them by an automaton instead.
 
-An expression is exponential if it has a loop that some text can pass in two ways, and what follows the loop can fail:
-each further character doubles the alternatives. This is decided on the automaton of the expression, by walking it twice
-in parallel. Such an expression is matched by the automaton (``automaton.py``), any other by ``re``.
+An expression is exponential if it has a loop that some text can pass in two ways, and what follows the loop
+can fail: each further character doubles the number of alternatives. To detect this, two walks over the
+automaton of the expression run in parallel. An exponential expression is matched by the automaton
+(``automaton.py``), any other by ``re``.
 """
 
 from __future__ import annotations
@@ -15,40 +16,40 @@ from typing import Any, Final
 from lowtide.documents.regex.automaton import CODES, PARSER, Automaton, AutomatonNode, Unsupported, parts_of
 
 Search = Callable[[str], object]
-"""What it returns is true of a text in which there is a match."""
+"""Returns a truthy value if there is a match in a text."""
 
 _SAMPLES: Final = " \t\n\r09azAZ_-.,;:/@#$%é߀٣\u00a0"
 _MOST_STEPS: Final = 100_000
 _FORBIDS: Final = frozenset((CODES.POSSESSIVE_REPEAT, CODES.ATOMIC_GROUP))
-"""Parts by which the author of an expression says where not to go back."""
+"""Parts that prevent backtracking: atomic groups and possessive quantifiers."""
 
 
-WHY: Final = "it can take exponential time, since a part that is repeated matches in several ways"
+WHY: Final = "it can take exponential time, because a repeated part can match in several ways"
 
 
 class Explosive(Exception):
-    """The expression may take exponential time, and cannot be asked in another way."""
+    """The expression may take exponential time, and the automaton does not support it."""
 
 
 @lru_cache(maxsize=512)
 def search_of(pattern: re.Pattern[str]) -> Search:
-    """What finds the pattern in a text; Explosive if nothing does in bearable time."""
+    """Return a function that searches a text for the pattern. Raises Explosive if none avoids exponential time."""
     if not is_explosive(pattern):
         return pattern.search
     try:
         return Automaton(pattern).found_in
     except Unsupported as error:
-        raise Explosive(f"{WHY}; and {error}") from None
+        raise Explosive(f"{WHY}, and {error}") from None
 
 
 @lru_cache(maxsize=512)
 def is_explosive(pattern: re.Pattern[str]) -> bool:
-    """Whether ``re`` may take exponential time for it.
+    """Whether ``re`` may take exponential time for the pattern.
 
     >>> [is_explosive(re.compile(each)) for each in ("^(a+)+$", "^(a|ab)*c", r"^(\\\\w+\\\\s)+$", "(a+)+")]
     [True, False, False, False]
     """
-    if "(" not in pattern.pattern:  # a repetition of what varies needs a group
+    if "(" not in pattern.pattern:  # repeating a part of variable length requires a group
         return False
     parts = parts_of(PARSER.parse(pattern.pattern, pattern.flags))
     if any(code in _FORBIDS for code, _ in parts):
@@ -60,7 +61,10 @@ def is_explosive(pattern: re.Pattern[str]) -> bool:
 
 
 def _alphabet(parts: list[tuple[Any, Any]]) -> list[str]:
-    """Characters of which two sets have one in common, if they have any: those that are named, and their neighbours."""
+    """Return sample characters: those in the expression, and their neighbours.
+
+    If two character sets of the expression intersect, one of the samples is in both.
+    """
     named = set(map(ord, _SAMPLES))
     for code, operand in parts:
         if code in (CODES.LITERAL, CODES.NOT_LITERAL):
@@ -76,11 +80,11 @@ def _alphabet(parts: list[tuple[Any, Any]]) -> list[str]:
 
 
 class _Enough(Exception):
-    """The expression is too large to be looked through."""
+    """The expression is too large to analyze."""
 
 
 class _Ways:
-    """The ways through an automaton, from one node that takes a character to the next."""
+    """The paths through an automaton, from one state that consumes a character to the next."""
 
     def __init__(self, automaton: Automaton, alphabet: list[str]) -> None:
         self._end = automaton.end
@@ -90,12 +94,14 @@ class _Ways:
             node.number: sum(1 << at for at, each in enumerate(alphabet) if node.accepts(each)) for node in places
         }
         self._ends: set[int] = set()
-        """The places after which nothing more need be matched."""
+        """The states after which nothing more has to match."""
         self._follow = {node.number: self._after(node) for node in places}
 
     def _after(self, place: AutomatonNode) -> dict[int, int]:
-        """The places that can follow, and in how many ways: 1, or 2 for several. A way may pass a node twice: it may
-        leave a loop and enter it again."""
+        """Return the states that can follow, each with the number of paths to it: 1, or 2 for several.
+
+        A path may pass a state twice, if it leaves a loop and enters it again.
+        """
         found: dict[int, int] = {}
         stack: list[tuple[AutomatonNode, tuple[int, ...], bool]] = [(place.nexts[0], (), False)]
         while stack:
@@ -117,7 +123,7 @@ class _Ways:
             raise _Enough
 
     def explode(self) -> bool:
-        """Whether some text leads in two ways from a place back to it, and what follows can fail."""
+        """Whether some text leads from a state back to it by two paths, and what follows can fail."""
         for place in self._follow:
             if place in self._loop(place):
                 pairs = self._pairs_through(place)
@@ -127,7 +133,7 @@ class _Ways:
         return False
 
     def _loop(self, place: int) -> set[int]:
-        """What can be reached from a place."""
+        """Return the states that are reachable from a state."""
         reached: set[int] = set()
         stack = list(self._follow[place])
         while stack:
@@ -139,7 +145,7 @@ class _Ways:
         return reached
 
     def _pairs_through(self, place: int) -> set[tuple[int, int]]:
-        """The pairs of places that one text leads to from ``place``, and from which one leads back."""
+        """Return the pairs of states that one text leads to from ``place``, and from which one text leads back."""
         start = (place, place)
         nexts: dict[tuple[int, int], list[tuple[int, int]]] = {}
         stack = [start]
@@ -171,7 +177,7 @@ class _Ways:
         return found
 
     def _ambiguous(self, pairs: set[tuple[int, int]]) -> bool:
-        """Whether two ways part and meet again among these."""
+        """Whether two paths diverge and meet again among these pairs."""
         if any(first != second for first, second in pairs):
             return True
         places = {first for first, _ in pairs}

@@ -1,4 +1,4 @@
-"""Updates: operators, replacements, and what an upsert starts from."""
+"""Updates: operators, replacements, and the initial documents of upserts."""
 
 from lowtide.documents.updates.compiler import compile_update
 from lowtide.documents.updates.replacement import compile_replacement

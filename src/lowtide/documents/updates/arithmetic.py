@@ -1,7 +1,8 @@
-"""Sums and products of the numbers in documents.
+"""Sums and products for $inc and $mul.
 
-int with int stays int, of any size; with a float, the result is a float. Decimal with anything is Decimal and exact: a
-float counts as what its ``repr`` shows, so 0.1 is a tenth. What has no exact result, or none at all, is refused.
+Two ints give an int of any size. An int and a float give a float. A Decimal with any number gives an exact
+Decimal; a float is converted by its ``repr``, so 0.1 is exactly a tenth. A result that cannot be exact, or
+is not a number, raises Refusal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from lowtide.documents.updates.tree import Refusal
 from lowtide.errors import shown
 
 DIGITS: Final = 10_000
-"""Of a Decimal result; one that needs more is refused."""
+"""Maximum number of digits of a Decimal result."""
 
 NUMBERS: Final = frozenset((int, float, Decimal))
 
@@ -28,14 +29,14 @@ _EXACT: Final = decimal.Context(
 
 
 def added(first: Any, second: Any) -> Any:
-    """The sum of two numbers. Raises Refusal if it is none or cannot be exact."""
+    """Return the sum of two numbers. Raises Refusal if it is not a number or cannot be exact."""
     if type(first) is int and type(second) is int:
         return first + second
     return _computed(first, second, "sum", _EXACT.add, float.__add__)
 
 
 def multiplied(first: Any, second: Any) -> Any:
-    """The product of two numbers. Raises Refusal as ``added`` does."""
+    """Return the product of two numbers. Raises Refusal as ``added`` does."""
     if type(first) is int and type(second) is int:
         return first * second
     return _computed(first, second, "product", _EXACT.multiply, float.__mul__)
@@ -56,10 +57,10 @@ def _computed(
         raise Refusal(f"the {what} of {shown(first):.60} and {shown(second):.60} is too large for a float") from None
     except decimal.DecimalException:
         raise Refusal(
-            f"the {what} of {shown(first):.60} and {shown(second):.60} has no exact Decimal of {DIGITS:,} digits"
+            f"the {what} of {shown(first):.60} and {shown(second):.60} is not an exact Decimal of {DIGITS:,} digits"
         ) from None
     if result != result:
-        raise Refusal(f"the {what} of {first!r} and {second!r} is no number, and NaN cannot be stored")
+        raise Refusal(f"the {what} of {first!r} and {second!r} is NaN, which cannot be stored")
     return result
 
 

@@ -15,14 +15,16 @@ _MODIFIERS: Final = frozenset(("$each", "$position", "$sort", "$slice"))
 
 
 def pushing(operand: Any, path: str) -> Change:
-    """$push: a value, or ``{"$each": [...]}`` with $position, $sort and $slice, which act in this order."""
+    """Compile $push: a value, or ``{"$each": [...]}`` with $position, $sort and $slice, applied in this order."""
     if not isinstance(operand, Mapping) or not any(str(name).startswith("$") for name in operand):
         value = clean(operand, path)
         return lambda old, _: [*_array(old, "$push"), copied(value)]
     values = _each(operand, path, "$push")
     for name in operand:
         if name not in _MODIFIERS:
-            raise OperationFailure(f"$push knows $each, $position, $sort and $slice: {path!r} is given {name!r}")
+            raise OperationFailure(
+                f"$push: unknown modifier {name!r} for {path!r}; use $each, $position, $sort or $slice"
+            )
     position = _integer(operand, "$position", path)
     slicing = _slicing(_integer(operand, "$slice", path))
     key = _sort_key(operand["$sort"], path) if "$sort" in operand else None
@@ -42,12 +44,10 @@ def pushing(operand: Any, path: str) -> Change:
 
 def _each(operand: Mapping[Any, Any], path: str, operator: str) -> list[Any]:
     if "$each" not in operand:
-        raise OperationFailure(
-            f"{operator}: the modifiers of {path!r}, {', '.join(map(str, operand))}, need $each beside them"
-        )
+        raise OperationFailure(f"{operator}: the modifiers {', '.join(map(str, operand))} of {path!r} require $each")
     values = clean(operand["$each"], path)
     if type(values) is not list:
-        raise OperationFailure(f"{operator}: $each takes an array: {path!r} is given {described(values)}")
+        raise OperationFailure(f"{operator}: $each of {path!r} must be an array, got {described(values)}")
     return values
 
 
@@ -58,20 +58,22 @@ def _integer(operand: Mapping[Any, Any], name: str, path: str) -> int | None:
     if type(value) is float and value.is_integer():
         value = int(value)
     if type(value) is not int:
-        raise OperationFailure(f"$push: {name} takes an int: {path!r} is given {described(value)}")
+        raise OperationFailure(f"$push: {name} of {path!r} must be an int, got {described(value)}")
     return value
 
 
 def _slicing(count: int | None) -> slice | None:
-    """The first ones for a positive count, the last ones for a negative, none for zero."""
+    """Return the slice of a count: the first elements if positive, the last if negative, none for zero."""
     if count is None:
         return None
     return slice(None, count) if count >= 0 else slice(count, None)
 
 
 def _sort_key(spec: Any, path: str) -> Callable[[list[Any]], list[Any]]:
-    """How $sort orders an array: whole values by 1 or -1, or objects by their fields; what has no such field stands
-    where null does. Equal ones keep their order."""
+    """Compile $sort: 1 or -1 sorts by the elements, an object sorts by their fields.
+
+    A missing field counts as null. The sort is stable.
+    """
     if isinstance(spec, Mapping) and spec:
         keys = [(_checked_name(name, path), _direction(each, path)) for name, each in spec.items()]
     else:
@@ -87,15 +89,15 @@ def _sort_key(spec: Any, path: str) -> Callable[[list[Any]], list[Any]]:
 
 def _checked_name(name: Any, path: str) -> list[str]:
     if not isinstance(name, str) or "" in name.split(".") or name.startswith("$"):
-        raise OperationFailure(f"$push: $sort names fields of the elements: {path!r} is given {name!r}")
+        raise OperationFailure(f"$push: $sort of {path!r} requires field paths of the elements, got {name!r}")
     return name.split(".")
 
 
 def _direction(value: Any, path: str) -> bool:
-    """Whether it is descending."""
+    """Return whether a sort direction is descending."""
     if isinstance(value, bool) or value not in (1, -1):
         raise OperationFailure(
-            f"$push: $sort takes 1, -1, or an object of fields with 1 or -1: {path!r} is given {described(value)}"
+            f"$push: $sort of {path!r} must be 1, -1, or an object of fields with 1 or -1, got {described(value)}"
         )
     return bool(value == -1)
 
@@ -113,20 +115,20 @@ def _at(value: Any, parts: list[str]) -> Any:
 
 
 def _array(old: Any, operator: str) -> list[Any]:
-    """The array that is there; nothing counts as an empty one."""
+    """Return the array that a field has; empty if the field is missing."""
     if old is MISSING:
         return []
     if type(old) is not list:
-        raise Refusal(f"{operator} applies to an array, not to {described(old)}")
+        raise Refusal(f"{operator} requires an array, but the field is {described(old)}")
     return old
 
 
 def adding(operand: Any, path: str) -> Change:
-    """$addToSet: what compares equal to an element is there already."""
+    """Compile $addToSet. A value that compares equal to an element is not added."""
     if isinstance(operand, Mapping) and any(str(name).startswith("$") for name in operand):
         values = _each(operand, path, "$addToSet")
         if len(operand) > 1:
-            raise OperationFailure(f"$addToSet knows no modifier but $each: {path!r} is given {', '.join(operand)}")
+            raise OperationFailure(f"$addToSet: the only modifier is $each, got {', '.join(operand)} for {path!r}")
     else:
         values = [clean(operand, path)]
     wanted: dict[Place, Any] = {}
@@ -143,10 +145,10 @@ def adding(operand: Any, path: str) -> Change:
 
 
 def popping(operand: Any, path: str) -> Change:
-    """$pop: 1 takes the last element away, -1 the first."""
+    """Compile $pop: 1 removes the last element, -1 the first."""
     if isinstance(operand, bool) or operand not in (1, -1):
         raise OperationFailure(
-            f"$pop takes 1 for the last element or -1 for the first: {path!r} is given {described(operand)}"
+            f"$pop of {path!r} must be 1 for the last element or -1 for the first, got {described(operand)}"
         )
     kept = slice(None, -1) if operand == 1 else slice(1, None)
 
@@ -157,16 +159,16 @@ def popping(operand: Any, path: str) -> Change:
 
 
 def pulling_all(operand: Any, path: str) -> Change:
-    """$pullAll: every element that compares equal to one of the values."""
+    """Compile $pullAll: removes every element that compares equal to one of the values."""
     values = clean(operand, path)
     if type(values) is not list:
-        raise OperationFailure(f"$pullAll takes an array of values: {path!r} is given {described(values)}")
+        raise OperationFailure(f"$pullAll of {path!r} must be an array of values, got {described(values)}")
     places = set(map(place, values))
     return removing("$pullAll", lambda element: place(element) in places)
 
 
 def removing(operator: str, unwanted: Callable[[Any], bool]) -> Change:
-    """Takes the elements away that ``unwanted`` says; a missing field stays missing."""
+    """Return a change that removes the elements for which ``unwanted`` is true. A missing field stays missing."""
 
     def change(old: Any, _: Occasion) -> Any:
         if old is MISSING:

@@ -1,4 +1,4 @@
-"""Filters inside updates: the conditions of $pull, and array filters for ``$[name]``."""
+"""Filters inside updates: the conditions of $pull, and the array filters of ``$[name]``."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ _LOGICAL: Final = ("$and", "$or", "$nor")
 
 
 def pulling(operand: Any, path: str) -> Change:
-    """$pull: elements equal to a value, elements that meet a condition such as ``{"$gte": 5}``, or objects that meet a
-    filter such as ``{"score": 8}``."""
+    """Compile $pull: removes the elements that match.
+
+    The operand is a value, a condition such as ``{"$gte": 5}``, or for objects a filter such as ``{"score": 8}``.
+    """
     if isinstance(operand, re.Pattern):
         return removing("$pull", _element_condition(operand))
     if not isinstance(operand, Mapping):
@@ -33,7 +35,7 @@ def pulling(operand: Any, path: str) -> Change:
 
 
 def _element_condition(condition: Any) -> Callable[[Any], bool]:
-    """A condition on the element itself, as a filter on a document that has it as its only field."""
+    """Compile a condition on an element, as a filter on a document with the element as its only field."""
     matches = compile_filter({"element": condition}).matches
     return lambda element: matches({"element": element})
 
@@ -41,16 +43,18 @@ def _element_condition(condition: Any) -> Callable[[Any], bool]:
 def compile_array_filters(
     array_filters: Sequence[Mapping[str, Any]] | None,
 ) -> dict[str, Callable[[Any], bool]]:
-    """What each array filter says of an element, by its name."""
+    """Compile the array filters to predicates on elements, by name."""
     if array_filters is None:
         return {}
     if not isinstance(array_filters, list | tuple):
-        raise OperationFailure(f"array_filters is a list of filters, not {described(array_filters)}")
+        raise OperationFailure(f"array_filters must be a list of filters, got {described(array_filters)}")
     compiled: dict[str, Callable[[Any], bool]] = {}
     for each in array_filters:
         name = _name_of(each)
         if name in compiled:
-            raise OperationFailure(f"there are two array filters for {name!r}; say it in one, with $and if need be")
+            raise OperationFailure(
+                f"there are two array filters for {name!r}; combine them into one, with $and if necessary"
+            )
         compiled[name] = _named(name, each)
     return compiled
 
@@ -61,16 +65,20 @@ def _named(name: str, condition: Mapping[str, Any]) -> Callable[[Any], bool]:
 
 
 def _name_of(condition: Any) -> str:
-    """The one name that all conditions of an array filter begin with."""
+    """Return the name that all paths of an array filter begin with."""
     if not isinstance(condition, Mapping):
-        raise OperationFailure(f"an array filter is a dict such as {{'item.price': {{'$gt': 5}}}}, not {condition!r}")
+        raise OperationFailure(
+            f"an array filter must be a dict such as {{'item.price': {{'$gt': 5}}}}, got {condition!r}"
+        )
     names = sorted(set(_names(condition)))
     if len(names) != 1:
         found = f"it has {', '.join(map(repr, names))}" if names else "it has none"
-        raise OperationFailure(f"all conditions of an array filter begin with one name, and {found}: {condition!r}")
+        raise OperationFailure(
+            f"all paths of an array filter must begin with the same name, but {found}: {condition!r}"
+        )
     if not _NAME.fullmatch(names[0]):
         raise OperationFailure(
-            f"the name of an array filter is of letters and digits and begins with a small letter, not {names[0]!r}"
+            f"the name of an array filter is letters and digits, beginning with a lowercase letter, not {names[0]!r}"
         )
     return names[0]
 

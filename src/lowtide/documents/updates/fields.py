@@ -1,6 +1,6 @@
 """The operators that change one value: $set, $unset, $inc, $mul, $min, $max, $currentDate, $bit and $rename.
 
-Each function checks an operand once and answers with the change that a leaf of the tree makes.
+Each function checks an operand once and returns the change for a leaf of the tree.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowtide.values.values import place
 
 
 def setting(operand: Any, path: str) -> Change:
-    """$set and $setOnInsert."""
+    """Compile $set or $setOnInsert."""
     value = clean(operand, path)
     if type(value) in (dict, list):
         return lambda old, _: old if same(old, value) else copied(value)
@@ -25,15 +25,15 @@ def setting(operand: Any, path: str) -> Change:
 
 
 def unsetting(_operand: Any, _path: str) -> Change:
-    """$unset; the operand says nothing."""
+    """Compile $unset. The operand is ignored."""
     return lambda _old, _occasion: MISSING
 
 
 def number_in(operand: Any, path: str, operator: str) -> Any:
-    """The operand as a number; a boolean is none."""
+    """Return the operand if it is a number. A boolean is not."""
     amount = clean(operand, path)
     if type(amount) not in NUMBERS:
-        raise OperationFailure(f"{operator} takes a number: {path!r} is given {described(amount)}")
+        raise OperationFailure(f"{operator} of {path!r} requires a number, got {described(amount)}")
     return amount
 
 
@@ -44,7 +44,7 @@ def _calculating(
         if old is MISSING:
             return start
         if type(old) not in NUMBERS:
-            raise Refusal(f"{operator} applies to a number, not to {described(old)}")
+            raise Refusal(f"{operator} requires a number, but the field is {described(old)}")
         new = compute(old, amount)
         return old if same(old, new) else new
 
@@ -52,40 +52,40 @@ def _calculating(
 
 
 def incrementing(operand: Any, path: str) -> Change:
-    """$inc: a missing field counts as zero."""
+    """Compile $inc. A missing field counts as zero."""
     amount = number_in(operand, path, "$inc")
     return _calculating("$inc", amount, amount, added)
 
 
 def multiplying(operand: Any, path: str) -> Change:
-    """$mul: a missing field becomes a zero of the operand's type."""
+    """Compile $mul. A missing field becomes a zero of the operand's type."""
     amount = number_in(operand, path, "$mul")
     return _calculating("$mul", amount, type(amount)(0), multiplied)
 
 
 def lowering(operand: Any, path: str) -> Change:
-    """$min: by the comparison order of all values; a missing field takes the operand."""
+    """Compile $min, by the comparison order of all values. A missing field is set to the operand."""
     value = clean(operand, path)
     standing = place(value)
     return lambda old, _: copied(value) if old is MISSING or standing < place(old) else old
 
 
 def raising(operand: Any, path: str) -> Change:
-    """$max, as $min."""
+    """Compile $max, like $min."""
     value = clean(operand, path)
     standing = place(value)
     return lambda old, _: copied(value) if old is MISSING or standing > place(old) else old
 
 
 def dating(operand: Any, path: str) -> Change:
-    """$currentDate: a datetime in either form, since there is no separate timestamp."""
+    """Compile $currentDate. Both forms set a datetime, because there is no timestamp type."""
     wanted = isinstance(operand, bool) or (
         isinstance(operand, Mapping) and len(operand) == 1 and operand.get("$type") in ("date", "timestamp")
     )
     if not wanted:
         raise OperationFailure(
-            f"$currentDate takes True, {{'$type': 'date'}} or {{'$type': 'timestamp'}}: "
-            f"{path!r} is given {described(operand)}"
+            f"$currentDate of {path!r} must be True, {{'$type': 'date'}} or {{'$type': 'timestamp'}}, "
+            f"got {described(operand)}"
         )
     return lambda old, occasion: old if same(old, occasion.now) else occasion.now
 
@@ -98,24 +98,24 @@ _BITWISE: Final[dict[str, Callable[[int, int], int]]] = {
 
 
 def masking(operand: Any, path: str) -> Change:
-    """$bit: and, or, xor with integers, one after the other; a missing field counts as zero."""
+    """Compile $bit: and, or and xor with integers, applied in order. A missing field counts as zero."""
     if not isinstance(operand, Mapping) or not operand:
         raise OperationFailure(
-            f"$bit takes an object with and, or, or xor, such as {{'or': 4}}: {path!r} is given {described(operand)}"
+            f"$bit of {path!r} requires an object with and, or, or xor, such as {{'or': 4}}, got {described(operand)}"
         )
     steps = []
     for name, mask in operand.items():
         if name not in _BITWISE:
-            raise OperationFailure(f"$bit knows and, or and xor: {path!r} is given {name!r}")
+            raise OperationFailure(f"$bit of {path!r}: unknown operation {name!r}; use and, or, or xor")
         mask = clean(mask, path)
         if type(mask) is not int:
-            raise OperationFailure(f"$bit takes an int: {path!r} is given {described(mask)} for {name!r}")
+            raise OperationFailure(f"$bit of {path!r}: {name!r} must be an int, got {described(mask)}")
         steps.append((_BITWISE[name], mask))
 
     def change(old: Any, _: Occasion) -> Any:
         new = 0 if old is MISSING else old
         if type(new) is not int:
-            raise Refusal(f"$bit applies to an int, not to {described(old)}")
+            raise Refusal(f"$bit requires an int, but the field is {described(old)}")
         for compute, mask in steps:
             new = compute(new, mask)
         return old if new == old else new
@@ -124,8 +124,10 @@ def masking(operand: Any, path: str) -> Change:
 
 
 def moving(source: list[str], target: list[str]) -> Change:
-    """$rename, at the target: what the document had at the source before the update. The source is unset apart from
-    it. Neither may lie in an array."""
+    """Compile the target of $rename: sets the value that the source had before the update.
+
+    The source is unset by a separate change. Neither path may pass through an array.
+    """
 
     def change(old: Any, occasion: Occasion) -> Any:
         found = _found(occasion.document, source)
@@ -135,7 +137,7 @@ def moving(source: list[str], target: list[str]) -> Change:
             array = _array_on(occasion.document, parts)
             if array:
                 raise Refusal(
-                    f"$rename cannot reach into arrays: {'.'.join(parts)!r} passes through {array!r}, which is one"
+                    f"$rename does not support arrays: {'.'.join(parts)!r} passes through the array {array!r}"
                 )
         return old if same(old, found) else found
 
@@ -143,7 +145,7 @@ def moving(source: list[str], target: list[str]) -> Change:
 
 
 def _found(document: Any, parts: list[str]) -> Any:
-    """The value at a path, without spreading over arrays."""
+    """Return the value at a path, without expanding arrays."""
     value = document
     for part in parts:
         if type(value) is dict:
@@ -157,7 +159,7 @@ def _found(document: Any, parts: list[str]) -> Any:
 
 
 def _array_on(document: Any, parts: list[str]) -> str:
-    """The beginning of a path that is an array, if one is."""
+    """Return the prefix of a path that is an array; empty if there is none."""
     for length in range(1, len(parts)):
         if type(_found(document, parts[:length])) is list:
             return ".".join(parts[:length])

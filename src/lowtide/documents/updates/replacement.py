@@ -1,4 +1,4 @@
-"""Replacements: a whole document in place of another one."""
+"""Replacements: updates that replace a whole document."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from lowtide.values.values import Document
 
 
 def compile_replacement(replacement: Mapping[str, Any]) -> Update:
-    """An update that puts ``replacement`` in place of a document, whose ``_id`` stays. Raises OperationFailure if it
-    has operators; ``apply`` raises WriteError if it has another ``_id``.
+    """Compile an update that replaces a document and keeps its ``_id``.
+
+    Raises OperationFailure if ``replacement`` has operators. ``apply`` raises WriteError if it has another ``_id``.
 
     >>> compile_replacement({"n": 1}).apply({"_id": 7, "a": 1}, now=datetime(2030, 1, 1))
     {'_id': 7, 'n': 1}
     """
     if not isinstance(replacement, Mapping):
-        raise OperationFailure(f"a replacement is a document, a dict, not {described(replacement)}")
+        raise OperationFailure(f"a replacement must be a document, a dict, got {described(replacement)}")
     for name in replacement:
         if isinstance(name, str) and name.startswith("$"):
             raise OperationFailure(
-                f"replacement can not include $ operators, and {name!r} is one; use update_one for operators"
+                f"replacement can not include $ operators, got {name!r}; use update_one for operators"
             )
     whole: Document = clean(replacement)
 

@@ -1,4 +1,4 @@
-"""Paths of an update, and how they grow into its tree."""
+"""Parses the paths of an update and builds its tree from them."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ _ELEMENTS: Final = re.compile(r"\$\[(.*)\]", re.DOTALL)
 
 
 def parts_of(path: str, operator: str) -> list[str]:
-    """The parts of ``path``. Raises OperationFailure for a path that no update can follow.
+    """Split ``path`` into its parts. Raises OperationFailure if it is not valid in an update.
 
     >>> parts_of("grades.$[].mean", "$set")
     ['grades', '$[]', 'mean']
     """
     parts = path.split(".")
     if "" in parts:
-        raise OperationFailure(f"{operator}: the path {path!r} has an empty part; every part of a path has a name")
+        raise OperationFailure(f"{operator}: the path {path!r} has an empty part; every part must have a name")
     if len(parts) > MAX_DEPTH:
-        raise OperationFailure(f"{operator}: the path {path[:60]!r}... has {len(parts)} parts, {MAX_DEPTH} are allowed")
+        raise OperationFailure(
+            f"{operator}: the path {path[:60]!r}... has {len(parts)} parts; the maximum is {MAX_DEPTH}"
+        )
     if "$" in path:
         _check_dollars(path, parts, operator)
     return parts
 
 
 def is_dynamic(part: str) -> bool:
-    """Whether the document decides what the part stands for: ``$``, ``$[]`` or ``$[name]``."""
+    """Whether the part depends on the document: ``$``, ``$[]`` or ``$[name]``."""
     return part.startswith("$")
 
 
@@ -38,18 +40,18 @@ def _check_dollars(path: str, parts: list[str], operator: str) -> None:
     for part in parts:
         if part.startswith("$") and part != "$" and not _ELEMENTS.fullmatch(part):
             raise OperationFailure(
-                f"{operator}: the path {path!r} has the part {part!r}; the name of a field may not begin with $"
+                f"{operator}: the path {path!r} has the part {part!r}; a field name must not begin with $"
             )
     if is_dynamic(parts[0]):
         raise OperationFailure(
-            f"{operator}: the path {path!r} begins with {parts[0]!r}; the name of an array comes first"
+            f"{operator}: the path {path!r} begins with {parts[0]!r}; put the name of the array first"
         )
     if parts.count("$") > 1:
-        raise OperationFailure(f"{operator}: the path {path!r} has more than one $; only one array can be meant by it")
+        raise OperationFailure(f"{operator}: the path {path!r} has more than one $; only one is allowed")
 
 
 class Planting:
-    """Grows a tree from paths, and keeps which array filters they used."""
+    """Builds a tree from paths, and records which array filters they use."""
 
     def __init__(self, filters: Mapping[str, Callable[[Any], bool]]) -> None:
         self.root = UpdateFields()
@@ -57,7 +59,7 @@ class Planting:
         self.used: set[str] = set()
 
     def plant(self, path: str, parts: list[str], leaf: UpdateLeaf, operator: str) -> None:
-        """Put ``leaf`` at the end of a path. Raises OperationFailure if another path ends at, above or below it."""
+        """Add ``leaf`` at the end of a path. Raises OperationFailure if another path ends at, above or below it."""
         node: UpdateFields | Elements = self.root
         for depth, part in enumerate(parts):
             chosen = _ELEMENTS.fullmatch(part)
@@ -83,8 +85,8 @@ class Planting:
     def _use(self, name: str, path: str, operator: str) -> None:
         if name and name not in self.filters:
             raise OperationFailure(
-                f"{operator}: the path {path!r} names {name!r}, and no array filter has that name; "
-                f"give array_filters=[{{{name + '.field'!r}: ...}}]"
+                f"{operator}: the path {path!r} uses {name!r}, but there is no array filter of that name; "
+                f"pass array_filters=[{{{name + '.field'!r}: ...}}]"
             )
         self.used.add(name)
 
@@ -93,5 +95,5 @@ def _conflict(path: str, parts: list[str], operator: str) -> OperationFailure:
     place = ".".join(parts)
     return OperationFailure(
         f"{operator}: updating the path {path!r} conflicts with another change at {place!r}; "
-        "an update may change a place only once, and not what lies inside it as well"
+        "an update may change each field only once, and not also a field inside it"
     )

@@ -1,4 +1,4 @@
-"""When a write changes nothing: values that would be stored alike; and copies that share nothing with their origin."""
+"""Identity of stored values, to detect writes that change nothing, and deep copies."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _PLAIN: Final = frozenset((str, int, bool, bytes, type(None)))
 
 
 def same(first: Any, second: Any) -> bool:
-    """Whether two values are of the same type and stored alike: 1 and 1.0 are not, nor objects whose fields are in
-    another order, nor one instant in two time zones."""
+    """Whether two values have the same type and are stored identically.
+
+    1 and 1.0 are not the same, nor are objects with a different field order, nor one instant in two time zones.
+    """
     kind = type(first)
     if kind is not type(second) or first != second:
         return False
@@ -35,7 +37,7 @@ def same(first: Any, second: Any) -> bool:
 
 
 def copied(value: Any) -> Any:
-    """``value`` with its own copy of every object and array."""
+    """Return a deep copy of ``value``."""
     kind = type(value)
     if kind is dict:
         return {name: copied(each) for name, each in value.items()}

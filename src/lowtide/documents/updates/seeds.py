@@ -1,4 +1,4 @@
-"""What an upsert starts from when no document matches: the fields that the filter says are equal to something."""
+"""The initial document of an upsert, from the equality conditions of its filter."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from lowtide.values.values import Document
 
 
 def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Document:
-    """The document that an upsert with ``filter`` begins with; for a replacement, ``only_id`` leaves the rest out.
+    """Return the initial document of an upsert with ``filter``. ``only_id``, for a replacement, omits other fields.
 
-    What counts is equality: a value, $eq, $in and $all of one value, also inside $and, and $or of one branch. Raises
-    OperationFailure if two conditions speak of one field, or of a field and one inside it.
+    Equality conditions count: a value, $eq, and $in or $all with one value, also inside $and and an $or with
+    one branch. Raises OperationFailure if two of them are on one field, or on a field and one inside it.
 
     >>> seed_of({"name": "Ada", "born.year": {"$eq": 1815}, "age": {"$gt": 30}})
     {'name': 'Ada', 'born': {'year': 1815}}
@@ -29,9 +29,13 @@ def seed_of(filter: Mapping[str, Any] | None, *, only_id: bool = False) -> Docum
         if only_id and parts[0] != "_id":
             continue
         if any(part.startswith("$") for part in parts):
-            raise OperationFailure(f"upsert: no document can begin with {path!r} of the filter; set it by $setOnInsert")
+            raise OperationFailure(
+                f"upsert: the path {path!r} of the filter cannot be set in a new document; use $setOnInsert"
+            )
         if path == "_id" and isinstance(operand, list | tuple):
-            raise OperationFailure(f"upsert: the filter gives _id an array, {operand!r}, and an _id is none")
+            raise OperationFailure(
+                f"upsert: the filter sets _id to the array {operand!r}, but an _id cannot be an array"
+            )
         _plant(planting, path, parts)
         inner = seed
         for part in parts[:-1]:
@@ -45,13 +49,13 @@ def _plant(planting: Planting, path: str, parts: list[str]) -> None:
         planting.plant(path, parts, UpdateLeaf(lambda old, _: old), "upsert")
     except OperationFailure:
         raise OperationFailure(
-            f"upsert: the filter has two conditions on {path!r}, or on a field and one inside it, so it does not say "
-            "what to insert; give each field once"
+            f"upsert: the filter has two conditions on {path!r}, or on a field and one inside it, so the value to "
+            "insert is ambiguous; give each field once"
         ) from None
 
 
 def _equalities(filter: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The paths that the filter says are equal to a value, and the value."""
+    """Yield the path and the value of each equality condition."""
     for name, condition in filter.items():
         if name == "$and" or (name == "$or" and isinstance(condition, Sequence) and len(condition) == 1):
             for each in condition:
@@ -73,7 +77,7 @@ def _equalities(filter: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _is_condition(value: Any) -> bool:
-    """Whether an operand in $all or $in is no value: a pattern, or $elemMatch."""
+    """Whether an operand in $all or $in is a pattern or $elemMatch rather than a value."""
     if isinstance(value, re.Pattern):
         return True
     return isinstance(value, Mapping) and any(str(key).startswith("$") for key in value)

@@ -15,7 +15,7 @@ from lowtide.errors import shown
 from lowtide.values.values import Document
 
 MAX_PADDING: Final = 1_500_000
-"""How many nulls a write behind the end of an array may put in between."""
+"""Maximum number of nulls that a write past the end of an array may insert."""
 
 
 class Missing:
@@ -26,11 +26,11 @@ class Missing:
 
 
 MISSING: Final = Missing()
-"""Stands for no value, which is something else than null."""
+"""The absence of a value. Not the same as null."""
 
 
 class Refusal(Exception):
-    """The update does not fit the document. ``parts`` is where, from the inmost outward; the walk fills it in."""
+    """The update cannot be applied to the document. ``parts`` is the path, innermost first; the walk fills it in."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -43,7 +43,7 @@ class Refusal(Exception):
 
 
 class Conflict(Exception):
-    """Two changes meet at one place, or one lies inside the other. ``parts`` is where, from the inmost outward."""
+    """Two changes affect the same field, or one affects a field inside the other. ``parts`` is as in Refusal."""
 
     def __init__(self) -> None:
         self.parts: list[str] = []
@@ -56,8 +56,7 @@ class Conflict(Exception):
 
 @dataclass(slots=True)
 class Occasion:
-    """What changes may depend on beside the value: the whole document before the update, the time, the index for
-    ``$``."""
+    """The inputs of a change other than the value: the document before the update, the time, the index for ``$``."""
 
     document: Document
     now: datetime
@@ -68,8 +67,10 @@ Change = Callable[[Any, Occasion], Any]
 
 
 class UpdateLeaf:
-    """The end of a path: what an operator does there. A ``strict`` one asks for a path that could be there, even if it
-    changes nothing where nothing is."""
+    """The end of a path: the change that an operator makes there.
+
+    A ``strict`` leaf fails if the path cannot exist, even if the operator does not change missing fields.
+    """
 
     __slots__ = ("change", "strict")
 
@@ -79,7 +80,7 @@ class UpdateLeaf:
 
 
 class UpdateFields:
-    """Children by name; in an array, by index. The name ``$`` stands for the index that the filter found."""
+    """Children by field name, or by index in an array. The name ``$`` is the index that the filter matched."""
 
     __slots__ = ("children",)
 
@@ -98,7 +99,7 @@ class UpdateFields:
         for name, child in children.items():
             new = _changed(child, MISSING, name, occasion)
             if value is not MISSING and (new is not MISSING or child.strict):
-                raise Refusal(f"cannot reach nor create field {name!r} in {described(value)}, which is no object")
+                raise Refusal(f"cannot access or create field {name!r} in {described(value)}, which is not an object")
             if new is not MISSING:
                 created[name] = new
         return created or value
@@ -108,11 +109,11 @@ class UpdateFields:
         return any(child.strict for child in self.children.values())
 
     def _placed(self, position: int | None) -> dict[str, Node]:
-        """The children, with the index in place of ``$``."""
+        """Return the children, with ``$`` replaced by the index."""
         if position is None:
             raise Refusal(
-                "the positional operator $ needs an array field in the filter that tells which element matched; "
-                "name the array there, or take $[] or $[name]"
+                "the positional operator $ requires a condition on the array in the filter; "
+                "add one, or use $[] or $[name]"
             )
         index = str(position)
         placed: dict[str, Node] = {}
@@ -138,9 +139,9 @@ class Elements:
 
     def change(self, value: Any, occasion: Occasion) -> Any:
         if value is MISSING:
-            raise Refusal("there must be an array to apply $[] or $[name] to, and there is nothing")
+            raise Refusal("$[] and $[name] require an array, but the field is missing")
         if type(value) is not list:
-            raise Refusal(f"$[] and $[name] apply to an array, not to {described(value)}")
+            raise Refusal(f"$[] and $[name] require an array, but the field is {described(value)}")
         changed = value
         for index, each in enumerate(value):
             node = self._for_element(each, index)
@@ -156,7 +157,7 @@ class Elements:
         return changed
 
     def _for_element(self, element: Any, index: int) -> Node | None:
-        """What applies to ``element``: all that choose it, judged before any of them changes it."""
+        """Return the node for ``element``: all children that select it. All filters see the element unchanged."""
         found: Node | None = None
         for name, child in self.children.items():
             if name and not self.filters[name](element):
@@ -172,7 +173,7 @@ Node = UpdateLeaf | UpdateFields | Elements
 
 
 def merged(first: Node, second: Node) -> Node:
-    """One node that does what both do. Raises Conflict if they change the same place."""
+    """Merge two nodes. Raises Conflict if they change the same field."""
     if isinstance(first, UpdateFields) and isinstance(second, UpdateFields):
         return UpdateFields(_merged_children(first.children, second.children))
     if isinstance(first, Elements) and isinstance(second, Elements):
@@ -192,14 +193,14 @@ def _merged_children(first: dict[str, Node], second: dict[str, Node], shown: str
 
 
 def index_of(part: str) -> int | None:
-    """The index that a part of a path means in an array: digits without leading zeros."""
+    """Return the array index that a part of a path denotes: digits without leading zeros; else None."""
     if part.isascii() and part.isdigit() and (part[0] != "0" or part == "0"):
         return int(part)
     return None
 
 
 def described(value: object) -> str:
-    """A value for an error: its kind, and what it is unless that is long."""
+    """Describe a value for an error message: its type, and the value, truncated if it is long."""
     text = shown(value)
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
@@ -236,7 +237,7 @@ def _in_array(value: list[Any], children: dict[str, Node], occasion: Occasion) -
         old = value[index] if inside and index is not None else MISSING
         new = _changed(child, old, part, occasion)
         if index is None and (new is not old or child.strict):
-            raise Refusal(f"cannot reach nor create field {part!r} in an array; name an index, or take $[] or $[name]")
+            raise Refusal(f"cannot access or create field {part!r} in an array; use an index, $[] or $[name]")
         if new is old or index is None:
             continue
         if new is MISSING:

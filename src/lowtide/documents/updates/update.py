@@ -1,4 +1,4 @@
-"""A compiled update, and what holds for every one of them: the ``_id`` of a document stays."""
+"""``Update``: a compiled update. Every update keeps the ``_id`` of a document."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from lowtide.values.values import Document, equal
 
 
 class Apply(Protocol):
-    """Returns the new document, or the same object if nothing changes. The given document is not modified.
+    """Returns the new document, the same object or an equal one if nothing changes. The input is not modified.
 
-    ``inserting`` says that the document is the seed of an upsert; ``position`` is the element that ``$`` means. Raises
-    WriteError if the update does not fit the document.
+    ``inserting`` says that the document is the initial document of an upsert. ``position`` is the array index
+    for ``$``. Raises WriteError if the update cannot be applied to the document.
     """
 
     def __call__(
@@ -25,34 +25,44 @@ class Apply(Protocol):
 
 @dataclass(slots=True)
 class Update:
-    """A compiled update. ``fields`` are the top-level fields that it may change, None if it may be any; ``positional``
-    says whether ``apply`` needs the position that the filter found."""
+    """A compiled update.
+
+    ``fields`` are the top-level fields that it may change; None for any. ``positional`` says that ``apply``
+    needs the position that the filter matched, ``timed`` that it needs the time.
+    """
 
     apply: Apply
     fields: frozenset[str] | None = None
     positional: bool = False
+    timed: bool = True
 
 
 def refused(document: Document, path: str, reason: str) -> WriteError:
-    """The error for an update that does not fit ``document``."""
+    """Return the error for an update that cannot be applied to ``document``."""
     where = f"field {path!r}" if path else "the document"
     which = f" (in the document with _id {document['_id']!r})" if "_id" in document else ""
     return WriteError(f"{where}: {reason}{which}")
 
 
 def keep_id(document: Document, new: Document) -> Document:
-    """``new`` with the ``_id`` of ``document``, if it has one; an ``_id`` comes first. Raises WriteError if they
-    differ."""
+    """Return ``new`` with the ``_id`` of ``document``, if it has one, as its first field.
+
+    Raises WriteError if the two have a different ``_id``.
+    """
     old, now = document.get("_id", MISSING), new.get("_id", MISSING)
     if old is MISSING:
         return new if now is MISSING else {"_id": now, **new}
     if old is now:
         return new
     if now is MISSING:
-        raise refused(document, "_id", "the _id of a document cannot be taken away; insert a copy and delete this one")
+        raise refused(
+            document, "_id", "the _id of a document cannot be removed; insert a copy and delete this document"
+        )
     if not equal(old, now):
         raise refused(
-            document, "_id", f"the _id of a document cannot change, here to {now!r}; insert a copy and delete this one"
+            document,
+            "_id",
+            f"the _id of a document cannot be changed to {now!r}; insert a copy and delete this document",
         )
     kept = {**new, "_id": old}
     unchanged = len(kept) == len(document) and all(kept.get(name, MISSING) is each for name, each in document.items())

@@ -61,14 +61,14 @@ def test_a_condition_gives_what_it_should(expression: Any, wanted: Any) -> None:
 @pytest.mark.parametrize(
     ("expression", "reason"),
     [
-        ({"$eq": [1]}, r"\$eq: it takes 2 operands, not 1"),
-        ({"$cond": [1, 2]}, r"\$cond: it takes 3 operands, not 2"),
+        ({"$eq": [1]}, r"\$eq: expected 2 operands, got 1"),
+        ({"$cond": [1, 2]}, r"\$cond: expected 3 operands, got 2"),
         ({"$cond": {"if": 1, "then": 2}}, r"\$cond: 'else' is required"),
-        ({"$cond": {"if": 1, "then": 2, "else": 3, "or": 4}}, r"\$cond: 'or' is unknown"),
-        ({"$ifNull": [1]}, r"\$ifNull: it takes at least 2 operands"),
-        ({"$switch": {"branches": []}}, r"\$switch: branches is an array"),
+        ({"$cond": {"if": 1, "then": 2, "else": 3, "or": 4}}, r"\$cond: unknown operand 'or'"),
+        ({"$ifNull": [1]}, r"\$ifNull: expected at least 2 operands"),
+        ({"$switch": {"branches": []}}, r"\$switch: branches must be a non-empty array"),
         ({"$switch": {"branches": [{"case": 1}]}}, r"\$switch: branch 0: 'then' is required"),
-        ({"$switch": {"branches": [{"case": 0, "then": 1}]}}, r"\$switch: no branch fits"),
+        ({"$switch": {"branches": [{"case": 0, "then": 1}]}}, r"\$switch: no branch matches"),
     ],
     ids=repr,
 )

@@ -90,24 +90,24 @@ def test_nothing_comes_of_nothing(stage: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("stage", "reason"),
     [
-        ({"$project": {}}, "it takes an object with at least one field"),
-        ({"$project": 1}, "it takes an object with at least one field"),
-        ({"$project": {"a": 1, "b": 0}}, "'b': fields are either included or excluded"),
-        ({"$project": {"a": 0, "b": "$x"}}, "'b': fields are either included or excluded"),
+        ({"$project": {}}, "expected an object with at least one field"),
+        ({"$project": 1}, "expected an object with at least one field"),
+        ({"$project": {"a": 1, "b": 0}}, "'b': a projection cannot mix inclusion and exclusion"),
+        ({"$project": {"a": 0, "b": "$x"}}, "'b': a projection cannot mix inclusion and exclusion"),
         ({"$project": {"_id": "$x", "a": 0}}, "'_id' cannot be computed"),
         ({"$project": {"a": {}}}, "the object at 'a' is empty"),
-        ({"$project": {"a": 1, "a.b": 1}}, "'a.b' and 'a' speak of the same field"),
-        ({"$project": {"a.b": 1, "a": 1}}, "'a' is there twice"),
-        ({"$project": {"a": {"b": 1}, "a.b": 1}}, "'a.b' is there twice"),
-        ({"$project": {"a..b": 1}}, "'a..b' is no path"),
-        ({"$project": {"$a": 1}}, r"'\$a' is no path"),
-        ({"$project": {"a": {"$nope": 1}}}, r"field 'a': the operator \$nope is unknown"),
-        ({"$addFields": {}}, "it takes an object with at least one field"),
-        ({"$addFields": {"a": {"b": {"$nope": 1}}}}, r"field 'a.b': the operator \$nope is unknown"),
+        ({"$project": {"a": 1, "a.b": 1}}, "'a.b' conflicts with 'a'"),
+        ({"$project": {"a.b": 1, "a": 1}}, "'a' conflicts with another path"),
+        ({"$project": {"a": {"b": 1}, "a.b": 1}}, "'a.b' conflicts with another path"),
+        ({"$project": {"a..b": 1}}, "'a..b' is not a valid field path"),
+        ({"$project": {"$a": 1}}, r"'\$a' is not a valid field path"),
+        ({"$project": {"a": {"$nope": 1}}}, r"field 'a': unknown operator \$nope"),
+        ({"$addFields": {}}, "expected an object with at least one field"),
+        ({"$addFields": {"a": {"b": {"$nope": 1}}}}, r"field 'a.b': unknown operator \$nope"),
         ({"$set": {"a": {}}}, "the object at 'a' is empty"),
-        ({"$unset": 1}, "it takes the path of a field"),
-        ({"$unset": []}, "it takes the path of a field"),
-        ({"$replaceRoot": "$o"}, "it takes an object with newRoot"),
+        ({"$unset": 1}, "expected a field path"),
+        ({"$unset": []}, "expected a field path"),
+        ({"$replaceRoot": "$o"}, "expected an object with newRoot"),
     ],
     ids=repr,
 )
@@ -118,9 +118,9 @@ def test_a_shape_that_cannot_be_is_refused(stage: dict[str, Any], reason: str) -
 
 
 def test_a_root_that_is_no_object_is_refused() -> None:
-    with pytest.raises(OperationFailure, match=r"stage 1 \(\$replaceRoot\): the new root is an object, not int 2"):
+    with pytest.raises(OperationFailure, match=r"stage 1 \(\$replaceRoot\): the new root must be an object, got int 2"):
         run([{"$replaceRoot": {"newRoot": "$a"}}], [DOCUMENT])
-    with pytest.raises(OperationFailure, match="not nothing"):
+    with pytest.raises(OperationFailure, match="got nothing"):
         run([{"$replaceWith": "$missing"}], [DOCUMENT])
 
 

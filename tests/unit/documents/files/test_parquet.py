@@ -70,7 +70,7 @@ def test_a_value_is_read_as_what_it_is(value: Any, kind: str, found: Any) -> Non
 
 
 def test_a_type_that_documents_have_not_is_refused_with_the_name_of_its_column() -> None:
-    with pytest.raises(BadFile, match=r"field 'at': a document has no values of the type time64\[us\]; convert"):
+    with pytest.raises(BadFile, match=r"field 'at': the type time64\[us\] is not supported in documents; convert"):
         read({"at": pa.array([dt.time(12)], pa.time64("us"))})
 
 
@@ -84,7 +84,7 @@ def test_rows_come_in_batches_and_know_their_number() -> None:
 
 
 def test_what_is_no_parquet_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="f: it is no Parquet"):
+    with pytest.raises(BadFile, match="f: not a readable Parquet file"):
         list(read_parquet(io.BytesIO(b"PAR1 but no"), "f"))
 
 

@@ -41,7 +41,7 @@ def test_a_format_that_nobody_knows_is_refused(name: str, given: str | None) -> 
 
 
 def test_parquet_is_not_packed_twice() -> None:
-    with pytest.raises(UsageError, match="packed by itself"):
+    with pytest.raises(UsageError, match="already compressed"):
         format_of("users.parquet.gz", None)
 
 

@@ -37,14 +37,28 @@ def test_keys_in_each_of_pymongos_forms(keys: Any, parts: list[tuple[str, int]])
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        *(([], "1 to 32 parts"), ({}, "1 to 32 parts"), (None, "1 to 32 parts"), (b"city", "1 to 32 parts")),
-        ([(f"f{number}", 1) for number in range(33)], "1 to 32 parts"),
-        *(("", "no path"), ("a..b", "no path"), (".a", "no path"), ("a.", "no path"), ("$a", "no path")),
-        *(([("a.$b", 1)], "no path"), ([(1, 1)], "no path"), ({"": 1}, "no path")),
+        *(([], "1 to 32 fields"), ({}, "1 to 32 fields"), (None, "1 to 32 fields"), (b"city", "1 to 32 fields")),
+        ([(f"f{number}", 1) for number in range(33)], "1 to 32 fields"),
+        *(
+            ("", "not a valid field path"),
+            ("a..b", "not a valid field path"),
+            (".a", "not a valid field path"),
+            ("a.", "not a valid field path"),
+            ("$a", "not a valid field path"),
+        ),
+        *(
+            ([("a.$b", 1)], "not a valid field path"),
+            ([(1, 1)], "not a valid field path"),
+            ({"": 1}, "not a valid field path"),
+        ),
         *(([("a", 2)], "direction of 'a'"), ([("a", "text")], "direction of 'a'"), ([("a", True)], "direction of 'a'")),
-        *(([("a", 0)], "direction of 'a'"), ([("a", None)], "direction of 'a'"), ({"a": "2dsphere"}, "no other kinds")),
+        *(
+            ([("a", 0)], "direction of 'a'"),
+            ([("a", None)], "direction of 'a'"),
+            ({"a": "2dsphere"}, "other index types are not supported"),
+        ),
         *(([("a", 1, 2)], "pair of path and direction"), ([3], "pair of path and direction")),
-        ([("a", 1), ("a", -1)], "twice"),
+        ([("a", 1), ("a", -1)], "can occur only once"),
     ],
     ids=lambda each: str(each)[:40],
 )

@@ -400,12 +400,15 @@ def test_a_hint_is_followed_where_the_index_does_not_narrow() -> None:
 @pytest.mark.parametrize(
     ("hint", "which", "reason"),
     [
-        *(("b_1", A, "no such index that is ready; there are 'a_1'"), ((("a", -1),), A, "no such index")),
         *(
-            ("a_1", A.having(building=True), "there are none"),
-            ("a_1", index("a", sparse=True), "does not hold all documents"),
+            ("b_1", A, "no such index is ready; the ready indexes are '_id_', 'a_1'"),
+            ((("a", -1),), A, "no such index"),
         ),
-        ("a_1", index("a", {"b": 1}), "does not hold all documents"),
+        *(
+            ("a_1", A.having(building=True), "the ready indexes are '_id_'$"),
+            ("a_1", index("a", sparse=True), "does not contain all documents"),
+        ),
+        ("a_1", index("a", {"b": 1}), "does not contain all documents"),
     ],
     ids=str,
 )

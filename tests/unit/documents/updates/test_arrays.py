@@ -125,7 +125,7 @@ def test_an_array_inside_an_array_changes_alike(
 )
 def test_what_is_no_array_is_refused(value: Any, operator: str, operand: Any) -> None:
     update = compile_update({operator: {"x.a": operand}})
-    with pytest.raises(WriteError, match=rf"field 'x.a': \{operator} applies to an array, not to .*_id 7"):
+    with pytest.raises(WriteError, match=rf"field 'x.a': \{operator} requires an array, but the field is .*_id 7"):
         update.apply({"_id": 7, "x": {"a": value}}, now=NOW)
 
 
@@ -133,7 +133,7 @@ def test_what_is_no_array_is_refused(value: Any, operator: str, operand: Any) ->
 def test_taking_away_needs_a_path_that_could_be_there(operator: str, operand: Any) -> None:
     for value in (5, None, "x", [1]):
         for path in ("x.a", "x.a.b"):
-            with pytest.raises(WriteError, match=r"field 'x': cannot reach nor create field 'a'.*_id 7"):
+            with pytest.raises(WriteError, match=r"field 'x': cannot access or create field 'a'.*_id 7"):
                 compile_update({operator: {path: operand}}).apply({"_id": 7, "x": value}, now=NOW)
     for document, path in (({"x": {}}, "x.a.b"), ({"x": {"b": 1}}, "x.a"), ({"x": [1]}, "x.5"), ({}, "x.a")):
         assert updated(document, {operator: {path: operand}}) is document
@@ -142,25 +142,25 @@ def test_taking_away_needs_a_path_that_could_be_there(operator: str, operand: An
 @pytest.mark.parametrize(
     ("update", "message"),
     [
-        ({"$push": {"a": {"$each": 5}}}, r"\$each takes an array: 'a' is given int 5"),
-        ({"$push": {"a": {"$slice": 5}}}, r"need \$each"),
-        ({"$push": {"a": {"$each": [], "$limit": 5}}}, r"is given '\$limit'"),
-        ({"$push": {"a": {"$each": [], "x": 5}}}, "is given 'x'"),
-        ({"$push": {"a": {"$each": [], "$slice": "x"}}}, r"\$slice takes an int"),
-        ({"$push": {"a": {"$each": [], "$slice": 1.5}}}, r"\$slice takes an int"),
-        ({"$push": {"a": {"$each": [], "$position": True}}}, r"\$position takes an int"),
-        ({"$push": {"a": {"$each": [], "$sort": 2}}}, r"\$sort takes 1, -1"),
-        ({"$push": {"a": {"$each": [], "$sort": True}}}, r"\$sort takes 1, -1"),
-        ({"$push": {"a": {"$each": [], "$sort": {}}}}, r"\$sort takes 1, -1"),
-        ({"$push": {"a": {"$each": [], "$sort": {"n": "asc"}}}}, r"\$sort takes 1, -1"),
-        ({"$push": {"a": {"$each": [], "$sort": {"n.": 1}}}}, r"\$sort names fields"),
-        ({"$addToSet": {"a": {"$each": 5}}}, r"\$each takes an array"),
-        ({"$addToSet": {"a": {"$each": [], "$slice": 5}}}, r"no modifier but \$each"),
-        ({"$addToSet": {"a": {"$in": [1]}}}, r"need \$each"),
-        ({"$pop": {"a": 2}}, r"\$pop takes 1"),
-        ({"$pop": {"a": True}}, r"\$pop takes 1"),
-        ({"$pop": {"a": "x"}}, r"\$pop takes 1"),
-        ({"$pullAll": {"a": 5}}, r"\$pullAll takes an array"),
+        ({"$push": {"a": {"$each": 5}}}, r"\$each of 'a' must be an array, got int 5"),
+        ({"$push": {"a": {"$slice": 5}}}, r"require \$each"),
+        ({"$push": {"a": {"$each": [], "$limit": 5}}}, r"unknown modifier '\$limit'"),
+        ({"$push": {"a": {"$each": [], "x": 5}}}, "unknown modifier 'x'"),
+        ({"$push": {"a": {"$each": [], "$slice": "x"}}}, r"\$slice of 'a' must be an int"),
+        ({"$push": {"a": {"$each": [], "$slice": 1.5}}}, r"\$slice of 'a' must be an int"),
+        ({"$push": {"a": {"$each": [], "$position": True}}}, r"\$position of 'a' must be an int"),
+        ({"$push": {"a": {"$each": [], "$sort": 2}}}, r"\$sort of 'a' must be 1, -1"),
+        ({"$push": {"a": {"$each": [], "$sort": True}}}, r"\$sort of 'a' must be 1, -1"),
+        ({"$push": {"a": {"$each": [], "$sort": {}}}}, r"\$sort of 'a' must be 1, -1"),
+        ({"$push": {"a": {"$each": [], "$sort": {"n": "asc"}}}}, r"\$sort of 'a' must be 1, -1"),
+        ({"$push": {"a": {"$each": [], "$sort": {"n.": 1}}}}, r"\$sort of 'a' requires field paths"),
+        ({"$addToSet": {"a": {"$each": 5}}}, r"\$each of 'a' must be an array"),
+        ({"$addToSet": {"a": {"$each": [], "$slice": 5}}}, r"the only modifier is \$each"),
+        ({"$addToSet": {"a": {"$in": [1]}}}, r"require \$each"),
+        ({"$pop": {"a": 2}}, r"\$pop of 'a' must be 1"),
+        ({"$pop": {"a": True}}, r"\$pop of 'a' must be 1"),
+        ({"$pop": {"a": "x"}}, r"\$pop of 'a' must be 1"),
+        ({"$pullAll": {"a": 5}}, r"\$pullAll of 'a' must be an array"),
         ({"$pull": {"a": {"$near": 5}}}, r"\$near"),
     ],
 )

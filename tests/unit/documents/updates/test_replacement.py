@@ -45,7 +45,7 @@ def test_a_replacement_is_never_shared_with_a_document() -> None:
 
 
 def test_another_id_is_refused() -> None:
-    with pytest.raises(WriteError, match=r"cannot change, here to 2.*_id 1"):
+    with pytest.raises(WriteError, match=r"cannot be changed to 2.*_id 1"):
         compile_replacement({"_id": 2}).apply({"_id": 1}, now=NOW)
 
 

@@ -1,0 +1,152 @@
+"""``prepare_update``: recognizes the shape of an update of top-level fields, and writes its function.
+
+The function of ``{"$set": {"a": ...}, "$inc": {"n": ...}}``, with an int for ``n``, is:
+
+    def change(document, values):
+        new = document.copy()
+        new['a'] = values[0]
+        old = document.get('n', missing)
+        if type(old) is int: new['n'] = old + values[1]
+        elif old is missing: new['n'] = values[1]
+        else: return None
+        return new
+
+None says that the document has a value for which the update must be compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from lowtide.documents.prepared.source import function, literal
+from lowtide.documents.updates import Update, compile_update
+from lowtide.documents.updates.tree import MISSING
+from lowtide.values.values import Document
+
+_STORED: Final = frozenset((str, int, float, bool, bytes, type(None), UUID))
+"""Types whose values are stored as they are, except for NaN."""
+_MOST_SHAPES: Final = 4096
+
+_Change = Callable[[Document, Sequence[Any]], Document | None]
+
+
+class UpdateShape:
+    """The shape of an update. Immutable, and shared by all threads."""
+
+    __slots__ = ("change", "fields")
+
+    def __init__(self, change: _Change, fields: frozenset[str]) -> None:
+        self.change = change
+        self.fields = fields
+
+
+def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+    """Return an update, prepared if it has a shape, else compiled. Raises OperationFailure if it is invalid.
+
+    >>> prepare_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
+    {'_id': 7, 'n': 1}
+    """
+    if array_filters or type(update) is not dict:
+        return compile_update(update, array_filters)
+    key: list[Any] = []
+    values: list[Any] = []
+    for operator, fields in update.items():
+        if type(fields) is not dict:
+            return compile_update(update, array_filters)
+        key.append((operator, *fields, *map(type, fields.values())))
+        values += fields.values()
+    named = tuple(key)
+    try:
+        shape = _shapes[named]
+    except KeyError:
+        shape = _learned(named, update)
+    if shape is None:
+        return compile_update(update)
+    change = shape.change
+    for value in values:
+        if type(value) is float and value != value:
+            return compile_update(update)
+
+    def apply(document: Document, *, now: datetime, inserting: bool = False, position: int | None = None) -> Document:
+        new = change(document, values)
+        if new is None:
+            return compile_update(update).apply(document, now=now, inserting=inserting, position=position)
+        return new
+
+    return Update(apply, shape.fields, timed=False)
+
+
+_shapes: Final[dict[Any, UpdateShape | None]] = {}
+"""By operators, fields and types of values; None for what has no shape."""
+
+
+def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
+    compile_update(update)  # raises if it is invalid; then it is not remembered
+    if len(_shapes) >= _MOST_SHAPES:
+        _shapes.clear()
+    found = _shapes[key] = _shape(update)
+    return found
+
+
+def _shape(update: dict[str, Any]) -> UpdateShape | None:
+    """Return the shape of a valid update; None if it has other operators, paths or values."""
+    lines, place = ["new = document.copy()"], 0
+    names: set[str] = set()
+    for operator, fields in update.items():
+        write = _WRITERS.get(operator)
+        if write is None:
+            return None
+        for name, value in fields.items():
+            if type(name) is not str or not name or name == "_id" or "." in name or "$" in name:
+                return None
+            written = write(literal(name), f"values[{place}]", type(value))
+            if written is None:
+                return None
+            lines += written
+            names.add(name)
+            place += 1
+    lines.append("return new")
+    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names))
+
+
+def _set(field: str, value: str, kind: type) -> list[str] | None:
+    return [f"new[{field}] = {value}"] if kind in _STORED else None
+
+
+def _unset(field: str, value: str, kind: type) -> list[str] | None:
+    return [f"new.pop({field}, None)"]
+
+
+def _increment(field: str, value: str, kind: type) -> list[str] | None:
+    if kind not in (int, float):
+        return None
+    return [
+        f"old = document.get({field}, missing)",
+        f"if type(old) is {kind.__name__}: new[{field}] = total = old + {value}",
+        f"elif old is missing: new[{field}] = total = {value}",
+        "else: return None",
+        *(["if total != total: return None"] if kind is float else []),
+    ]
+
+
+def _push(field: str, value: str, kind: type) -> list[str] | None:
+    if kind not in _STORED:
+        return None
+    return [
+        f"old = document.get({field}, missing)",
+        f"if type(old) is list: new[{field}] = [*old, {value}]",
+        f"elif old is missing: new[{field}] = [{value}]",
+        "else: return None",
+    ]
+
+
+_WRITERS: Final[dict[str, Callable[[str, str, type], list[str] | None]]] = {
+    "$set": _set,
+    "$unset": _unset,
+    "$inc": _increment,
+    "$push": _push,
+}
+"""By operator, what writes the lines for one field; None for a value that is no parameter."""

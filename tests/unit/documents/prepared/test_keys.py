@@ -1,0 +1,46 @@
+"""The written function makes the entry that the general code makes, or says that there are several."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from lowtide.documents.indexes.entries import MAX_VALUES, IndexEntries
+from lowtide.documents.indexes.spec import Index
+from lowtide.documents.prepared.keys import entry_function
+
+values = (
+    st.none()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | st.text(max_size=5)
+    | st.sampled_from([True, b"x", Decimal("1.50"), {"x": 1}, [1, 2], [], "x" * 200])
+)
+names = st.sampled_from(("a", "b", "it's", '"', "\\", "é\n"))
+keys = st.lists(st.tuples(names, st.sampled_from([1, -1])), min_size=1, max_size=3, unique_by=lambda each: each[0])
+
+
+@given(keys, st.dictionaries(names, values))
+def test_the_entry_is_that_of_the_general_code(keys: list[tuple[str, int]], document: dict[str, Any]) -> None:
+    index = Index(name="i", keys=tuple(keys), keyspace="i")
+    flat, general = IndexEntries(index), IndexEntries(index)
+    general.only = None
+    assert flat.only is not None
+    found = entry_function(index.keys, MAX_VALUES)(document)
+    assert found == flat.only(document)
+    several = any(type(document.get(name)) is list for name, _ in keys)
+    try:
+        expected, special = general.of(document)
+    except Exception:  # arrays at two paths
+        assert found is None
+        return
+    assert found == (expected[0] if not several and not special else None)
+    assert flat.of(document) == (expected, special)
+
+
+def test_indexes_that_leave_out_documents_or_look_into_objects_have_none() -> None:
+    assert IndexEntries(Index(name="i", keys=(("a.b", 1),), keyspace="i")).only is None
+    assert IndexEntries(Index(name="i", keys=(("a", 1),), keyspace="i", sparse=True)).only is None

@@ -1,0 +1,142 @@
+"""A prepared plan is the planner's plan, whatever values the shape was learned from and whatever values it gets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from lowtide.documents.catalog import CatalogRow
+from lowtide.documents.filters import compile_filter
+from lowtide.documents.indexes.spec import Index
+from lowtide.documents.plans.planner import SortKeys, plan
+from lowtide.documents.prepared import shapes
+from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
+from lowtide.errors import InvalidDocument, OperationFailure
+from lowtide.values.codec import encode_value
+
+PATHS = ("_id", "a", "b", "c.d")
+OPERATORS = ("$eq", "$gt", "$gte", "$lt", "$lte")
+
+scalars = (
+    st.integers(-3, 3)
+    | st.sampled_from([2**53 + 1, -(2**70), 10**30])
+    | st.sampled_from([0.0, -0.0, 1.0, 2.5, float("inf")])
+    | st.sampled_from(["", "a", "b", "\x00", "é", "x" * 300])
+    | st.booleans()
+    | st.sampled_from([b"", b"a", b"y" * 250, UUID(int=7), datetime(2030, 1, 1), datetime(2031, 1, 1, tzinfo=UTC)])
+)
+others = st.none() | st.sampled_from([Decimal(1), [1, 2], [], {"x": 1}])
+values = scalars | others
+ranges = st.dictionaries(st.sampled_from(OPERATORS), values, min_size=1, max_size=3)
+filters = st.dictionaries(st.sampled_from(PATHS), scalars | values | ranges, max_size=3)
+sorts = st.lists(
+    st.tuples(st.sampled_from(PATHS), st.sampled_from([1, -1])), max_size=2, unique_by=lambda each: each[0]
+).map(tuple)
+keys = st.lists(
+    st.tuples(st.sampled_from(PATHS[1:]), st.sampled_from([1, -1])),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda each: each[0],
+).map(tuple)
+options = st.fixed_dictionaries(
+    {},
+    optional={
+        "unique": st.booleans(),
+        "sparse": st.booleans(),
+        "multikey": st.booleans(),
+        "long": st.booleans(),
+        "building": st.booleans(),
+        "partial": st.sampled_from([encode_value({"a": {"$gt": 0}}), encode_value({"b": 1})]),
+    },
+)
+indexes = st.lists(st.tuples(keys, options), max_size=3)
+
+
+def made(given: list[tuple[Any, dict[str, Any]]]) -> CatalogRow:
+    found = [Index(name=f"i{at}", keys=keys, keyspace=f"i{at}", **more) for at, (keys, more) in enumerate(given)]
+    return CatalogRow(keyspace="documents/x", indexes=tuple(found))
+
+
+@given(st.lists(filters, min_size=1, max_size=6), sorts, st.lists(indexes, min_size=1, max_size=2), st.booleans())
+def test_a_prepared_plan_is_that_of_the_planner(
+    asked: list[dict[str, Any]], sort: SortKeys, catalogs: list[Any], limited: bool
+) -> None:
+    rows = [made(each) for each in catalogs]
+    for filter in asked:
+        prepared = prepare_filter(filter)
+        compiled = compile_filter(filter)
+        assert prepared.conjuncts == compiled.conjuncts
+        assert (prepared.complete, len(prepared.alternatives)) == (compiled.complete, 0)
+        for row in rows:
+            if isinstance(prepared, PreparedFilter):
+                found = prepared.plan(row, sort, limited)
+                assert found is None or found == plan(compiled, sort, row.indexes, limited=limited)
+
+
+@given(filters, st.lists(st.dictionaries(st.sampled_from(("_id", "a", "b")), values), max_size=4))
+def test_a_prepared_filter_matches_the_same_documents(filter: dict[str, Any], documents: list[dict[str, Any]]) -> None:
+    prepared, compiled = prepare_filter(filter), compile_filter(filter)
+    for document in documents:
+        assert prepared.matches(document) == compiled.matches(document)
+        assert prepared.position(document) == compiled.position(document)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, "x", True, b"x", UUID(int=1), datetime(2030, 1, 1)])
+def test_filters_for_plain_values_have_a_shape_of_each_type(value: Any) -> None:
+    first, second = prepare_filter({"a": value}), prepare_filter({"a": value})
+    assert isinstance(first, PreparedFilter)
+    assert isinstance(second, PreparedFilter)
+    assert first.shape is second.shape
+    other = prepare_filter({"a": 7 if type(value) is not int else "7"})
+    assert isinstance(other, PreparedFilter)
+    assert other.shape is not first.shape
+
+
+class Text(str):
+    __slots__ = ()
+
+
+@pytest.mark.parametrize(
+    "value", [None, Decimal(1), [1], {"x": 1}, Text("x"), {"$in": [1]}, {"$gt": None}, {"$gt": 1, "$lt": "x"}, {}]
+)
+def test_filters_for_other_values_have_none(value: Any) -> None:
+    assert not isinstance(prepare_filter({"a": value}), PreparedFilter)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), "\ud800", {"$gt": float("nan")}, {"$eq": "\ud800"}])
+def test_a_bad_value_is_refused_although_its_shape_is_known(bad: Any) -> None:
+    for good in ({"a": 1.0}, {"a": "x"}, {"a": {"$gt": 1.0}}, {"a": {"$eq": "x"}}):
+        prepare_filter(good)
+    with pytest.raises(InvalidDocument):
+        prepare_filter({"a": bad})
+
+
+def test_an_invalid_filter_is_refused_each_time() -> None:
+    for _ in range(2):
+        with pytest.raises(OperationFailure, match=r"\$unknown"):
+            prepare_filter({"a": {"$unknown": 1}})
+
+
+def test_the_filter_may_be_changed_after_the_call() -> None:
+    given = {"a": {"$gt": 1}}
+    prepared = prepare_filter(given)
+    given["a"]["$gt"] = 100
+    assert prepared.matches({"a": 2})
+
+
+def test_the_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shapes, "_MOST_SHAPES", 8)
+    monkeypatch.setattr(shapes, "_MOST_LOOKUPS", 8)
+    row = made([])
+    for number in range(50):
+        found = prepare_filter({f"field {number}": 1})
+        assert isinstance(found, PreparedFilter)
+        found.plan(row, (), False)
+        assert len(shapes._shapes) <= 4096
+    assert len(row.lookups) <= 8
