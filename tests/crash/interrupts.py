@@ -28,6 +28,7 @@ _PACKAGE = str(Path(lowtide.__file__).parent)
 _FINALIZER = weakref.finalize.__call__.__code__
 
 Trace = Callable[[FrameType, str, Any], Any]
+Lines = Callable[[CodeType], frozenset[int | None]]
 
 
 @contextlib.contextmanager
@@ -88,33 +89,35 @@ def calling_at(point: str, action: Callable[[], object]) -> Iterator[None]:
         yield
 
 
-_known: dict[int, tuple[CodeType, frozenset[int]]] = {}
+_known: dict[int, tuple[CodeType, dict[int, int | None]]] = {}
 """By the identity of the code, which is kept so that it stays the same: the hash of a code goes through all of it."""
 
 
-def _interruptible(code: CodeType) -> frozenset[int]:
+def _interruptible(code: CodeType) -> dict[int, int | None]:
     known = _known.get(id(code))
     if known is None:
         known = _known[id(code)] = (code, _places(code))
     return known[1]
 
 
-def _places(code: CodeType) -> frozenset[int]:
-    """The offsets of the instructions before which an interrupt may be raised as the interpreter would raise it.
+def _places(code: CodeType) -> dict[int, int | None]:
+    """The offsets of the instructions before which an interrupt may be raised as the interpreter would raise it, and
+    their lines.
 
     It does so at the end of a call, under the handlers of the call. Here it can only be raised at the beginning of the
     next instruction; where other handlers apply to that, as at the end of a ``with`` block, the place is left out. So
     is a jump that the compiler has left out of the handlers of its loop.
     """
-    places = set()
+    places = []
     handler = _handlers(code)
     instructions = list(dis.get_instructions(code))
     for before, instruction in pairwise(instructions):
         called = before.opname.startswith(("CALL", "RESUME")) and "INTRINSIC" not in before.opname
         jumps_back = instruction.opname.startswith("JUMP_BACKWARD")
         if (called or jumps_back) and handler(before.offset) == handler(instruction.offset):
-            places.add(instruction.offset)
-    return frozenset(places)
+            places.append(instruction.offset)
+    lines = {offset: line for start, end, line in code.co_lines() for offset in range(start, end)}
+    return {offset: lines[offset] for offset in places}
 
 
 def _handlers(code: CodeType) -> Callable[[int], int | None]:
@@ -131,34 +134,70 @@ Place = tuple[str, str, int, int]
 """File, function, offset of an instruction, and how often the run had come by it before."""
 
 
+class Places:
+    """Where a piece of work was interrupted: at each place, up to so many ``visits`` that a run pays to it."""
+
+    def __init__(self, visits: int = 2) -> None:
+        self.visits = visits
+        self._tried: set[Place] = set()
+        self._open: dict[int, frozenset[int | None]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tried)
+
+    def __contains__(self, place: Place) -> bool:
+        return place in self._tried
+
+    def add(self, code: CodeType, place: Place) -> None:
+        self._tried.add(place)
+        del self._open[id(code)]
+
+    def open_lines(self, code: CodeType) -> frozenset[int | None]:
+        """The lines of ``code`` with a place that was not tried. Only these need to be watched closely, so a run is
+        quick as far as others have come."""
+        lines = self._open.get(id(code))
+        if lines is None:
+            lines = self._open[id(code)] = frozenset(
+                line
+                for offset, line in _interruptible(code).items()
+                for nth in range(self.visits)
+                if (code.co_filename, code.co_qualname, offset, nth) not in self._tried
+            )
+        return lines
+
+
 @contextlib.contextmanager
 def interrupted(
-    tried: set[Place], error: BaseException, *, visits: int = 2, sparing: tuple[str, ...] = ()
+    tried: Places, error: BaseException, *, sparing: tuple[str, ...] = (), only: tuple[str, ...] = ()
 ) -> Iterator[list[str]]:
     """Raise ``error`` at the first place inside the package where a signal could be delivered and that is not in
-    ``tried``, and put it there. Repeated until nothing is raised, the same work is interrupted everywhere: at each
-    place, the first so many ``visits`` that a run pays to it.
+    ``tried``, and put it there. Repeated until nothing is raised, the same work is interrupted everywhere.
 
     Yields a list that tells the place once it was reached; it stays empty when all places were tried. Destructors are
-    left out, since the interpreter swallows what they raise, and the functions named by ``sparing``.
+    left out, since the interpreter swallows what they raise, and the functions named by ``sparing``; so are all but
+    ``only`` these functions, if some are named.
     """
     reached: list[str] = []
     visited: Counter[tuple[str, str, int]] = Counter()
+
+    def lines(code: CodeType) -> frozenset[int | None]:
+        left_out = code.co_qualname in sparing or (only and code.co_qualname not in only)
+        return frozenset() if left_out else tried.open_lines(code)
 
     def visit(frame: FrameType) -> None:
         code = frame.f_code
         if reached or frame.f_lasti not in _interruptible(code):
             return
         where = (code.co_filename, code.co_qualname, frame.f_lasti)
-        place = (*where, min(visited[where], visits - 1))
+        place = (*where, min(visited[where], tried.visits - 1))
         visited[where] += 1
-        if place not in tried and code.co_qualname not in sparing and not _in_destructor(frame):
-            tried.add(place)
+        if place not in tried and not _in_destructor(frame):
+            tried.add(code, place)
             reached.append(f"{Path(code.co_filename).name}:{frame.f_lineno} in {code.co_qualname}")
             raise error
 
     try:
-        with _watching(visit, reached):
+        with _watching(visit, reached, lines):
             yield reached
     finally:
         # The error, the frames it came through and the watcher refer to each other: let go of what they hold.
@@ -189,9 +228,11 @@ if sys.version_info >= (3, 12):
     _TOOL = 4
 
     @contextlib.contextmanager
-    def _watching(visit: Callable[[FrameType], None], over: Sequence[str] = ()) -> Iterator[None]:
-        """Have ``visit`` called before each instruction that this thread executes inside the package, until it is
-        ``over``."""
+    def _watching(
+        visit: Callable[[FrameType], None], over: Sequence[str] = (), lines: Lines | None = None
+    ) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package, or at least in
+        these ``lines`` of it, until it is ``over``."""
         watched = threading.get_ident()
 
         def look(code: CodeType, offset: int) -> None:
@@ -201,12 +242,13 @@ if sys.version_info >= (3, 12):
         monitoring = sys.monitoring
         monitoring.use_tool_id(_TOOL, "interrupts")
         monitoring.register_callback(_TOOL, monitoring.events.INSTRUCTION, look)
-        for code in _codes():
+        codes = [code for code in _codes() if lines is None or lines(code)]
+        for code in codes:
             monitoring.set_local_events(_TOOL, code, monitoring.events.INSTRUCTION)
         try:
             yield
         finally:
-            for code in _codes():
+            for code in codes:
                 monitoring.set_local_events(_TOOL, code, 0)
             monitoring.free_tool_id(_TOOL)
 
@@ -235,18 +277,27 @@ if sys.version_info >= (3, 12):
 else:
 
     @contextlib.contextmanager
-    def _watching(visit: Callable[[FrameType], None], over: Sequence[str] = ()) -> Iterator[None]:
-        """Have ``visit`` called before each instruction that this thread executes inside the package, until it is
-        ``over``."""
+    def _watching(
+        visit: Callable[[FrameType], None], over: Sequence[str] = (), lines: Lines | None = None
+    ) -> Iterator[None]:
+        """Have ``visit`` called before each instruction that this thread executes inside the package, or at least in
+        these ``lines`` of it, until it is ``over``."""
 
         def trace(frame: FrameType, event: str, argument: Any) -> Any:
-            if over or not frame.f_code.co_filename.startswith(_PACKAGE):
+            code = frame.f_code
+            if over or not code.co_filename.startswith(_PACKAGE):
                 return None
-            if event == "call":
+            if event == "opcode":
+                visit(frame)
+            elif lines is None:
                 frame.f_trace_opcodes = True
                 frame.f_trace_lines = False
-            elif event == "opcode":
-                visit(frame)
+            elif watched := lines(code):
+                frame.f_trace_opcodes = frame.f_lineno in watched or None in watched
+            elif event == "call":
+                return None
+            else:
+                frame.f_trace_opcodes = False
             return trace
 
         with _tracing(trace):

@@ -17,7 +17,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import lowtide
@@ -30,11 +30,15 @@ _PACKAGE = str(Path(lowtide.__file__).parent)
 
 
 class Killer:
-    """Watches all threads of this process, and ends it at the ``nth`` visit to ``place``; counts visits until then."""
+    """Watches all threads of this process, and ends it at the ``nth`` visit to ``place``; counts visits to all places
+    if none is given, else to that one only, since watching less is quicker."""
 
     def __init__(self, place: str, nth: int) -> None:
         self._place = place
         self._nth = nth
+        self._lines = {f"{file[len(_PACKAGE) + 1 :]}:{line}" for (file, line), name in POINTS.items() if name == place}
+        self._lines.add(place)
+        self._watched: dict[int, tuple[CodeType, bool]] = {}
         self.visits: Counter[str] = Counter()
         """Of points by name, of lines as "file:number"; in the order of the first visit."""
 
@@ -44,7 +48,7 @@ class Killer:
 
     def _trace(self, frame: FrameType, event: str, argument: Any) -> Any:
         file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE):
+        if not file.startswith(_PACKAGE) or (event == "call" and not self._is_watched(frame.f_code)):
             return None
         if event == "line":
             line = frame.f_lineno
@@ -52,6 +56,14 @@ class Killer:
             if (point := POINTS.get((file, line))) is not None:
                 self._visit(point)
         return self._trace
+
+    def _is_watched(self, code: CodeType) -> bool:
+        known = self._watched.get(id(code))
+        if known is None:
+            file = code.co_filename[len(_PACKAGE) + 1 :]
+            watched = not self._place or any(f"{file}:{line}" in self._lines for _, _, line in code.co_lines())
+            known = self._watched[id(code)] = (code, watched)
+        return known[1]
 
     def _visit(self, place: str) -> None:
         self.visits[place] += 1

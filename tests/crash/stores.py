@@ -58,11 +58,11 @@ def reopened(path: Path, **options: Any) -> Content:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    """Every file that holds data. The two lock files only say who is there."""
+    """Every file that holds data. The lock files and the table of members only say who is there."""
     return {
         str(each.relative_to(path)): each.read_bytes()
         for each in sorted(path.rglob("*"))
-        if each.is_file() and each.name not in ("lock", "lock.mdb")
+        if each.is_file() and each.name not in ("lock", "lock.mdb", "members")
     }
 
 

@@ -24,7 +24,7 @@ def test_a_commit_without_room_for_its_segment_changes_nothing_and_the_store_goe
         model.apply(both(number, 500))
     disk.fail("create", error=errno.ENOSPC, forever=True)
     for _ in range(3):
-        with pytest.raises(lowtide.DiskFull, match="changed nothing"):
+        with pytest.raises(lowtide.DiskFull, match="nothing was committed"):
             commit(store, both(2, 1500))
         assert content_of(store) == model.content
     assert store.stats().failure is None

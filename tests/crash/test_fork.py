@@ -1,4 +1,4 @@
-"""A store that was open before a fork belongs to the parent: the child is told so, and harms nothing (K7)."""
+"""What was opened before a fork belongs to the parent: the child is told so, and the store itself joins there (K7)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from tests.crash.stores import child, content_of, lines_of, reopened
 CHILD_TRIES = """
 import json, os, sys, lowtide
 
-store = lowtide.open(sys.argv[1], checkpointer=sys.argv[2], durability=sys.argv[3], monitor_interval=0.001)
+store = lowtide.open(
+    sys.argv[1], checkpointer=sys.argv[2], durability=sys.argv[3], monitor_interval=0.001, exclusive=sys.argv[4] == "1"
+)
 keyspace = store.keyspace("k")
 keyspace.put(b"base", b"1")
 store.checkpoint()
@@ -29,20 +31,25 @@ ATTEMPTS = {
     "get from base": lambda: keyspace.get(b"base"),
     "scan": lambda: list(keyspace.scan()),
     "begun scan": lambda: list(scan),
-    "begin": store.begin,
-    "snapshot": store.snapshot,
     "read in a transaction": lambda: tx.keyspace("k").get(b"base"),
     "read in a snapshot": lambda: snapshot.keyspace("k").get(b"base"),
     "commit": tx.commit,
-    "run": lambda: store.run(lambda tx: tx.keyspace("k").put(b"child", b"1")),
+}
+OF_THE_STORE = {
+    "begin": lambda: store.begin().rollback(),
+    "snapshot": lambda: store.snapshot().close(),
+    "run": lambda: store.run(lambda tx: tx.keyspace("k").put(b"of the child", b"1")),
+    "keyspace": lambda: store.keyspace("k").get(b"memory"),
+    "collection": lambda: collection.insert_one({"_id": 1}),
     "checkpoint": store.checkpoint,
     "collect": store.collect_garbage,
     "stats": store.stats,
     "metrics": store.metrics,
 }
+collection = store.collection("c")
 
 if os.fork() == 0:
-    for name, attempt in ATTEMPTS.items():
+    for name, attempt in (ATTEMPTS | OF_THE_STORE).items():
         try:
             print(json.dumps([name, "answered", repr(attempt())]), flush=True)
         except lowtide.UsageError as error:
@@ -65,16 +72,30 @@ store.close()
 def test_a_forked_child_is_refused_with_the_reason_and_the_parent_goes_on(
     tmp_path: Path, checkpointer: str, durability: str
 ) -> None:
-    with child(CHILD_TRIES, tmp_path / "store", checkpointer, durability) as process:
+    with child(CHILD_TRIES, tmp_path / "store", checkpointer, durability, "1") as process:
         outcomes = list(lines_of(process))
         assert process.wait() == 0
     *tried, parent = outcomes
-    assert len(tried) == 15
+    assert len(tried) == 17
     for name, outcome, told in tried:
         assert outcome == "refused", (name, outcome, told)
         assert "fork" in told, (name, told)
     assert parent == ["parent", "answered", "[b'base', b'memory', b'parent']"]
     assert reopened(tmp_path / "store") == {"k": {b"base": b"1", b"memory": b"1", b"parent": b"1"}}
+
+
+def test_a_forked_child_joins_the_store_and_only_what_its_parent_began_is_refused(tmp_path: Path) -> None:
+    with child(CHILD_TRIES, tmp_path / "store", "thread", "full", "0") as process:
+        outcomes = list(lines_of(process))
+        assert process.wait() == 0
+    *tried, parent = outcomes
+    for name, outcome, told in tried[:8]:
+        assert (outcome, "fork" in told) == ("refused", True), (name, outcome, told)
+    for name, outcome, told in tried[8:]:
+        assert outcome == "answered", (name, outcome, told)
+    assert parent == ["parent", "answered", "[b'base', b'memory', b'of the child', b'parent']"]
+    content = reopened(tmp_path / "store")
+    assert content["k"] == {b"base": b"1", b"memory": b"1", b"of the child": b"1", b"parent": b"1"}
 
 
 SURVIVING_CHILD = """
@@ -111,7 +132,7 @@ if os.fork() == 0:
     with lowtide.open(sys.argv[1] + "/child") as own:
         own.keyspace("k").put(b"b", b"2")
     try:
-        lowtide.open(sys.argv[1] + "/parent")
+        lowtide.open(sys.argv[1] + "/parent", exclusive=True)
     except lowtide.StoreLocked as error:
         print(json.dumps(error.holder), flush=True)
     os._exit(0)

@@ -14,7 +14,7 @@ import pytest
 
 import lowtide
 from tests.conftest import OpenStore
-from tests.crash.interrupts import Place, interrupted, raising_at
+from tests.crash.interrupts import Places, interrupted, raising_at
 from tests.crash.stores import (
     SMALL,
     Changes,
@@ -56,7 +56,7 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
     model = Model()
     try:
-        nth, reached, tried = 0, ["somewhere"], set[Place]()
+        nth, reached, tried = 0, ["somewhere"], Places()
         while reached:
             nth += 1
             changes = work(nth)
@@ -92,7 +92,7 @@ def test_an_interrupt_anywhere_in_a_commit_leaves_all_of_it_or_nothing(
 
 def test_an_interrupt_anywhere_leaves_the_callbacks_of_later_commits_running(open_store: OpenStore) -> None:
     store = open_store(**SMALL)
-    tried, reached, called = set[Place](), ["somewhere"], list[int]()
+    tried, reached, called = Places(), ["somewhere"], list[int]()
 
     def work() -> int:
         with store.transaction() as tx:
@@ -120,7 +120,7 @@ def test_a_close_that_is_interrupted_still_gives_the_store_back(open_store: Open
 def test_an_interrupt_anywhere_in_the_commit_of_a_group_harms_no_other_member(tmp_path: Path) -> None:
     """Nobody interrupted the others, so they must not die of it: each is committed, or told to begin anew."""
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
-    model, tried, nth = Model(), set[Place](), 0
+    model, tried, nth = Model(), Places(), 0
     try:
         reached = ["somewhere"]
         while reached:

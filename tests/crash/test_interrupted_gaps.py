@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from tests.crash.interrupts import Place, interrupted
+from tests.crash.interrupts import Places, interrupted
 from tests.crash.stores import SMALL
 from tests.support.parts import parts_of
 
@@ -45,7 +45,7 @@ def test_an_interrupt_anywhere_hides_nothing_and_leaves_nothing(
         reader.first_chunk = reader.least_run = 8
         keyspace = store.keyspace("k")
         keyspace.put_many(dict.fromkeys([*keys, b"last"], b""))
-        tried, nth, reached = set[Place](), 0, ["somewhere"]
+        tried, nth, reached = Places(), 0, ["somewhere"]
         while reached:
             nth += 1
             with store.transaction() as tx:
@@ -61,7 +61,7 @@ def test_an_interrupt_anywhere_hides_nothing_and_leaves_nothing(
             for reverse in (False, True):
                 assert sorted(key for key, _ in keyspace.scan(reverse=reverse)) == there, reached
             assert not gaps._lock.locked(), reached
-            assert len(gaps._watches) <= nth
+            assert len(gaps.watches) <= nth
         keyspace.put_many({b"x%04d" % number: b"" for number in range(2000)})
-        assert gaps._watches == [], "what an interrupt left behind goes with the next puts"
+        assert gaps.watches == [], "what an interrupt left behind goes with the next puts"
         assert nth > 30, "it was hardly traced"

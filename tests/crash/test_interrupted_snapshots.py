@@ -21,7 +21,7 @@ import lowtide
 from lowtide import Isolation
 from lowtide.engine.transaction.request import Request
 from tests.conftest import OpenStore
-from tests.crash.interrupts import Place, interrupted, looking
+from tests.crash.interrupts import Places, interrupted, looking
 from tests.crash.stores import SMALL
 from tests.schedules.world import examine
 from tests.support.parts import parts_of
@@ -188,11 +188,11 @@ def test_an_interrupt_anywhere_leaves_nothing_registered(name: str, open_store: 
     """Not while the error is handled, either, but for what its frames still own."""
     store = open_store(**SMALL, durability="relaxed")
     fill(store)
-    work, tried, nth, reached = WORKS[name], set[Place](), 0, ["somewhere"]
+    work, tried, nth, reached = WORKS[name], Places(visits=1), 0, ["somewhere"]
     with by_reference_counts():
         while reached:
             nth += 1
-            with interrupted(tried, Alarm(), visits=1) as reached, contextlib.suppress(Alarm):
+            with interrupted(tried, Alarm()) as reached, contextlib.suppress(Alarm):
                 work(store)
             assert registered(store) == {}, f"after an interrupt in {reached}"
     assert nth > 20, "the work was hardly traced"
@@ -229,7 +229,7 @@ def test_an_interrupted_follower_leaves_nothing_registered_and_is_not_committed(
         raise Alarm
 
     with pytest.MonkeyPatch.context() as patch:
-        waiting = Request({}, seen=0, time=0.0, payload=b"", durably=False, names=None)
+        waiting = Request(writes={}, seen=0, time=0.0, payload=b"", durably=False, names=None)
         patch.setattr(committer, "_queue", deque([waiting]))
         patch.setattr(committer, "_wait", wait)
         committer._queue.clear()

@@ -12,7 +12,7 @@ import pytest
 
 import lowtide
 from lowtide.upkeep.verify import verify_files
-from tests.crash.interrupts import Place, interrupted
+from tests.crash.interrupts import Places, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
 from tests.support.parts import parts_of
 
@@ -21,10 +21,10 @@ HANDING_OVER = ("Parts.__init__", "Store.__init__")
 do anything about that."""
 
 
-def press(tried: set[Place], work: Callable[[], object]) -> list[str]:
+def press(tried: Places, work: Callable[[], object]) -> list[str]:
     """Do ``work``, interrupted at the next place; returns the place, or nothing when all were tried."""
     error = KeyboardInterrupt("pressed by the test")
-    with interrupted(tried, error, visits=1, sparing=HANDING_OVER) as reached:
+    with interrupted(tried, error, sparing=HANDING_OVER) as reached:
         try:
             work()
         except KeyboardInterrupt:
@@ -36,7 +36,7 @@ def press(tried: set[Place], work: Callable[[], object]) -> list[str]:
 
 def test_an_interrupt_anywhere_in_a_checkpoint_loses_nothing_and_the_next_one_works(tmp_path: Path) -> None:
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
-    model, tried, number = Model(), set[Place](), 0
+    model, tried, number = Model(), Places(visits=1), 0
     try:
         reached = ["somewhere"]
         while reached:
@@ -72,7 +72,7 @@ def test_an_interrupt_anywhere_in_a_close_gives_the_store_back_all_the_same(
     tmp_path: Path, durability: Durability
 ) -> None:
     """At once, or when it is closed once more."""
-    model, tried, number = Model(), set[Place](), 0
+    model, tried, number = Model(), Places(visits=1), 0
     reached = ["somewhere"]
     while reached:
         store = lowtide.open(tmp_path / "store", **SMALL, durability=durability)
@@ -95,7 +95,7 @@ def test_an_interrupt_anywhere_in_an_opening_or_a_making_leaves_a_store_that_can
     one, at the places that are left."""
     model = Model()
     killed_store = torn(tmp_path, model)
-    tried, reached = set[Place](), ["somewhere"]
+    tried, reached = Places(visits=1), ["somewhere"]
     while reached:
         copy = killed(killed_store, tmp_path / "copy")
         reached = press(tried, lambda copy=copy: lowtide.open(copy, **SMALL).close())  # type: ignore[misc]
@@ -143,7 +143,7 @@ def test_an_interrupt_anywhere_in_the_upkeep_that_a_user_asks_for_leaves_a_store
     tmp_path: Path, work: str
 ) -> None:
     store = lowtide.open(tmp_path / "store", **SMALL, durability="relaxed")
-    model, tried, number = Model(), set[Place](), 0
+    model, tried, number = Model(), Places(visits=1), 0
     calls: dict[str, Callable[[], object]] = {
         "verify": store.verify,
         "compact": store.compact,

@@ -47,7 +47,7 @@ def run_until_failure(store: lowtide.Store, model: Model) -> BaseException | Non
 def check_refused(store: lowtide.Store, model: Model) -> None:
     """What a store with a broken log does."""
     for changes in (both(20), both(21, 3000)):
-        with pytest.raises(lowtide.StoreFailed, match="nothing more is accepted"):
+        with pytest.raises(lowtide.StoreFailed, match="accepts no more commits"):
             commit(store, changes)
     assert "injected" in (store.stats().failure or "")
     assert content_of(store) == model.content

@@ -99,7 +99,7 @@ def test_two_collections_written_together_never_differ_however_often_their_owner
 def check(path: Path, last: dict[int, int]) -> None:
     """What a new owner finds: of each writer the last acknowledged commit, or the one that was under way."""
     with lowtide.open(path, map_size=1 << 20) as store:
-        content: dict[str, dict[Any, Any]] = check_store(store)
+        content: dict[str, dict[Any, Any]] = check_store(store, killed=True)
         assert content["left"] == content["right"]
         for writer, number in last.items():
             there = content["left"][f"{writer} last"]["number"]

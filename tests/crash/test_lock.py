@@ -1,4 +1,4 @@
-"""One owner at a time, in this process or any other; a dead one does not count (K7)."""
+"""One owner at a time, in this process or any other; a dead one does not count (K7). An exclusive one is alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.crash.stores import both, child, commit, content_of, files_of, lines_
 
 OWNER = """
 import json, sys, lowtide
-store = lowtide.open(sys.argv[1])
+store = lowtide.open(sys.argv[1], exclusive=len(sys.argv) > 2)
 store.keyspace("k").put(b"a", b"1")
 print(json.dumps("open"), flush=True)
 sys.stdin.readline()
@@ -30,19 +30,32 @@ except lowtide.StoreLocked as error:
 """
 
 
-def test_a_second_open_in_the_same_process_is_refused_and_names_it(open_store: OpenStore) -> None:
-    store = open_store()
+@pytest.mark.parametrize("other", [True, False])
+def test_an_exclusive_store_is_opened_by_nobody_else_in_its_process(open_store: OpenStore, other: bool) -> None:
+    store = open_store(exclusive=True)
     before = files_of(store.path)
     with pytest.raises(lowtide.StoreLocked, match="this process") as caught:
-        lowtide.open(store.path)
+        lowtide.open(store.path, exclusive=other)
     assert str(store.path) in str(caught.value)
     assert files_of(store.path) == before
     commit(store, both(1))
     assert content_of(store)["left"] == {b"key 1": b"1."}
 
 
-def test_a_second_open_in_another_process_is_refused_and_names_this_one(open_store: OpenStore) -> None:
+def test_nobody_opens_a_store_exclusively_that_another_one_has_open(open_store: OpenStore) -> None:
     store = open_store()
+    with pytest.raises(lowtide.StoreLocked, match="this process"):
+        lowtide.open(store.path, exclusive=True)
+    joined = lowtide.open(store.path)
+    store.close()
+    with pytest.raises(lowtide.StoreLocked, match="this process"):
+        lowtide.open(store.path, exclusive=True)
+    joined.close()
+    lowtide.open(store.path, exclusive=True).close()
+
+
+def test_an_exclusive_store_is_opened_by_no_other_process_which_is_told_whose_it_is(open_store: OpenStore) -> None:
+    store = open_store(exclusive=True)
     with child(INTRUDER, store.path) as process:
         message, holder = next(lines_of(process))
     assert f"process {os.getpid()}" in holder
@@ -51,7 +64,7 @@ def test_a_second_open_in_another_process_is_refused_and_names_this_one(open_sto
 
 
 def test_the_owner_in_another_process_is_named(tmp_path: Path) -> None:
-    with child(OWNER, tmp_path / "store") as owner:
+    with child(OWNER, tmp_path / "store", "exclusive") as owner:
         assert next(lines_of(owner)) == "open"
         with pytest.raises(lowtide.StoreLocked, match=f"process {owner.pid} on "):
             lowtide.open(tmp_path / "store")
@@ -78,7 +91,7 @@ def test_a_stopped_process_still_holds_its_lock(tmp_path: Path) -> None:
         assert next(lines_of(owner)) == "open"
         owner.send_signal(signal.SIGSTOP)
         with pytest.raises(lowtide.StoreLocked):
-            lowtide.open(tmp_path / "store")
+            lowtide.open(tmp_path / "store", exclusive=True)
 
 
 def test_a_closed_store_is_free_and_names_nobody(open_store: OpenStore) -> None:

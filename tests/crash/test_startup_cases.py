@@ -305,7 +305,7 @@ def test_log_of_another_format(tmp_path: Path, version: int) -> None:
     assert header is not None
     other = Header(header.store_id, header.sequence, header.first_ts, header.salt, version)
     segment.write_bytes(encode_header(other) + log[64:])
-    assert f"log format {version} is not known here" in refusal_of(tmp_path / "store")
+    assert f"unknown log format {version}" in refusal_of(tmp_path / "store")
 
 
 def with_manifest(path: Path, **changes: Any) -> None:
@@ -331,7 +331,7 @@ def test_newer_format(tmp_path: Path) -> None:
 def test_manifest_damaged(tmp_path: Path, content: bytes) -> None:
     fill(tmp_path / "store")
     (tmp_path / "store" / "store.json").write_bytes(content)
-    assert "store.json: cannot be understood" in refusal_of(tmp_path / "store")
+    assert "store.json: cannot be decoded" in refusal_of(tmp_path / "store")
 
 
 def test_manifest_missing_while_commits_exist(tmp_path: Path) -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lowtide.cli.words import bytes_of, clean, moment, seconds_of, shown, size, span
+from lowtide.cli.words import bytes_of, clean, moment, shown
 from lowtide.errors import UsageError
+from lowtide.system.quantities import seconds_of, size, span
 from tests.crash.stores import Content
 from tests.fuzz.guard import ours
 from tests.fuzz.mutation import mutated

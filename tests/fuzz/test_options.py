@@ -46,15 +46,17 @@ def test_options_of_any_value_are_accepted_or_refused(given_options: dict[str, A
     assert isinstance(found, Options | UsageError)
     if isinstance(found, Options):
         for name, value in given_options.items():
-            expected = {"int": int, "float": (int, float), "str": str, "bool": bool}
+            expected = {"int": int, "float": (int, float), "str": str, "bool": bool, "str | os.PathLike[str]": str}
             kind = str(next(each.type for each in dataclasses.fields(Options) if each.name == name))
-            assert kind == "float | None" or isinstance(value, expected[kind])  # type: ignore[arg-type]
+            optional = value is None and kind.endswith(" | None")
+            assert optional or isinstance(value, expected[kind.removesuffix(" | None")])  # type: ignore[arg-type]
             assert not (isinstance(value, float) and math.isnan(value))
 
 
 _small: dict[str, st.SearchStrategy[Any]] = {
     "segment_bytes": st.integers(4096, 20_000),
     "cache_rows": st.integers(1, 10),
+    "record": st.none(),
     "map_size": st.one_of(st.integers(128 << 10, 1 << 22), st.sampled_from([1 << 30, 1 << 48, 1 << 62])),
 }
 

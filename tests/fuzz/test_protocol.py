@@ -6,6 +6,7 @@ After any bytes the owner still answers the next one who asks properly.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import socket
 import struct
@@ -20,9 +21,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lowtide
+from lowtide.engine.log.frame import encode_payload, identified
 from lowtide.errors import Error
+from lowtide.sharing.commit_message import CommitMessage, Guarded, Lease, SentReads
 from lowtide.sharing.owner import Owner, reach_owner
-from lowtide.sharing.service import Answer, Ask, socket_address
+from lowtide.sharing.service import COMMIT, Answer, Ask, socket_address
+from lowtide.system.messages import UNDECODABLE
 from tests.fuzz.guard import ours
 from tests.fuzz.mutation import mutated
 from tests.fuzz.profile import with_files
@@ -82,6 +86,16 @@ def says_hello(path: Path) -> bool:
         return bool(owner.ask("hello", timeout=PATIENCE) == os.getpid())
 
 
+def is_well_formed(message: bytes) -> bool:
+    """Whether it is an operation with arguments."""
+    try:
+        ask = msgspec.msgpack.decode(message, type=Ask)
+        msgspec.msgpack.decode(ask.arguments, type=dict[str, Any])
+    except (*UNDECODABLE, ValueError):
+        return False
+    return True
+
+
 def answers_to(path: Path, data: bytes) -> bytes:
     """All that the owner sends to one who sends ``data`` and no more."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
@@ -99,9 +113,9 @@ def answers_to(path: Path, data: bytes) -> bytes:
 
 @with_files
 @given(messages=st.lists(st.one_of(_asks, mutated(HELLO), st.binary(max_size=40)), min_size=1, max_size=4))
-def test_every_message_of_any_content_is_answered_by_one_of_ours(owned: Path, messages: list[bytes]) -> None:
+def test_every_message_is_answered_until_one_is_malformed(owned: Path, messages: list[bytes]) -> None:
     found = answers_to(owned, b"".join(map(framed, messages)))
-    for _ in messages:
+    for _ in itertools.takewhile(is_well_formed, messages):
         (length,) = struct.unpack_from("<I", found)
         answer = msgspec.msgpack.decode(found[4 : 4 + length], type=Answer)
         assert answer.error is None or answer.value is None
@@ -120,6 +134,46 @@ def test_every_message_of_any_content_is_answered_by_one_of_ours(owned: Path, me
 def test_bytes_that_are_no_messages_leave_the_owner_as_it_was(owned: Path, data: bytes) -> None:
     answers_to(owned, data)
     assert says_hello(owned)
+
+
+def commit_message(**changed: Any) -> bytes:
+    """A commit as a joined process sends it."""
+    identity = bytes(range(16))
+    payload = identified(encode_payload(1.0, {b"\x00\x00\x00\x01key": b"value"}, None, [None], False), identity)
+    fields: dict[str, Any] = {
+        "identity": identity,
+        "payload": payload,
+        "seen": 0,
+        "durably": True,
+        "first_wins": True,
+        "lease": Lease("joined 1-0", b"12345678"),
+        "reads": SentReads({b"\x00\x00\x00\x01other"}, [(b"\x00\x00\x00\x01", None)]),
+        "guards": Guarded({b"\x00\x00\x00\x01guarded": 0}, [(b"\x00\x00\x00\x01", None, 0)]),
+    }
+    message = CommitMessage(**{**fields, **changed})
+    return msgspec.msgpack.encode(Ask(COMMIT, msgspec.Raw(msgspec.msgpack.encode(message))))
+
+
+@with_files
+@given(
+    message=st.one_of(
+        mutated(commit_message()),
+        st.builds(lambda seen: commit_message(seen=seen), st.integers(0, 1 << 40)),
+        st.builds(lambda payload: commit_message(payload=payload), st.binary(max_size=80)),
+        st.builds(lambda since: commit_message(unanswered=since), st.integers(0, 1 << 40)),
+        st.builds(lambda identity: commit_message(identity=identity), st.binary(max_size=20)),
+    )
+)
+def test_a_commit_of_any_content_commits_nothing_and_leaves_the_owner_as_it_was(owned: Path, message: bytes) -> None:
+    """Its lease does not exist, or what it writes to."""
+    before = read_published(owned)
+    answers_to(owned, framed(message))
+    assert says_hello(owned)
+    assert read_published(owned) == before
+
+
+def read_published(path: Path) -> bytes:
+    return (path / "published").read_bytes()
 
 
 _answers = st.one_of(

@@ -9,7 +9,7 @@ import pytest
 
 from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
-from lowtide.engine.transaction import scans, transaction
+from lowtide.engine.transaction import reads, scans, transaction
 from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.engine.transaction.registry import Registration, Registry
 from lowtide.engine.transaction.validate import Validator
@@ -22,7 +22,7 @@ Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def no_validation_of_reads(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Validator, "read_clash", lambda *_: None)
+    patch.setattr(Validator, "read_clash", lambda *_, **__: None)
     patch.setattr(Validator, "group_clash", lambda *_: None)
 
 
@@ -42,11 +42,10 @@ def reads_of_the_last_commit(patch: pytest.MonkeyPatch) -> None:
 def scans_of_many_instants(patch: pytest.MonkeyPatch) -> None:
     whole = scans.scan_latest
 
-    def torn(*arguments: Any) -> Iterator[tuple[bytes, bytes]]:
-        engine, wanted, own, _, *rest = arguments
-        return whole(engine, wanted, own, False, *rest)
+    def torn(*arguments: Any, **named: Any) -> Iterator[tuple[bytes, bytes]]:
+        return whole(*arguments, **{**named, "one_snapshot": False})
 
-    patch.setattr(transaction, "scan_latest", torn)
+    patch.setattr(reads, "scan_latest", torn)
 
 
 def snapshots_from_before_the_last_commit(patch: pytest.MonkeyPatch) -> None:

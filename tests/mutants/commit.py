@@ -80,7 +80,7 @@ MUTANTS = [
     Mutant(
         "missing keys are no reads",
         "SERIALIZABLE does not note that a key was looked for and not found: write skew by insertion.",
-        "engine/transaction/transaction.py",
+        "engine/transaction/reads.py",
         (
             (
                 (
@@ -297,7 +297,7 @@ MUTANTS = [
         (
             (
                 (
-                    "        self.details[token] = (details, ref(registration))\n"
+                    "        self.details[token] = (details, registration.ref)\n"
                     "        ts = self.published\n"
                     "        if tracks_reads:\n"
                     "            self.serializable[token] = ts\n"
@@ -313,6 +313,18 @@ MUTANTS = [
             ),
         ),
         ("tests/crash/test_interrupted_snapshots.py::test_whatever_is_live_is_named_at_every_instruction[snapshot]",),
+    ),
+    Mutant(
+        "a registration has two owners",
+        "A registration that a traceback refers to is used again: dropping its next owner does not release it.",
+        "engine/transaction/transaction.py",
+        ((" and getrefcount(registration) == REFERRED_ONCE:\n", ":\n"),),
+        (
+            (
+                "tests/unit/engine/transaction/test_registry.py::"
+                "test_a_registration_that_something_else_refers_to_is_not_used_again"
+            ),
+        ),
     ),
     Mutant(
         "no commit gives way to a turn",

@@ -113,11 +113,8 @@ MUTANTS = [
         "engine/transaction/yielding.py",
         (
             (
-                (
-                    "    request.payload = encode_payload(request.time, writes, request.names, before, keep_before, "
-                    "request.replaced)\n"
-                ),
-                "    assert before is not None\n",
+                "    tell(request, [yielding.before[key] for key in writes], keep_before)\n",
+                "    assert keep_before is not None\n",
             ),
         ),
         (
@@ -160,7 +157,7 @@ MUTANTS = [
         "a statement does not guard what it writes",
         "Below SNAPSHOT an update is lost, and an entry leads to a document that has another value.",
         "engine/statements/statement.py",
-        (("for full_key in (*relied_on, *writes):", "for full_key in relied_on:"),),
+        (("for full_key in (*relied_on, *guarded):", "for full_key in relied_on:"),),
         ("tests/docs/test_documents_promises.py::test_no_level_loses_an_update_within_a_statement",),
     ),
     Mutant(

@@ -77,7 +77,7 @@ MUTANTS = [
         (
             (
                 (
-                    "        elif earlier or request.seen != self._registry.published:\n"
+                    "        elif not request.untold and (earlier or request.seen != self._registry.published):\n"
                     "            self._tell_again(request, earlier)\n"
                 ),
                 "",

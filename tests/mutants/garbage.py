@@ -144,7 +144,7 @@ MUTANTS = [
         (("            elif ts in self._last_seers:\n", "            elif False:\n"),),
         (
             "tests/unit/engine/garbage/test_collector.py::test_reports_beside_an_old_reader_leave_at_most_twice_what_is_seen",
-            "tests/garbage/test_reports_beside_an_old_reader.py::test_the_history_stays_within_twice_what_is_seen",
+            "tests/garbage/test_reports_beside_an_old_reader.py::test_the_history_stays_within_twice_what_is_seen[thread]",
         ),
     ),
     Mutant(

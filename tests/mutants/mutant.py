@@ -8,7 +8,6 @@ own (see runner), must fail. A text that no longer occurs exactly once is an err
 from __future__ import annotations
 
 import atexit
-import compileall
 import json
 import os
 import shutil
@@ -18,14 +17,13 @@ import tempfile
 import threading
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 PROJECT = Path(__file__).parents[2]
 SOURCES = PROJECT / "src"
 TIMEOUT = 600.0
-IMPATIENCE = 15.0
+IMPATIENCE = 5.0
 """Seconds for which a test of a broken engine waits: some are convicted by what never comes."""
 
 _own = threading.local()
@@ -67,13 +65,12 @@ class Trial:
         return [
             node
             for node in mutant.convicted_by
-            if not any(
-                _is_of(failed, node) and not words.startswith(_CARELESS) for failed, words in self.failed.items()
-            )
+            if not any(is_of(failed, node) and not words.startswith(_CARELESS) for failed, words in self.failed.items())
         ]
 
 
-def _is_of(node: str, named: str) -> bool:
+def is_of(node: str, named: str) -> bool:
+    """Whether a test that was run is the ``named`` one, or one of its cases."""
     return node == named or node.startswith((f"{named}[", f"{named}::"))
 
 
@@ -89,19 +86,11 @@ def patched(text: str, mutant: Mutant) -> str:
     return text
 
 
-def try_mutant(mutant: Mutant, tests: tuple[str, ...] | None = None) -> Trial:
-    """Put the fault into a copy of the sources and run the tests that must convict it, or other ones, against that."""
+def try_mutant(mutant: Mutant, also: tuple[str, ...] = ()) -> Trial:
+    """Put the fault into a copy of the sources and run the tests that must convict it, and others, against that."""
     started = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="lowtide-mutant-", dir=_originals().parent) as directory:
-        copy = Path(directory) / "src"
-        shutil.copytree(_originals(), copy, copy_function=os.link)
-        source = copy / "lowtide" / mutant.file
-        text = patched(source.read_text(), mutant)
-        source.unlink()  # it is a link to the original
-        source.write_text(text)
-        for compiled in source.parent.glob(f"__pycache__/{source.stem}.*"):
-            compiled.unlink()
-        verdicts = _ask(copy, tests if tests is not None else mutant.convicted_by)
+    text = patched((SOURCES / "lowtide" / mutant.file).read_text(), mutant)
+    verdicts = _ask(mutant.file, text, (*mutant.convicted_by, *also))
     seconds = time.monotonic() - started
     if verdicts.get("hung"):
         return Trial({}, [], seconds, hung=True)
@@ -110,27 +99,25 @@ def try_mutant(mutant: Mutant, tests: tuple[str, ...] | None = None) -> Trial:
     return Trial(verdicts["failed"], verdicts["passed"], seconds)
 
 
-@cache
-def _originals() -> Path:
-    """The sources without a fault, compiled once for all trials of this process, which link to them."""
-    directory = tempfile.mkdtemp(prefix="lowtide-originals-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    originals = Path(directory) / "originals"
-    shutil.copytree(SOURCES, originals, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    compileall.compile_dir(originals, quiet=2)
-    return originals
-
-
-def _ask(copy: Path, nodes: tuple[str, ...]) -> dict[str, Any]:
+def _ask(file: str, text: str, nodes: tuple[str, ...]) -> dict[str, Any]:
     """Have the runner of this thread try the tests."""
     runner = _runner()
     assert runner.stdin is not None
     assert runner.stdout is not None
-    asked = {"copy": str(copy), "project": str(PROJECT), "nodes": nodes, "timeout": TIMEOUT}
+    asked = {"file": file, "text": text, "nodes": nodes, "timeout": TIMEOUT}
     runner.stdin.write(json.dumps(asked) + "\n")
     runner.stdin.flush()
     answer: dict[str, Any] = json.loads(runner.stdout.readline())
     return answer
+
+
+def _copy_of_the_sources() -> Path:
+    """The sources without a fault, with what is compiled of them. What is being compiled just now is left out."""
+    directory = tempfile.mkdtemp(prefix="lowtide-sources-")
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    copy = Path(directory) / "src"
+    shutil.copytree(SOURCES, copy, ignore=shutil.ignore_patterns("*.pyc.*", "*.egg-info"))
+    return copy
 
 
 def _runner() -> subprocess.Popen[str]:
@@ -138,7 +125,7 @@ def _runner() -> subprocess.Popen[str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
         environment["LOWTIDE_PATIENCE"] = str(IMPATIENCE)
         _own.runner = subprocess.Popen(
-            [sys.executable, "-m", "tests.mutants.runner"],
+            [sys.executable, "-m", "tests.mutants.runner", str(_copy_of_the_sources())],
             cwd=PROJECT,
             env=environment,
             stdin=subprocess.PIPE,

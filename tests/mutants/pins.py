@@ -23,8 +23,8 @@ MUTANTS = [
         "engine/base/leases.py",
         (
             (
-                "    if row is None or (identity is not None and row.id != identity):\n        raise",
-                "    if row is None:\n        raise",
+                "row if row is not None and identity in (None, row.id) else None",
+                "row",
             ),
         ),
         ("tests/unit/sharing/pins/test_pin.py::test_it_neither_removes_nor_renews_another_pin_that_took_its_name",),
@@ -69,8 +69,8 @@ MUTANTS = [
                 "    pins = base.read(base.pins.all)\n\n    def change(txn: Txn) -> Applied:\n",
             ),
             (
-                "(row for _, row in base.pins.all(txn))",
-                "(row for _, row in pins)",
+                "[row for _, row in base.pins.all(txn)]",
+                "[row for _, row in pins]",
             ),
         ),
         (
@@ -156,7 +156,7 @@ MUTANTS = [
         "sharing/follower.py",
         (
             (
-                "generation.registry.published >= self._page.published and not",
+                "generation.registry.published >= self._target() and not",
                 "generation.registry.published >= 0 and not",
             ),
         ),

@@ -20,8 +20,8 @@ MUTANTS = [
         "A load joins the pin of another collection, and what it reads is collected under it.",
         "engine/base/leases.py",
         (
-            ("keyspaces=_united(row.keyspaces, names),", "keyspaces=row.keyspaces,"),
-            ("prefixes=_united(row.prefixes, prefixes),", "prefixes=row.prefixes,"),
+            ("keyspaces=_united(row.keyspaces, place.keyspaces),", "keyspaces=row.keyspaces,"),
+            ("prefixes=_united(row.prefixes, place.prefixes),", "prefixes=row.prefixes,"),
         ),
         ("tests/unit/spark/test_load_pin.py::test_what_a_shared_pin_came_to_hold_is_read_there",),
     ),
@@ -29,7 +29,7 @@ MUTANTS = [
         "drivers share a pin",
         "A load joins the pin of another application, and loses its snapshot when that ends.",
         "engine/base/leases.py",
-        (("row.ts == ts and row.process == process and", "row.ts == ts and"),),
+        (("row.ts == place.ts and row.process == process and", "row.ts == place.ts and"),),
         (
             "tests/unit/sharing/pins/test_sharing.py::test_another_commit_another_process_a_dead_pin_and_a_users_own_are_not_shared",
             "tests/unit/spark/test_load_pin.py::test_another_commit_or_another_driver_has_a_pin_of_its_own",

@@ -7,13 +7,20 @@ import re
 import pytest
 
 from tests.mutants.catalog import LAYERS, MUTANTS
-from tests.mutants.mutant import PROJECT, SOURCES, DoesNotFit, Mutant, patched, try_mutant
+from tests.mutants.mutant import PROJECT, SOURCES, DoesNotFit, Mutant, is_of, patched, try_mutant
+from tests.mutants.recordings import CONVICTED, STORIES
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))
 def test_the_mutant_is_convicted(mutant: Mutant) -> None:
-    trial = try_mutant(mutant)
+    """One that breaks isolation is convicted by the audit of what it recorded itself as well."""
+    story, anomaly = CONVICTED.get(mutant.name, (None, ""))
+    recorded = (f"{STORIES}::{story}",) if story else ()
+    trial = try_mutant(mutant, also=recorded)
     assert trial.acquits(mutant) == [], f"{mutant.breaks}\npassed: {trial.passed}\nfailed: {trial.failed}"
+    for node in recorded:
+        told = [words for failed, words in trial.failed.items() if is_of(failed, node)]
+        assert any("convicted of" in words and anomaly in words for words in told), trial
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name.replace(" ", "-"))

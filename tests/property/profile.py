@@ -1,4 +1,7 @@
-"""How hard the properties are tried: ``LOWTIDE_PROPERTIES=10 pytest tests/property`` tries ten times as many cases."""
+"""How hard the properties are tried: ``LOWTIDE_PROPERTIES=10 pytest tests/property`` tries ten times as many cases.
+
+Each run tries other cases. ``make attack`` tries many.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ SCALE = float(os.environ.get("LOWTIDE_PROPERTIES", "1"))
 thorough = settings(max_examples=int(250 * SCALE))
 """For pure functions, which are cheap to try."""
 
-with_files = settings(max_examples=max(1, int(150 * SCALE)), stateful_step_count=50)
+with_files = settings(max_examples=max(1, int(60 * SCALE)), stateful_step_count=50)
 """For what opens files."""
 
 whole_store = settings(
-    max_examples=max(1, int(60 * SCALE)),
+    max_examples=max(1, int(30 * SCALE)),
     stateful_step_count=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )

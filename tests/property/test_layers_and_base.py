@@ -38,10 +38,11 @@ class Shelving(RuleBasedStateMachine):
         super().__init__()
         self._stack = ExitStack()
         self.base = self._stack.enter_context(new_base())
-        self.versions = VersionStore(0)
+        self.versions = VersionStore(0, 3)
         self.published = 0
         self.syncing = False
         self.reader = Reader(self.versions, self.base, self, 3)
+        self.reader.sparse.add(PREFIX)
         self.reader.first_chunk = self.reader.least_run = 1  # so that one deleted key is worth a gap
         self.collector = "exact"
         self.log: list[Commit] = []

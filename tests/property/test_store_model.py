@@ -323,7 +323,7 @@ class StoreModel(RuleBasedStateMachine):
 
 TestStoreModel = StoreModel.TestCase
 TestStoreModel.settings = settings(
-    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "60")),
+    max_examples=int(os.environ.get("LOWTIDE_MODEL_EXAMPLES", "30")),
     stateful_step_count=50,
     suppress_health_check=list(HealthCheck),
 )

@@ -83,7 +83,7 @@ def test_a_store_is_given_back_only_when_its_backup_is_done(store: lowtide.Store
         close = schedule.start(store.close)
         assert stays_blocked(close)
         with pytest.raises(lowtide.StoreLocked):
-            lowtide.open(store.path)
+            lowtide.open(store.path, exclusive=True)
         assert backup.finish().reaches == 2
         close.finish()
     assert verify_files(tmp_path / "backup").ok

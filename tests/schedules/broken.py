@@ -7,10 +7,8 @@ like those of the engine: a schedule can stop there.
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import Any
-from weakref import ref
 
 import pytest
 
@@ -40,8 +38,8 @@ def draw_without_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def register(self: Any, details: Any, tracks_reads: bool = False) -> Registration:
         registration, ts = Registration(self), self.published
-        token = registration.token
-        self.details[token] = (details, ref(registration))
+        registration.token = token = next(self.tokens)
+        self.details[token] = (details, registration.ref)
         if tracks_reads:
             self.serializable[token] = ts
         self.live[token] = ts  # point: begin.drawn
@@ -151,13 +149,16 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     both without a lock."""
 
     def between(self: Any, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
-        if not self._fresh and not self._sorted:
+        if not self._fresh and not self._parts:
             return []
         with self._lock:
             fresh = self._fresh[:]
             del self._fresh[: len(fresh)]
-            self._sorted.update(fresh)  # point: scan.drain
-            return list(islice(self._sorted.irange(low, high, inclusive=(True, False), reverse=reverse), limit))
+            put_back = self._fresh.extend
+            put_back(fresh)  # point: scan.drain
+            keys = self._within(low, high, reverse)
+            found = [key for each in keys for key in each.irange(low, high, inclusive=(True, False), reverse=reverse)]
+            return found[:limit]
 
     monkeypatch.setattr(OrderedKeys, "between", between)
 
@@ -173,7 +174,7 @@ def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def look_and_put(self: Any, writes: Any) -> None:
         if not self.of:
-            if not self._watches:  # point: gaps.watches
+            if not self.watches:  # point: gaps.watches
                 return
             put(self, writes)
             return
@@ -190,7 +191,7 @@ def nothing_cut_where_no_gap_is_yet(monkeypatch: pytest.MonkeyPatch) -> None:
         if self.of:
             put(self, writes)
             return
-        for watch in self._watches[:]:
+        for watch in self.watches[:]:
             watch.puts += [key for key, value in writes.items() if value is not None]
 
     monkeypatch.setattr(GapMap, "put", put_unless_empty)

@@ -1,9 +1,17 @@
-"""The audit: whether a recorded history is one that an isolation level allows.
+"""The isolation checker: decides whether an isolation level allows a recorded history.
 
-It knows nothing of the engine. A history is rows, one for each operation (``history``); from it follow an order of the
-versions of each key (``orders``), what each read saw (``observations``, ``instants``), a graph of who comes before
-whom (``graph``), its cycles (``cycles``, ``search``), their names (``anomalies``), which level forbids which
-(``levels``), and words for it (``witness``, ``report``). ``recorder`` writes histories.
+It does not depend on the engine.
+
+====================================  ==========================================================
+``history``                           the rows of a history, one per operation
+``orders``                            the version order of each key
+``observations``, ``instants``        what each read saw
+``graph``                             the dependency graph of the transactions
+``cycles``, ``search``                its cycles
+``anomalies``, ``levels``             their names, and which level forbids which
+``witness``, ``report``               the explanation for the user
+``recorder``                          writes histories
+====================================  ==========================================================
 """
 
 from lowtide.audit.history import History, Row, write_rows

@@ -1,4 +1,4 @@
-"""The anomalies, by name, and a finding: one of them, with the transactions that show it.
+"""The names of the anomalies, and a finding: an anomaly with the transactions that show it.
 
 The names are those of Adya's thesis (G0 to G2), of Elle, and of docs/isolation.md. A cycle has the most specific name
 that fits: a lost update is a G-single, a long fork a G-nonadjacent, a write skew a G2-item.
@@ -18,32 +18,35 @@ MEANINGS = {
     "future-read": "a transaction saw what it wrote only later",
     "internal": "a transaction does not see its own writes",
     "incompatible-order": "two reads of a list contradict each other about its order",
-    "G0": "dirty write: transactions overwrite each other in a circle",
+    "G0": "dirty write: transactions overwrite each other in a cycle",
     "G1a": "aborted read: a committed transaction saw a write that was rolled back",
     "G1b": "intermediate read: a transaction saw a write that its writer had overwritten before it committed",
-    "G1c": "circular information flow: transactions saw or overwrote each other in a circle",
+    "G1c": "circular information flow: transactions saw or overwrote each other in a cycle",
     "observed-vanishes": "a transaction saw a commit, and afterwards a state from before it",
     "fractured-scan": "one scan shows two instants",
     "stale-read": "a transaction did not see what was over before it began",
     "lost-update": "two transactions read the same version of a key and both wrote the key",
     "G-single": "read skew: a transaction saw one state here and a later one there",
     "long-fork": "two readers saw two commits in different orders",
-    "G-nonadjacent": "a circle of missed writes, no two of them one after the other",
+    "G-nonadjacent": "a cycle of missed writes, no two of them one after the other",
     "write-skew": "two transactions each missed what the other one wrote",
-    "G2-item": "a circle in which transactions missed each other's writes",
+    "G2-item": "a cycle in which transactions missed each other's writes",
     "G2": "the same, through a key that a scan did not find",
 }
-"""What is looked for, the gravest first."""
+"""The anomalies that the checker searches for, most severe first."""
 
 Kind = Literal["ww", "wr", "rw", "session", "time"]
-"""How one transaction comes before another: it wrote what the other overwrote; it wrote what the other saw; it saw
-what the other overwrote; it came before it in its session; it ended before the other began."""
+"""Why one transaction comes before another.
+
+ww: it wrote a version that the other overwrote. wr: it wrote a version that the other read. rw: it read a version that
+the other overwrote. session: it came first in the same session. time: it ended before the other began.
+"""
 
 ORDER = ("session", "time")
 
 
 class Edge(NamedTuple):
-    """That transaction ``source`` comes before ``target``, and why."""
+    """A dependency: transaction ``source`` comes before ``target``, and why."""
 
     source: int
     target: int
@@ -54,13 +57,13 @@ class Edge(NamedTuple):
 
     @property
     def phantom(self) -> bool:
-        """Whether what was missed is a key that a scan did not find."""
+        """Whether the missed write is to a key that a scan did not find."""
         return self.kind == "rw" and isinstance(self.earlier, Read) and self.earlier.phantom
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An anomaly and its witness: a cycle of edges, or words where there is no cycle."""
+    """An anomaly and its witness: a cycle of edges, or a description if there is no cycle."""
 
     name: str
     transactions: tuple[int, ...]
@@ -70,7 +73,7 @@ class Finding:
 
 
 def cycle(edges: Sequence[Edge]) -> Finding:
-    """The finding of a cycle, beginning with its lowest transaction, so that it has one form."""
+    """Return the finding for a cycle, rotated to begin with its lowest transaction, so that the form is unique."""
     first = min(range(len(edges)), key=lambda index: edges[index].source)
     turned = (*edges[first:], *edges[:first])
     keys = dict.fromkeys(edge.key for edge in turned if edge.key)
@@ -78,7 +81,7 @@ def cycle(edges: Sequence[Edge]) -> Finding:
 
 
 def name_of(edges: Sequence[Edge]) -> str:
-    """The most specific name of a cycle; edges of session and time count as dependencies."""
+    """Return the most specific name of a cycle. Session and time edges count as dependencies."""
     kinds = [edge.kind for edge in edges]
     missed = [index for index, kind in enumerate(kinds) if kind == "rw"]
     if not missed:

@@ -1,17 +1,17 @@
-"""Cycles in directed graphs: where they are, and a short one. Pure functions over numbered nodes."""
+"""Finds cycles in directed graphs. Pure functions over numbered nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 Successors = Sequence[Sequence[int]]
-"""For each node, where its edges lead."""
+"""The successors of each node."""
 
 
 def components(successors: Successors) -> list[list[int]]:
-    """The strongly connected components in which there is a cycle: more than one node, or an edge to itself.
+    """Return the strongly connected components that contain a cycle: more than one node, or an edge to itself.
 
-    Tarjan's algorithm, without recursion: each step of ``work`` is a node and how many of its edges were followed.
+    Tarjan's algorithm without recursion: each entry of ``work`` is a node and the number of its edges followed so far.
     """
     count = len(successors)
     index, low = [0] * count, [0] * count
@@ -62,14 +62,14 @@ def _popped(stack: list[int], on_stack: bytearray, root: int) -> list[int]:
 
 
 class Budget:
-    """How many edges may still be followed; searches end when it is spent."""
+    """The number of edges that may still be followed. A search ends when it is spent."""
 
     def __init__(self, steps: int) -> None:
         self.left = steps
 
 
 def shortest_path(successors: Successors, start: int, goal: int, budget: Budget) -> list[int] | None:
-    """The nodes of a shortest path, ``[start]`` if that is the goal; None if there is none, or the budget is spent."""
+    """Return the nodes of a shortest path, ``[start]`` if that is the goal. None if none was found within budget."""
     if start == goal:
         return [start]
     came_from = {start: start}

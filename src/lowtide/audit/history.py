@@ -1,8 +1,8 @@
-"""A recorded history: what transactions did and saw, a flat row for each operation.
+"""A recorded history: what transactions did and saw, as one flat row per operation.
 
-Rows are kept in a file of JSON Lines, one JSON object to a line; docs/audit.md describes the fields. Their order does
-not matter as long as each has an ``index``, its place in its transaction; without one, the rows of a transaction are in
-the order of the file.
+Rows are stored as JSON Lines, one JSON object per line. docs/audit.md describes the fields. If each row has an
+``index``, its position in its transaction, the order of rows does not matter. Without one, the rows of a transaction
+are in file order. A row may also be a whole transaction, as a store that records itself writes it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from msgspec import UNSET, UnsetType
 from lowtide.errors import UsageError
 
 Name = int | str
-"""What a transaction or a session is called."""
+"""The name of a transaction or a session."""
 Element = int | str
-"""What is written or appended; unique among the writes of its key, unless reads name versions."""
+"""A written or appended value. It must be unique among the writes of its key, unless reads name versions."""
 Value = Element | list[Element] | None
-"""What is read: the elements of a list, a value, or None where there is nothing."""
+"""The result of a read: the elements of a list, a value, or None if the key does not exist."""
 Outcome = Literal["committed", "aborted", "unknown"]
 
 WRITES = ("write", "append")
@@ -32,25 +32,31 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     """One operation of one transaction."""
 
     tx: Name
-    op: Literal["begin", "read", "write", "append", "scan", "commit", "abort"]
+    op: Literal["begin", "read", "write", "append", "scan", "commit", "abort", "transaction"]
     index: int | None = None
     key: str | None = None
     value: Value | UnsetType = UNSET
-    """What was read, written (None: deleted) or appended."""
+    """The value that was read, written (None: deleted) or appended."""
     version: int | None = None
-    """The commit that wrote what was read, 0 for none; of a write that was committed at once, or of a commit, its
-    own."""
+    """For a read, the commit that wrote the value, 0 for none. For a commit, or an autocommit write, its own."""
     low: str | None = None
     high: str | None = None
-    """A scan's range: from ``low`` on, up to but without ``high``; None for no limit."""
+    """A scan's range ``[low, high)``. None is unbounded."""
     values: dict[str, Element | list[Element]] | None = None
     versions: dict[str, int] | None = None
-    """What a scan found: values, or versions. A key of the range that is in neither was not there."""
+    """The values or versions that a scan found. A key of the range that is in neither did not exist."""
     session: Name | None = None
     turn: int | None = None
-    """Whose transaction it is, and which of that session's; said at the beginning."""
+    """The session, and the transaction's number in it. Given when the transaction begins."""
     time: float | None = None
-    """When it began or ended, by one clock for all sessions."""
+    """The time of the begin or end, by one clock for all sessions."""
+    begun: float | None = None
+    """When a whole transaction began; ``time`` is when it ended."""
+    reads: list[list[Any]] | None = None
+    """What a whole transaction read, in order: a key and its version, or a scan's low, high and versions."""
+    writes: list[str] | None = None
+    deletes: list[str] | None = None
+    """The keys that it wrote and deleted, after its reads."""
 
 
 @dataclass(slots=True)
@@ -71,7 +77,7 @@ class RecordedTransaction:
 
 
 class History:
-    """Transactions, in the order of their names.
+    """Transactions, ordered by name.
 
     >>> from lowtide.audit.history import History
     >>> history = History.of([{"tx": 1, "op": "append", "key": "x", "value": 7}, {"tx": 1, "op": "commit"}])
@@ -82,18 +88,18 @@ class History:
     def __init__(self, rows: Iterable[Row]) -> None:
         gathered: dict[Name, list[Row]] = {}
         for row in rows:
-            gathered.setdefault(row.tx, []).append(row)
+            gathered.setdefault(row.tx, []).extend((row,) if row.op != "transaction" else expanded(row))
         names = sorted(gathered, key=lambda name: (isinstance(name, str), name))
-        self.transactions = [_transaction(name, gathered[name]) for name in names]
+        self.transactions = [recorded(name, gathered[name]) for name in names]
 
     @classmethod
     def of(cls, rows: Iterable[Mapping[str, Any]]) -> History:
-        """A history of rows that are dictionaries, as those of a data frame."""
+        """Build a history from rows given as dictionaries, such as those of a DataFrame."""
         return cls(_converted(rows))
 
     @classmethod
     def load(cls, *paths: str | Path) -> History:
-        """A history from a file of JSON Lines, or from several."""
+        """Load a history from one or more JSON Lines files."""
         return cls(row for path in paths for row in _rows_of(path))
 
 
@@ -115,21 +121,23 @@ def _decoded(lines: Iterable[bytes], where: str) -> Iterator[Row]:
         if line.isspace():
             continue
         try:
-            yield _checked(decode(line))
+            yield checked(decode(line))
         except (msgspec.MsgspecError, UnicodeDecodeError, UsageError) as error:
+            if is_torn(line):
+                return
             raise UsageError(f"{where}, line {number}: {error}") from error
 
 
 def _converted(rows: Iterable[Mapping[str, Any]]) -> Iterator[Row]:
     for number, row in enumerate(rows, 1):
         try:
-            yield _checked(msgspec.convert(dict(row), Row))
+            yield checked(msgspec.convert(dict(row), Row))
         except (msgspec.MsgspecError, UsageError) as error:
             raise UsageError(f"row {number}: {error}") from error
 
 
-def _checked(row: Row) -> Row:
-    """The row, if its operation has what it needs."""
+def checked(row: Row) -> Row:
+    """Return the row, or raise UsageError if its operation lacks a field."""
     op, value = row.op, row.value
     if op in ("read", "write", "append") and row.key is None:
         raise UsageError(f"a {op} names its key")
@@ -146,7 +154,56 @@ def _checked(row: Row) -> Row:
     return row
 
 
-def _transaction(name: Name, rows: list[Row]) -> RecordedTransaction:
+def is_torn(line: bytes) -> bool:
+    """Whether the last line of a file is only the beginning of one: its writer was killed."""
+    if line.endswith(b"\n"):
+        return False
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return True
+    return False
+
+
+def expanded(row: Row) -> list[Row]:
+    """Return the rows of the operations of a row that is a whole transaction.
+
+    >>> from lowtide.audit.history import Row, expanded
+    >>> [each.op for each in expanded(Row(tx=1, op="transaction", reads=[["x", 3]], writes=["x"], version=4))]
+    ['begin', 'read', 'write', 'commit']
+    """
+    tx = row.tx
+    rows = [Row(tx=tx, op="begin", index=0, time=row.begun, session=row.session, turn=row.turn)]
+    for seen in row.reads or ():
+        rows.append(_seen(tx, len(rows), seen))
+    rows += [
+        Row(tx=tx, op="write", index=place, key=key, value=tx) for place, key in enumerate(row.writes or (), len(rows))
+    ]
+    rows += [
+        Row(tx=tx, op="write", index=place, key=key, value=None)
+        for place, key in enumerate(row.deletes or (), len(rows))
+    ]
+    rows.append(Row(tx=tx, op="commit", index=len(rows), version=row.version, time=row.time))
+    return rows
+
+
+def _seen(tx: Name, index: int, seen: list[Any]) -> Row:
+    try:
+        if len(seen) == 3:
+            low, high, versions = seen
+            return Row(tx=tx, op="scan", index=index, low=low, high=high, versions=versions)
+        key, saw = seen
+    except ValueError:
+        raise UsageError(
+            f"transaction {tx!r} reads {seen!r}: a read is a key and a version, or low, high and versions of a scan"
+        ) from None
+    if isinstance(saw, int):
+        return checked(Row(tx=tx, op="read", index=index, key=key, version=saw))
+    return Row(tx=tx, op="read", index=index, key=key, value=saw)
+
+
+def recorded(name: Name, rows: list[Row]) -> RecordedTransaction:
+    """Return the transaction that these rows record, or raise UsageError if they contradict each other."""
     transaction = RecordedTransaction(name)
     ended = False
     for row in _in_order(name, rows):

@@ -1,5 +1,8 @@
-"""Which instant a read was of, where versions are numbered across keys: what one scan saw, and what one transaction saw
-in turn, must have been there at some instant, and at later and later ones."""
+"""Checks reads against a single order of commits, if versions are numbered across keys.
+
+All results of one scan must have been current at one instant, and the successive reads of a transaction at
+non-decreasing instants.
+"""
 
 from __future__ import annotations
 
@@ -7,75 +10,77 @@ from collections.abc import Iterator
 from itertools import groupby
 from math import inf
 from operator import attrgetter
+from typing import NamedTuple
 
 from lowtide.audit.anomalies import Finding
-from lowtide.audit.history import RecordedTransaction
 from lowtide.audit.observations import Observations
 from lowtide.audit.orders import INITIAL, UNKNOWN, Order, Read
 
 
 def visible(order: Order, position: int) -> tuple[float, float] | None:
-    """From which commit up to which one a version was the newest of its key; None where that is not known."""
+    """Return the commits between which a version was the newest of its key. None where that is unknown."""
     writes = order.order
     begin = 0 if position == INITIAL else writes[position].version
     end = writes[position + 1].version if position + 1 < len(writes) else inf
     return None if begin is None or end is None else (begin, end)
 
 
+class TimeSpan(NamedTuple):
+    """The commits between which what a read saw was the newest version of its key.
+
+    ``writers`` wrote what it saw and what it missed.
+    """
+
+    place: int
+    scan: bool
+    key: str
+    begin: float
+    end: float
+    writers: tuple[int, ...]
+
+
 def broken_instants(observed: Observations) -> Iterator[Finding]:
-    """Scans that show two instants, and reads that go back behind what their transaction had seen."""
-    for tx, all_of_one in groupby(observed.reads, key=attrgetter("tx")):
-        of_one = sorted(all_of_one, key=attrgetter("place"))
-        if len(of_one) == 1:
-            continue
-        seen, seen_of = 0.0, ""
-        transaction = observed.transactions[tx]
-        for place, together in groupby(of_one, key=attrgetter("place")):
-            spans = [
-                (span, read)
-                for read in together
-                if read.position != UNKNOWN and read.key in observed.orders
-                if (span := visible(observed.orders[read.key], read.position)) is not None
-            ]
-            if not spans:
-                continue
-            (newest, _), newest_read = max(spans, key=lambda each: each[0][0])
-            (_, soonest), oldest_read = min(spans, key=lambda each: each[0][1])
-            if transaction.operations[place].op == "scan" and newest >= soonest:
-                words = (
-                    f"a scan of {transaction} saw {newest_read.key} as of commit {newest:.0f}, "
-                    f"and {oldest_read.key} as it was before commit {soonest:.0f}"
-                )
-                yield Finding(
-                    "fractured-scan",
-                    _with_writers(observed, newest_read, oldest_read),
-                    _keys(newest_read, oldest_read),
-                    words,
-                )
-            if soonest <= seen:
-                words = _vanished(transaction, seen_of, seen, oldest_read.key, soonest)
-                yield Finding(
-                    "observed-vanishes", _with_writers(observed, oldest_read), (seen_of, oldest_read.key), words
-                )
-            if newest > seen:
-                seen, seen_of = newest, newest_read.key
+    """Find scans that mix two instants, and reads of a state older than one their transaction had already seen."""
+    for tx, of_one in groupby(observed.reads, key=attrgetter("tx")):
+        spans = [span for read in of_one if (span := span_of(observed, read)) is not None]
+        if len(spans) > 1:
+            yield from broken_spans(tx, str(observed.transactions[tx]), spans)
 
 
-def _vanished(transaction: RecordedTransaction, seen_of: str, seen: float, key: str, overwritten: float) -> str:
+def span_of(observed: Observations, read: Read) -> TimeSpan | None:
+    """Return the span of a read, or None if it is unknown."""
+    order = observed.orders.get(read.key)
+    if order is None or read.position == UNKNOWN or (shown := visible(order, read.position)) is None:
+        return None
+    writes = order.order[max(read.position, 0) : read.position + 2]
+    scan = observed.transactions[read.tx].operations[read.place].op == "scan"
+    return TimeSpan(read.place, scan, read.key, *shown, writers=tuple(write.tx for write in writes))
+
+
+def broken_spans(tx: int, name: str, spans: list[TimeSpan]) -> Iterator[Finding]:
+    """Find what is wrong with the spans of one transaction's reads."""
+    seen, seen_of = 0.0, ""
+    for _, of_place in groupby(sorted(spans, key=attrgetter("place")), key=attrgetter("place")):
+        together = list(of_place)
+        newest = max(together, key=attrgetter("begin"))
+        oldest = min(together, key=attrgetter("end"))
+        if newest.scan and newest.begin >= oldest.end:
+            words = (
+                f"a scan of {name} saw {newest.key} as of commit {newest.begin:.0f}, "
+                f"and {oldest.key} as it was before commit {oldest.end:.0f}"
+            )
+            transactions = tuple(dict.fromkeys((tx, *newest.writers, *oldest.writers)))
+            yield Finding("fractured-scan", transactions, tuple(dict.fromkeys((newest.key, oldest.key))), words)
+        if oldest.end <= seen:
+            words = _vanished(name, seen_of, seen, oldest.key, oldest.end)
+            yield Finding(
+                "observed-vanishes", tuple(dict.fromkeys((tx, *oldest.writers))), (seen_of, oldest.key), words
+            )
+        if newest.begin > seen:
+            seen, seen_of = newest.begin, newest.key
+
+
+def _vanished(name: str, seen_of: str, seen: float, key: str, overwritten: float) -> str:
     return (
-        f"{transaction} saw {seen_of} as of commit {seen:.0f}, "
-        f"and afterwards {key} as it was before commit {overwritten:.0f}"
+        f"{name} saw {seen_of} as of commit {seen:.0f}, and afterwards {key} as it was before commit {overwritten:.0f}"
     )
-
-
-def _with_writers(observed: Observations, *reads: Read) -> tuple[int, ...]:
-    """The reader, and who wrote what it saw and what it missed."""
-    found = dict.fromkeys([reads[0].tx])
-    for read in reads:
-        writes = observed.orders[read.key].order
-        found |= dict.fromkeys(write.tx for write in writes[max(read.position, 0) : read.position + 2])
-    return tuple(found)
-
-
-def _keys(*reads: Read) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(read.key for read in reads))

@@ -1,7 +1,7 @@
-"""Which anomalies each isolation level proscribes; docs/isolation.md says by which mechanism.
+"""The anomalies that each isolation level forbids. docs/isolation.md describes the mechanisms.
 
-A stronger level proscribes what a weaker one does, and more. Real time is part of it: a transaction of Lowtide sees
-every commit that was over before it began, at every level, so edges of session and time count as dependencies.
+A stronger level forbids everything that a weaker one does. Real time is included: at every level, a transaction sees
+every commit that finished before it began, so session and time edges count as dependencies.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ PROSCRIBED: dict[Isolation, frozenset[str]] = {
 
 
 def level_of(name: Isolation | str) -> Isolation:
-    """The level that is called so, in either case; UsageError if there is none."""
+    """Return the level with this name, ignoring case. Raises UsageError if there is none."""
     return policy_of(name).level
 
 
 def allowed(level: Isolation) -> list[str]:
-    """What a level does not forbid, the gravest first.
+    """Return the anomalies that a level allows, most severe first.
 
     >>> from lowtide import Isolation
     >>> from lowtide.audit.levels import allowed
@@ -40,5 +40,5 @@ def allowed(level: Isolation) -> list[str]:
 
 
 def levels_without(names: set[str]) -> list[Isolation]:
-    """The levels that proscribe none of these anomalies."""
+    """Return the levels that allow all of these anomalies."""
     return [level for level in Isolation if not PROSCRIBED[level] & names]

@@ -1,7 +1,7 @@
-"""What the committed transactions saw, made out from their rows: of each read its place in the order of the key.
+"""Resolves what the committed transactions saw: the position of each read in the version order of its key.
 
-Finds everything that is wrong with a read by itself: that no transaction wrote it, that its writer was rolled back
-or had not finished, or that the reader's own writes are not in it, or are in it too early.
+Also finds the anomalies of single reads: a value that no transaction wrote, a writer that was rolled back or had not
+finished, and own writes that are missing or visible too early.
 """
 
 from __future__ import annotations
@@ -18,20 +18,19 @@ from lowtide.errors import UsageError
 
 
 class Observations:
-    """The orders of all keys, the reads with their places in them, and what is wrong with single reads."""
+    """The version orders of all keys, the positions of reads in them, and the anomalies of single reads."""
 
     def __init__(self, history: History) -> None:
         self.transactions = history.transactions
         self.counted = [each.outcome == "committed" for each in history.transactions]
-        """Which transactions were committed: those that say so, and those of unknown outcome that someone saw."""
+        """The committed transactions: those recorded as such, and those of unknown outcome whose writes were read."""
         self.orders: dict[str, Order] = {}
         self.finals: list[dict[str, Write]] = [{} for _ in history.transactions]
-        """The last write of each key that a transaction wrote, by transaction."""
+        """By transaction, its last write of each key."""
         self.reads: list[Read] = []
         self.findings: list[Finding] = []
         self.unresolved = 0
-        """Reads of nothing, of keys that were deleted more than once or not at all before: which state it was is not
-        known."""
+        """Reads that found nothing, if several states of the key, or none, explain that."""
         self._writes: dict[tuple[int, int], Write] = {}
         self._gather()
         self._believe()
@@ -45,7 +44,7 @@ class Observations:
 
     @property
     def unplaced(self) -> int:
-        """Committed writes whose place in the order of their key is not known: appends that no read shows, writes
+        """Count the committed writes whose position in the order of their key is unknown: unread appends, and writes
         without a version."""
         return sum(
             write.position == UNKNOWN and write.final and self.counted[write.tx]
@@ -54,7 +53,7 @@ class Observations:
         )
 
     def _gather(self) -> None:
-        """Collect the writes of all transactions, aborted ones too: someone may have seen them."""
+        """Collect the writes of all transactions, including aborted ones, which may have been read."""
         for tx, transaction in enumerate(self.transactions):
             finals = self.finals[tx]
             for place, row in enumerate(transaction.operations):
@@ -62,7 +61,7 @@ class Observations:
                     continue
                 key, appended = row.key or "", row.op == "append"
                 value = row.value if isinstance(row.value, int | str) else None
-                write = Write(tx, place, key, value, row.version, appended)
+                write = Write(tx, place, key, value, row.version, appended=appended)
                 order = self.orders.get(key)
                 if order is None:
                     order = self.orders[key] = AppendList(key) if appended else Register(key)
@@ -81,8 +80,8 @@ class Observations:
                     write.version = transaction.version
 
     def _believe(self) -> None:
-        """Find the longest read of each list; and believe that a transaction of unknown outcome was committed if a
-        committed one saw what it wrote."""
+        """Find the longest read of each list. Also count a transaction of unknown outcome as committed if a committed
+        one read its writes."""
         doubted = {tx for tx, each in enumerate(self.transactions) if each.outcome == "unknown"}
         hints = self._hints(doubted)
         waiting = [tx for tx, counted in enumerate(self.counted) if counted]
@@ -129,7 +128,7 @@ class Observations:
             elif row.op == "read":
                 given = row.value is not UNSET
                 value = row.value if row.value is not UNSET else None
-                self._read(tx, place, row.key or "", value, row.version, given, own)
+                self._read(tx, place, row.key or "", value, row.version, given=given, own=own)
             else:
                 self._scan(tx, place, row, own)
 
@@ -140,13 +139,13 @@ class Observations:
         for key in found:
             if key < low or (high is not None and key >= high):
                 self._find("garbage", f"a scan from {low!r} to {high!r} found {key}", (tx,), key)
-            self._read(tx, place, key, values.get(key), versions.get(key), key in values, own)
+            self._read(tx, place, key, values.get(key), versions.get(key), given=key in values, own=own)
         first = bisect_left(self._keys, low)
         end = len(self._keys) if high is None else bisect_left(self._keys, high)
         there = set(found)
         for key in self._keys[first:end]:
             if key not in there:
-                self._read(tx, place, key, None, None, True, own, phantom=True)
+                self._read(tx, place, key, None, None, given=True, own=own, phantom=True)
 
     def _read(
         self,
@@ -155,6 +154,7 @@ class Observations:
         key: str,
         value: Value,
         version: int | None,
+        *,
         given: bool,
         own: dict[str, list[Write]],
         phantom: bool = False,
@@ -197,11 +197,11 @@ class Observations:
             if not counted:
                 return
         if position != UNKNOWN or writer is not None:
-            self.reads.append(Read(tx, place, key, position, writer, shown if given else None, phantom))
+            told = shown if given else None
+            self.reads.append(Read(tx, place, key, position, writer, shown=told, phantom=phantom))
 
     def _look_ahead(self, tx: int, place: int, key: str, value: Value, version: int | None) -> None:
-        """Find what a read shows of the writes that its own transaction made after it. At each level a write comes
-        after what its transaction did before."""
+        """Find reads that show a write which their own transaction made only later. No level allows that."""
         write, early = self.finals[tx].get(key), None
         while write is not None and write.place > place:
             if version is not None:

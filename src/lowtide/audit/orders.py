@@ -1,8 +1,8 @@
-"""The order of a key's versions, and where in it a read was.
+"""The order of a key's versions, and the position of a read in it.
 
-There are two sources. A *register* is overwritten; its order is that of the commits that wrote it, and a read names the
-version that it saw, or a value that only one write wrote. A *list* is appended to; its order is that of the longest
-read, as in Elle, and a read shows with its last element where it was.
+There are two kinds of keys. A *register* is overwritten. Its order is that of the commits that wrote it. A read names
+the version that it saw, or a value that only one write wrote. A *list* is appended to. Its order is that of the longest
+read, as in Elle. The last element that a read returned gives its position.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from lowtide.audit.history import Element, Value
 from lowtide.errors import UsageError
 
 INITIAL, UNKNOWN = -1, -2
-"""Positions: before the first write; not known, because the order of a write is not."""
+"""Positions: before the first write, and unknown, because the position of the write is."""
 
 Counts = Callable[[int], bool]
-"""Whether a transaction, by number, was committed."""
+"""Returns whether a transaction, given by number, was committed."""
 Problem = tuple[str, str, tuple[int, ...]]
-"""The name of an anomaly, what is wrong, and the transactions that are to blame besides the reader."""
+"""The name of an anomaly, its description, and the transactions involved other than the reader."""
 
 
 class Write:
-    """One write of one transaction; ``final`` if it is the transaction's last one of its key, ``earlier`` the one
-    before it."""
+    """One write of one transaction.
+
+    ``final``: it is the transaction's last write of the key. ``earlier``: the transaction's previous write of the key.
+    """
 
     __slots__ = ("appended", "earlier", "final", "key", "place", "position", "tx", "value", "version")
 
@@ -41,8 +43,7 @@ class Write:
 
 
 class Read(NamedTuple):
-    """What a transaction saw of a key: a position in its order, and who wrote that. ``phantom``: a scan did not find
-    the key."""
+    """What a transaction saw of a key: a position in its order, and the writer. ``phantom``: a scan missed the key."""
 
     tx: int
     place: int
@@ -54,7 +55,7 @@ class Read(NamedTuple):
 
 
 class Sight(NamedTuple):
-    """Where in the order a read was."""
+    """The position of a read in the order."""
 
     position: int
     writer: Write | None = None
@@ -77,7 +78,7 @@ class Register:
         self._deleted = False
 
     def settle(self, counts: Counts) -> Iterator[Problem]:
-        """Put the writes in order; called once, when all are there."""
+        """Sort the writes. Called once, when all are known."""
         for write in self.writes:
             if write.value is None:
                 self._deleted = True
@@ -98,8 +99,10 @@ class Register:
             self.order.append(write)
 
     def seen(self, value: Value, version: int | None, given: bool) -> Sight | None:
-        """Where a read was that saw a value, if one is ``given``, or a version. None if that cannot be told: which of
-        several deletes it saw."""
+        """Return the position of a read that saw a value, if one is ``given``, or a version.
+
+        None if the position is ambiguous, as after several deletes.
+        """
         if version is not None:
             return self._seen_version(value, version, given)
         if value is None or value == []:
@@ -127,7 +130,7 @@ class Register:
 
 
 class AppendList:
-    """The versions of a key that is appended to: the beginnings of its longest read."""
+    """The versions of a key that is appended to: the prefixes of its longest read."""
 
     def __init__(self, key: str) -> None:
         self.key = key
@@ -137,14 +140,14 @@ class AppendList:
         self.by_element: dict[Element, Write] = {}
         self._positions: list[int] = []
         self._sound = 0
-        """How many of the elements of the longest read have nothing wrong with them."""
+        """Number of leading elements of the longest read that are valid."""
         self._counts: Counts = bool
         self.unread: list[Write] = []
-        """Of each committed transaction whose appends no read shows, the first one. Where nothing was lost they come
-        after all that was read."""
+        """The first append of each committed transaction whose appends were never read. Unless some were lost, they
+        come after everything that was read."""
 
     def settle(self, counts: Counts) -> Iterator[Problem]:
-        """Put the writes in order; called once, when the longest read is known."""
+        """Sort the writes. Called once, when the longest read is known."""
         self._counts = counts
         sound = True
         for length, element in enumerate(self.longest):
@@ -165,14 +168,14 @@ class AppendList:
         return iter(())
 
     def note(self, write: Write) -> None:
-        """Know an append before it is settled."""
+        """Register an append, before the order is settled."""
         if write.value is None or self.by_element.setdefault(write.value, write) is not write:
             raise UsageError(
                 f"{write.value!r} is appended to {self.key!r} twice: elements must be unique for their key"
             )
 
     def seen(self, value: Value, version: int | None, given: bool) -> Sight | None:
-        """Where a read was that saw these elements."""
+        """Return the position of a read that saw these elements."""
         if not given:
             raise UsageError(f"{self.key!r} is appended to, so a read of it says which elements it saw")
         if value is None or value == []:
@@ -183,7 +186,7 @@ class AppendList:
         beginning = self.longest[: len(value)] == value
         if not beginning:
             words = f"{self.key} was read as {shortened(value)} and as {shortened(self.longest)}"
-            problems.append(("incompatible-order", f"{words}: one is no beginning of the other", ()))
+            problems.append(("incompatible-order", f"{words}: neither is a prefix of the other", ()))
         if not beginning or len(value) > self._sound:
             problems += self._wrong_elements(value)
         writer = self.by_element.get(value[-1])
@@ -192,7 +195,7 @@ class AppendList:
         return Sight(self._positions[len(value) - 1], writer, tuple(problems))
 
     def _wrong_elements(self, elements: list[Element]) -> Iterator[Problem]:
-        """Elements that no transaction appended, that come twice, or whose transaction was aborted, except the last."""
+        """Find elements that no transaction appended, that are repeated, or, except for the last, that were aborted."""
         met: set[Element] = set()
         for element in elements:
             write = self.by_element.get(element)
@@ -209,7 +212,7 @@ Order = Register | AppendList
 
 
 def shortened(value: Value) -> str:
-    """A value as a witness shows it: of a long list the end."""
+    """Format a value for a witness. Of a long list, only the end is shown."""
     if isinstance(value, list) and len(value) > 8:
         return "[..., " + ", ".join(map(repr, value[-6:])) + "]"
     return repr(value)

@@ -1,10 +1,10 @@
-"""A recorder: transactions of a store that write down, as rows of a history, what they do and see.
+"""Records what a store's transactions do and see, as the rows of a history.
 
-It uses a store as any program does. Values are JSON, keys text. For the audit to tell who wrote what, each write of a
-key has a value of its own; ``append`` reads a list and writes it back with one more element.
+The recorder uses only the public API. Values are JSON, keys are text. Each write of a key must have a distinct value,
+so that the checker knows which write a read saw. ``append`` reads a list and writes it back with one more element.
 
-A row is written down before the next operation begins, and a commit after it has returned. So the history of a process
-that was killed lacks at most how its last transactions ended, and the audit finds that out from those who saw them.
+A row is written before the next operation begins, and a commit's row after it has returned. The history of a killed
+process therefore lacks at most the outcome of its last transactions, which the checker infers from later reads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _encode = msgspec.json.encode
 
 
 class RecordedReads(Protocol):
-    """What the recorder asks of a keyspace that it reads."""
+    """The part of a keyspace's read API that the recorder uses."""
 
     def get(self, key: bytes) -> bytes | None: ...
 
@@ -46,9 +46,9 @@ class Beginning(Protocol):
 
 
 class Recorder:
-    """Begins transactions that are recorded, in memory or, line by line, in a file.
+    """Begins recorded transactions. Rows are kept in memory or appended to a file.
 
-    ``prefix`` tells the transactions of several recorders apart, whose files are then put together.
+    ``prefix`` makes the names of transactions unique across several recorders whose files are combined.
 
     >>> from lowtide.audit import Recorder, audit
     >>> recorder = Recorder()
@@ -75,7 +75,7 @@ class Recorder:
         self._prefix = prefix
         self._numbers = count(1)
         self._turns: dict[Name, Iterator[int]] = {}
-        # Unbuffered, and a row to a write: threads do not cut each other's lines, and a killed process loses none.
+        # Unbuffered, one write per row: lines of threads do not interleave, and a killed process loses none.
         self._file = None if path is None else open(path, "ab", buffering=0)  # noqa: SIM115
 
     def begin(
@@ -86,12 +86,12 @@ class Recorder:
         session: Name | None = None,
         read_only: bool = False,
     ) -> Recorded:
-        """Begin a transaction of ``store``. Those of one session are begun by one thread after the other."""
+        """Begin a transaction of ``store``. The transactions of one session must not overlap."""
         began = self._begin(session, timed=True)
         return Recorded(self, began, store.begin(isolation, read_only=read_only))
 
     def look(self, snapshot: RecordedStore, *, session: Name | None = None) -> Recorded:
-        """A transaction that reads ``snapshot``, of which it is not said when it is: a pin shows the past."""
+        """Record reads of ``snapshot`` as a transaction without times, since a pin shows the past."""
         return Recorded(self, self._begin(session, timed=False), snapshot)
 
     def _begin(self, session: Name | None, *, timed: bool) -> Name:
@@ -103,14 +103,14 @@ class Recorder:
         return name
 
     def write(self, row: Row) -> None:
-        """Keep a row."""
+        """Record a row."""
         if self._file is None:
             self.rows.append(row)
         else:
             self._file.write(_encode(row) + b"\n")
 
     def history(self) -> History:
-        """What was recorded so far in memory."""
+        """Return the history recorded in memory so far."""
         if self._file is not None:
             raise UsageError("this recorder writes to a file; read it with History.load")
         return History(list(self.rows))
@@ -130,7 +130,7 @@ class Recorder:
 
 
 class Recorded:
-    """One transaction, written down as it goes."""
+    """One recorded transaction."""
 
     def __init__(self, recorder: Recorder, name: Name, source: Any) -> None:
         self.name = name
@@ -160,7 +160,7 @@ class Recorded:
         self._note(op="write", key=key, value=value, version=self._version())
 
     def delete(self, key: str) -> None:
-        """Delete a key. A later read of nothing does not tell which delete it saw; see docs/audit.md."""
+        """Delete a key. A later read that finds nothing does not show which delete it saw; see docs/audit.md."""
         self._keyspace.delete(key.encode())
         self._note(op="write", key=key, value=None, version=self._version())
 
@@ -168,19 +168,19 @@ class Recorded:
         """Append an element that no other transaction appends to this key."""
         found = self.get(key) or []
         if not isinstance(found, list):
-            raise UsageError(f"{key!r} holds {found!r}, which is no list")
+            raise UsageError(f"{key!r} holds {found!r}, which is not a list")
         self._keyspace.put(key.encode(), _encode([*found, element]))
         self._note(op="append", key=key, value=element, version=self._version())
 
     def scan(self, low: str | None = None, high: str | None = None) -> dict[str, Value]:
-        """Read everything from ``low`` on, up to but without ``high``."""
+        """Read all keys in ``[low, high)``."""
         entries = self._keyspace.scan(_bytes(low), _bytes(high))
         values = {key.decode(): _decoded(value) for key, value in entries}
         self._note(op="scan", low=low, high=high, values=values)
         return values
 
     def commit(self) -> None:
-        """Commit. If that is refused the row says so; if it fails in another way, its outcome is unknown."""
+        """Commit. A refused commit is recorded as such; after any other failure the outcome is unknown."""
         self._ended = True
         version = None
         try:
@@ -192,7 +192,7 @@ class Recorded:
         self._end("commit", None if self._at_once else version)
 
     def rollback(self) -> None:
-        """Roll back; at NONE, what was written stays."""
+        """Roll back. At NONE, writes are already committed."""
         self._ended = True
         if hasattr(self.source, "rollback"):
             self.source.rollback()

@@ -1,34 +1,34 @@
-"""The audit of a history at a level: what was found, what of it the level forbids, and how much could be told."""
+"""Checks a history against an isolation level and reports the anomalies found, with those that the level forbids."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lowtide.audit.anomalies import MEANINGS, Finding
+from lowtide.audit.anomalies import MEANINGS, Edge, Finding
 from lowtide.audit.graph import dependencies
 from lowtide.audit.history import History, RecordedTransaction
 from lowtide.audit.instants import broken_instants
-from lowtide.audit.levels import PROSCRIBED, level_of, levels_without
+from lowtide.audit.levels import PROSCRIBED, level_of
 from lowtide.audit.observations import Observations
-from lowtide.audit.orders import UNKNOWN
+from lowtide.audit.orders import UNKNOWN, Read
 from lowtide.audit.search import cycles_in
+from lowtide.audit.verdict import AuditVerdict
 from lowtide.audit.witness import because, witness
 from lowtide.engine import Isolation
 
 _SHOWN = 3
-"""Witnesses of each anomaly that the report prints."""
+"""Number of witnesses that the report prints per anomaly."""
 
 
 @dataclass(frozen=True)
-class Report:
-    """What an audit found.
+class Report(AuditVerdict):
+    """The result of an audit.
 
-    ``findings`` are in the order of their gravity; of cycles they are witnesses, not all that there are. ``unplaced``
-    writes and ``unresolved`` reads are those that the history does not say enough about; anomalies among them stay
-    hidden.
+    ``findings`` are ordered by severity. For cycles they are witnesses, not a complete list. ``unplaced`` writes and
+    ``unresolved`` reads are those for which the history has too little information. Anomalies among them are not found.
     """
 
     level: Isolation
@@ -41,45 +41,26 @@ class Report:
 
     @property
     def names(self) -> list[str]:
-        """The anomalies that were found, each once, the gravest first."""
+        """The anomalies found, each once, most severe first."""
         return list(dict.fromkeys(finding.name for finding in self.findings))
 
-    @property
-    def violations(self) -> list[str]:
-        """Those of them that the level proscribes."""
-        return [name for name in self.names if name in PROSCRIBED[self.level]]
-
-    @property
-    def ok(self) -> bool:
-        """Whether the history is one that the level allows."""
-        return not self.violations
-
     def of(self, name: str) -> list[str]:
-        """The witnesses of one anomaly, in words."""
+        """Return the witnesses of one anomaly as text."""
         return [witness(finding, self.transactions) for finding in self.findings if finding.name == name]
 
     def __str__(self) -> str:
         counts = Counter(finding.name for finding in self.findings)
         lines = [
             f"{len(self.transactions)} transactions, {self.committed} of them committed, {self.operations} operations",
-            f"{self.level.name}: {'violated' if self.violations else 'holds'}",
+            self._summary(),
         ]
         for name in self.names:
-            verdict = "PROSCRIBED" if name in PROSCRIBED[self.level] else "allowed"
+            verdict = self._judged(name)
             lines.append(
                 f"\n{verdict}, {counts[name]} found, the first {_SHOWN}:" if counts[name] > _SHOWN else f"\n{verdict}:"
             )
             lines += self.of(name)[:_SHOWN]
-        lines.append(f"\nwhat was found is allowed at: {', '.join(self._holding()) or 'no level'}")
-        if self.unplaced or self.unresolved:
-            lines.append(
-                f"not known: the place of {self.unplaced} writes in the order of their key, "
-                f"and what {self.unresolved} reads of nothing saw"
-            )
-        return "\n".join(lines)
-
-    def _holding(self) -> list[str]:
-        return [level.name for level in levels_without(set(self.names))]
+        return "\n".join(lines + self._last_lines())
 
     def as_data(self) -> dict[str, Any]:
         """The report as a JSON document."""
@@ -90,7 +71,7 @@ class Report:
             "committed": self.committed,
             "operations": self.operations,
             "violations": self.violations,
-            "allowed_at": self._holding(),
+            "allowed_at": self.allowed_at,
             "anomalies": list(self._anomalies()),
             "unplaced_writes": self.unplaced,
             "unresolved_reads": self.unresolved,
@@ -117,7 +98,7 @@ class Report:
 
 
 def audit(history: History, level: Isolation | str = Isolation.SERIALIZABLE) -> Report:
-    """Look for every anomaly in a history, and say which of them ``level`` forbids.
+    """Search a history for all anomalies and report which of them ``level`` forbids.
 
     >>> from lowtide.audit import History, audit
     >>> rows = [{"tx": tx, "op": "read", "key": "x", "value": None} for tx in (1, 2)]
@@ -137,31 +118,43 @@ def audit(history: History, level: Isolation | str = Isolation.SERIALIZABLE) -> 
         distinct.values(), key=lambda each: (gravity[each.name], len(each.transactions), each.transactions, each.keys)
     )
     return Report(
-        wanted,
-        history.transactions,
-        sum(observed.counted),
-        sum(len(each.operations) for each in history.transactions),
-        ordered,
-        observed.unplaced,
-        observed.unresolved,
+        level=wanted,
+        transactions=history.transactions,
+        committed=sum(observed.counted),
+        operations=sum(len(each.operations) for each in history.transactions),
+        findings=ordered,
+        unplaced=observed.unplaced,
+        unresolved=observed.unresolved,
     )
 
 
 def lost_updates(observed: Observations) -> Iterator[Finding]:
-    """Transactions that read the same version of a key and wrote the key afterwards: at most one of them saw what it
-    replaced. This needs no order of the writes, so it finds appends that vanished, too."""
-    updaters: dict[tuple[str, int], list[int]] = {}
+    """Find transactions that read the same version of a key and then wrote the key.
+
+    At most one of them saw the version it replaced. This needs no order of the writes, so it also finds lost appends.
+    """
+    updaters: dict[tuple[str, int], dict[int, Read]] = {}
     for read in observed.reads:
         final = observed.finals[read.tx].get(read.key)
         if final is not None and read.position != UNKNOWN and final.place >= read.place:
-            together = updaters.setdefault((read.key, read.position), [])
-            if not together or together[-1] != read.tx:
-                together.append(read.tx)
+            updaters.setdefault((read.key, read.position), {}).setdefault(read.tx, read)
     for (key, position), together in updaters.items():
-        distinct = list(dict.fromkeys(together))
-        if len(distinct) > 1:
-            first, second = (observed.transactions[tx] for tx in distinct[:2])
+        if len(together) > 1:
+            pair = list(together)[:2]
+            first, second = (observed.transactions[tx] for tx in pair)
             write = observed.orders[key].order[position] if position >= 0 else None
             what = "as it was at first" if write is None else f"as {observed.transactions[write.tx]} left it"
             words = f"{first} and {second} both read {key} {what}, and both wrote it"
-            yield Finding("lost-update", tuple(distinct[:2]), (key,), words)
+            yield Finding("lost-update", tuple(pair), (key,), words, _overwritten(observed, key, together, pair))
+
+
+def _overwritten(observed: Observations, key: str, reads: Mapping[int, Read], pair: list[int]) -> tuple[Edge, ...]:
+    """Return the cycle that a lost update is, if the two writes are known to follow on what was read, and on each
+    other."""
+    earlier, later = sorted((observed.finals[tx][key] for tx in pair), key=lambda write: write.position)
+    missed = reads[later.tx]
+    if (earlier.position, later.position) != (missed.position + 1, missed.position + 2):
+        return ()
+    ww = Edge(earlier.tx, later.tx, "ww", key, earlier=earlier, later=later)
+    rw = Edge(later.tx, earlier.tx, "rw", key, earlier=missed, later=earlier)
+    return (ww, rw) if earlier.tx == pair[0] else (rw, ww)

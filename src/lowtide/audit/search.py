@@ -1,10 +1,12 @@
-"""The search for cycles of each class, one strongly connected component at a time.
+"""Searches for cycles of each class, one strongly connected component at a time.
 
-Whether there is a cycle of a class is answered exactly, in time linear in the component: each class is a rule for
-which edge may follow which, and a cycle that keeps to the rule is one in the product of the graph with the rule. A
-history without any cycle costs one pass. The witnesses are found breadth first, so they are short; how many are looked
-for, and for how long, is limited. When one class hides in the crowd of another, it may not be shown besides; a
-component that has a cycle of a class is never passed over altogether.
+Whether a cycle of a class exists is decided exactly, in time linear in the size of the component. Each class is a rule
+for which edge may follow which. A cycle that obeys the rule is a cycle in the product of the graph with the rule. A
+history without cycles costs one pass.
+
+Witnesses are found breadth first, so they are short. Their number and the effort to find them are limited. If cycles of
+several classes overlap, not every class may be reported. A component that has a cycle of a class is never skipped
+entirely.
 """
 
 from __future__ import annotations
@@ -14,12 +16,12 @@ from itertools import pairwise
 
 from lowtide.audit.anomalies import Edge, Finding, Kind, cycle
 from lowtide.audit.cycles import Budget, components, shortest_path
-from lowtide.audit.graph import KINDS, Graph
+from lowtide.audit.graph import KINDS, DependencyGraph
 
 _STEPS = 2_000_000
-"""Edges that are followed in one component, for each class."""
+"""Maximum number of edges followed per component and class."""
 _WITNESSES = 3
-"""Witnesses of each name that one component is asked for."""
+"""Maximum number of witnesses per component and name."""
 
 _WRITTEN: tuple[Kind, ...] = ("ww", "session", "time")
 _DEPENDENT: tuple[Kind, ...] = ("ww", "wr", "session", "time")
@@ -27,8 +29,8 @@ _ORDERED: tuple[Kind, ...] = ("session", "time")
 _READ: tuple[Kind, ...] = ("ww", "wr")
 
 
-def cycles_in(graph: Graph) -> list[Finding]:
-    """Witnesses of the cycles of a graph."""
+def cycles_in(graph: DependencyGraph) -> list[Finding]:
+    """Find witnesses for the cycles of a graph."""
     parts = components(graph.successors())
     return [finding for component in parts for finding in _Component(graph, component).findings()]
 
@@ -36,7 +38,7 @@ def cycles_in(graph: Graph) -> list[Finding]:
 class _Component:
     """A strongly connected part of the graph, its nodes renumbered."""
 
-    def __init__(self, graph: Graph, nodes: list[int]) -> None:
+    def __init__(self, graph: DependencyGraph, nodes: list[int]) -> None:
         self._graph = graph
         self._nodes = nodes
         numbers = {node: number for number, node in enumerate(nodes)}
@@ -56,7 +58,7 @@ class _Component:
             yield from sorted(found.values(), key=lambda each: (len(each.edges), each.transactions))[:_WITNESSES]
 
     def _joined(self, kinds: Iterable[Kind]) -> list[list[int]]:
-        """Where the edges of these kinds lead."""
+        """Return the successors by edges of these kinds."""
         lists = [self._targets[kind] for kind in kinds]
         return [
             list(dict.fromkeys(target for each in lists for target in each[node])) for node in range(len(self._nodes))
@@ -80,7 +82,7 @@ class _Component:
     # G0 and G1c: no write was missed
 
     def _through(self, kind: Kind, kinds: tuple[Kind, ...]) -> None:
-        """Cycles through an edge of ``kind`` along edges of ``kinds``."""
+        """Find cycles through an edge of ``kind`` along edges of ``kinds``."""
         successors = self._joined(kinds)
         budget = Budget(_STEPS)
         name = "G0" if kind == "ww" else "G1c"
@@ -93,10 +95,10 @@ class _Component:
                 if path is not None:
                     self._note([self._one(source, target, kind), *self._edges(path, kinds)])
 
-    # Stale reads: who missed a write had begun after another transaction that was not before it
+    # Stale reads: an rw edge directly after a session or time edge
 
     def _stale(self) -> None:
-        """The rule: a missed write comes only directly after an edge of session or time."""
+        """The rule: an rw edge may only directly follow a session or time edge."""
         size = len(self._nodes)
         late, other = range(size, 2 * size), range(size)
         ordered, read = self._joined(_ORDERED), self._joined(_READ)
@@ -121,7 +123,7 @@ class _Component:
                         self._note([self._one(source - size, target, "rw"), *edges])
 
     def _step(self, source: int, target: int) -> Edge:
-        """The edge behind a step in the product of ``_stale``."""
+        """Return the edge for a step in the product of ``_stale``."""
         size = len(self._nodes)
         kinds: tuple[Kind, ...] = _ORDERED if target >= size else (*_READ, "rw") if source >= size else _READ
         return self._edges([source % size, target % size], kinds)[0]
@@ -129,7 +131,7 @@ class _Component:
     # What SNAPSHOT forbids: missed writes, but no two in a row
 
     def _nonadjacent(self) -> None:
-        """The rule: after a missed write comes something else. States: what came before was a missed write, or not."""
+        """The rule: no two rw edges in a row. The state is whether the previous edge was one."""
         size = len(self._nodes)
         dependent, missed = self._joined(_DEPENDENT), self._targets["rw"]
         product = [dependent[node] + [target + size for target in missed[node]] for node in range(size)]

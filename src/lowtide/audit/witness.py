@@ -1,4 +1,4 @@
-"""A finding in words: the transactions, the keys, and of each edge of a cycle why it is there."""
+"""Describes a finding as text: the transactions, the keys, and the reason for each edge of a cycle."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from lowtide.audit.orders import Read, Write, shortened
 
 
 def witness(finding: Finding, transactions: list[RecordedTransaction]) -> str:
-    """The finding as a person reads it, several lines of it."""
+    """Return the finding as text of several lines."""
     who = ", ".join(dict.fromkeys(str(transactions[tx]) for tx in finding.transactions))
     lines = [f"{finding.name} ({MEANINGS[finding.name]}): {who}"]
     if finding.words:
         lines.append(f"  {finding.words}")
     lines += [f"  {because(edge, transactions)}" for edge in finding.edges]
     if finding.edges:
-        lines.append(f"  which puts {_circle(finding, transactions)}")
+        lines.append(f"  which puts {_cycle(finding, transactions)}")
     return "\n".join(lines)
 
 
-def _circle(finding: Finding, transactions: list[RecordedTransaction]) -> str:
+def _cycle(finding: Finding, transactions: list[RecordedTransaction]) -> str:
     return ", ".join(f"{transactions[edge.source]} before {transactions[edge.target]}" for edge in finding.edges)
 
 
 def because(edge: Edge, transactions: list[RecordedTransaction]) -> str:
-    """Why the source of an edge comes before its target."""
+    """Explain why the source of an edge comes before its target."""
     source, target = transactions[edge.source], transactions[edge.target]
     earlier, later = edge.earlier, edge.later
     match edge.kind:

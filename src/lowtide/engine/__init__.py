@@ -1,11 +1,12 @@
 """The engine: versions, log, base, checkpoints, garbage collection, recovery, transactions and statements.
 
-This is its public face. Documents, the change feed, columns, Spark, the audit and the command line import nothing else
-of it; store, sharing, observe and upkeep are made of its parts, and import those.
+This module is its public interface. Documents, the change feed, columns, Spark, the audit and the command line import
+nothing else of it. Store, sharing, observe and upkeep are built from its parts and import those directly.
 
 * A kind of data runs statements (``Statements``): each reads one instant (``ReadView``), and writes at its end or not
   at all (``WriteView``, ``atomic``). Keys are full keys: the prefix of a keyspace (``PrefixOf``), then the user's key.
-* ``EngineTransaction`` and ``EngineSnapshot`` are what users' transactions and snapshots hold.
+* ``Kind`` is the base class of a kind of data. It opens the data on transactions, snapshots and the store.
+* ``EngineTransaction`` and ``EngineSnapshot`` are the objects behind users' transactions and snapshots.
 * ``LogCursor`` and the functions beside it read the log from any process.
 """
 
@@ -21,11 +22,13 @@ from lowtide.engine.base.types import LmdbError
 from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_kept
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
 from lowtide.engine.log.frame import REPLACED, Commit
-from lowtide.engine.recovery.opening import BACKUP, CACHE, LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.opening import ARCHIVES, BACKUP, CACHE, LOCK, MANIFEST, read_manifest
 from lowtide.engine.recovery.ownership import describe_holder
 from lowtide.engine.statements.buffer import atomic
+from lowtide.engine.statements.kind import Kind, ReadOnly, ReadWrite, Runner
 from lowtide.engine.statements.runners import (
     AutocommitStatements,
+    HasEngine,
     HeldRead,
     PrefixOf,
     SnapshotStatements,
@@ -43,6 +46,7 @@ from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 
 __all__ = [
+    "ARCHIVES",
     "BACKUP",
     "CACHE",
     "KEYSPACE_PREFIX",
@@ -58,9 +62,11 @@ __all__ = [
     "Engine",
     "EngineSnapshot",
     "EngineTransaction",
+    "HasEngine",
     "HeldRead",
     "Isolation",
     "Keyspace",
+    "Kind",
     "LmdbError",
     "LogCursor",
     "LogPosition",
@@ -68,8 +74,11 @@ __all__ = [
     "PrefixOf",
     "Range",
     "ReadKeyspace",
+    "ReadOnly",
     "ReadView",
+    "ReadWrite",
     "Released",
+    "Runner",
     "Savepoint",
     "SnapshotStatements",
     "Statements",

@@ -7,15 +7,17 @@ import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 
+from lowtide.system.threads import join
+
 logger = logging.getLogger("lowtide")
 
 
 class Maintenance:
     """Runs ``work`` in a thread of its own whenever it is woken.
 
-    ``wake`` is called by any thread, under the commit lock and in destructors too. It never waits and may interrupt
-    itself: a SimpleQueue is made for that. ``_awake`` is a hint that spares most calls the queue; it is cleared
-    before the work begins, so a wake-up that comes while it runs makes it run again.
+    Any thread may call ``wake``, also under the commit lock and in destructors. It never waits and is reentrant, as
+    SimpleQueue is. ``_awake`` is a hint that spares most calls the queue. It is cleared before the work begins, so a
+    wake-up during the work makes it run again.
     """
 
     def __init__(self, work: Callable[[], None]) -> None:
@@ -23,6 +25,9 @@ class Maintenance:
         self._awake = False
         self._wishes: SimpleQueue[bool] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="lowtide-maintenance", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. The constructor does not: the caller first makes sure that it will be closed."""
         self._thread.start()
 
     def wake(self) -> None:
@@ -39,9 +44,6 @@ class Maintenance:
                 logger.exception("background work failed; it will be retried")
 
     def close(self) -> None:
-        """Let running work finish, and end the thread."""
+        """Wait for running work, and end the thread."""
         self._wishes.put(False)
-        if (
-            threading.current_thread() is not self._thread
-        ):  # as it is if the cyclic collector finds a dropped store here
-            self._thread.join()
+        join(self._thread)

@@ -1,4 +1,4 @@
-"""The types that all rooms of the engine share: write sets, ranges, full keys and their limits.
+"""The types that all parts of the engine share: write sets, ranges, full keys and their limits.
 
 A *full key* is the number of the keyspace, four bytes big endian, followed by the user's key. One ordered map holds all
 keyspaces.
@@ -13,7 +13,7 @@ from lowtide.errors import UsageError
 KEYSPACE_PREFIX = 4
 
 MAX_KEY = 491
-"""LMDB takes keys of 511 bytes; the history puts 20 bytes (end, begin, keyspace) before the user's."""
+"""LMDB takes keys of 511 bytes; the history puts 20 bytes (end, begin, keyspace) before the user's key."""
 
 MAX_VALUE = 1 << 30
 
@@ -29,7 +29,7 @@ Names = dict[str, bytes]
 
 class Range(NamedTuple):
     """The full keys with ``low <= key < high``; ``high`` of None is the end of all keys. ``first`` is how many entries
-    a scan reads at first, 0 if it may choose; it reads more each time that more are asked for."""
+    a scan reads in its first chunk, or 0 to let it choose. Later chunks are larger."""
 
     low: bytes
     high: bytes | None
@@ -40,15 +40,15 @@ class Range(NamedTuple):
         return self.low <= key and (self.high is None or key < self.high)
 
     def beyond(self, key: bytes) -> Range:
-        """What is left of the range when a scan has come past ``key``."""
+        """The part of the range after ``key``: what a scan that has read ``key`` still has to read."""
         return Range(self.low, key, True) if self.reverse else Range(key + b"\x00", self.high)
 
     def upto(self, key: bytes) -> Range:
-        """The part of the range that a scan has covered when it stands on ``key``."""
+        """The part of the range up to and including ``key``."""
         return Range(key, self.high, True) if self.reverse else Range(self.low, key + b"\x00")
 
     def before(self, key: bytes) -> Range:
-        """The part of the range that a scan has covered when it comes to ``key``, without that."""
+        """The part of the range below ``key``."""
         return Range(key + b"\x00", self.high, True) if self.reverse else Range(self.low, key)
 
 
@@ -62,7 +62,7 @@ def check_key(full_key: bytes) -> None:
     """Refuse a key that LMDB could not hold."""
     if len(full_key) > MAX_KEY + KEYSPACE_PREFIX:
         raise UsageError(
-            f"a key may be {MAX_KEY} bytes long at most, this one is {len(full_key) - 4}: {full_key[4:36]!r}..."
+            f"a key may be at most {MAX_KEY} bytes long, this one has {len(full_key) - 4}: {full_key[4:36]!r}..."
         )
 
 
@@ -71,13 +71,13 @@ def bad_key(key: object) -> UsageError:
 
 
 def commit_too_large(payload: bytes) -> UsageError:
-    return UsageError(f"a transaction may write {MAX_COMMIT} bytes at most, this one has {len(payload)}: split it")
+    return UsageError(f"a transaction may write at most {MAX_COMMIT} bytes, this one has {len(payload)}: split it")
 
 
 def check_value(value: object) -> bytes:
-    """The value as bytes of its own, or a UsageError."""
+    """Return the value as an immutable copy; raise UsageError if it is not bytes or too long."""
     if not isinstance(value, bytes | bytearray | memoryview):
         raise UsageError(f"values are bytes, not {type(value).__name__}; use delete() to remove a key")
     if len(value) > MAX_VALUE:
-        raise UsageError(f"a value may be {MAX_VALUE} bytes long at most, this one is {len(value)}")
+        raise UsageError(f"a value may be at most {MAX_VALUE} bytes long, this one has {len(value)}")
     return bytes(value)

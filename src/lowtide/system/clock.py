@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Final, Protocol
 
 
 class Clock(Protocol):
-    """What the store asks of a clock."""
+    """What a store needs from a clock."""
 
     def time(self) -> float:
         """Seconds since the epoch, for the commit times that users see."""
@@ -18,7 +19,7 @@ class Clock(Protocol):
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait between two attempts of ``store.run``."""
+        """Wait; used between two attempts of ``store.run``."""
         ...
 
 
@@ -26,11 +27,22 @@ class SystemClock:
     """The machine's own clock."""
 
     def __init__(self) -> None:
-        # The functions themselves, without a method around them: a begin and a commit each ask once.
+        # The functions themselves, without a wrapping method: every begin and every commit calls one.
         self.time = time.time
         self.monotonic = time.monotonic
         self.sleep = time.sleep
+        self.time_ns = time.time_ns
 
 
-SYSTEM_CLOCK: Final[Clock] = SystemClock()
-"""For waits on other processes and threads. These take real time, whatever clock the store was opened with."""
+SYSTEM_CLOCK: Final = SystemClock()
+"""The real clock: for waits on other processes and threads, which take real time whatever clock the store has, and for
+objects that exist without a store."""
+
+
+def moment(time: float) -> datetime:
+    """Return a time of the clock, in seconds since the epoch, as a datetime in UTC.
+
+    >>> moment(0.5).isoformat()
+    '1970-01-01T00:00:00.500000+00:00'
+    """
+    return datetime.fromtimestamp(time, UTC)

@@ -1,7 +1,7 @@
-"""The seam between the log and the disk.
+"""The interface between the log and the disk.
 
-Everything the log does to files goes through :class:`Disk` and :class:`LogFile`, so that tests can lose, tear and
-refuse writes. What is assumed of a real disk: a write that was synced stays; one that was not may be there in any part.
+All file operations of the log go through :class:`Disk` and :class:`LogFile`, so that tests can lose, tear and refuse
+writes. A real disk is assumed to keep every synced write. Of an unsynced write any part may survive.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.ENOMEM})
 
 
 def is_full(error: OSError) -> bool:
-    """Whether the system refused for want of room, on the disk or for a file's map, and not because it is broken."""
+    """Whether the error means that there is no space, on the disk or to map a file, rather than a failing disk."""
     return error.errno in _NO_ROOM
 
 
@@ -29,7 +29,7 @@ class LogFile(Protocol):
     def read(self, offset: int, length: int) -> bytes: ...
 
     def write(self, offset: int, data: bytes) -> None:
-        """Hand ``data`` to the system: it survives this process, but not yet a power loss."""
+        """Write ``data`` to the operating system: it survives this process, but not yet a power loss."""
         ...
 
     def write_durably(self, offset: int, data: bytes) -> None:
@@ -37,7 +37,7 @@ class LogFile(Protocol):
         ...
 
     def sync(self) -> None:
-        """Return when all that was written is on disk."""
+        """Return when everything written so far is on disk."""
         ...
 
     def close(self) -> None: ...
@@ -47,7 +47,7 @@ class Disk(Protocol):
     """The files of a log directory."""
 
     def create(self, path: Path, size: int) -> LogFile:
-        """A new file of ``size`` zero bytes, on disk, so that later writes change no metadata."""
+        """Create a file of ``size`` zero bytes, allocated on disk, so that later writes change no metadata."""
         ...
 
     def open(self, path: Path) -> LogFile: ...
@@ -100,13 +100,13 @@ class RealDisk:
 
 
 class RealLogFile:
-    """A log file, mapped: an unsynced write is a copy in memory that keeps the GIL, so four committing
-    threads do not queue up behind each other's system calls."""
+    """A mapped log file. An unsynced write is a copy in memory that keeps the GIL, so committing threads do not queue
+    behind each other's system calls."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         self._descriptor = descriptor
         self.size = size
-        # A file of no bytes cannot be mapped; nothing can be written to it either.
+        # An empty file cannot be mapped; nothing can be written to it either.
         self._map = mmap.mmap(descriptor, size) if size else mmap.mmap(-1, 1)
 
     def read(self, offset: int, length: int) -> bytes:
@@ -120,7 +120,7 @@ class RealLogFile:
 
     def write_durably(self, offset: int, data: bytes) -> None:
         written = os.pwritev(self._descriptor, [data], offset, os.RWF_DSYNC)
-        while written < len(data):  # the system takes at most 2 GiB at once
+        while written < len(data):  # one call writes at most 2 GiB
             more = os.pwritev(self._descriptor, [memoryview(data)[written:]], offset + written, os.RWF_DSYNC)
             if more == 0:
                 raise OSError(errno.EIO, f"wrote {written} of {len(data)} bytes")

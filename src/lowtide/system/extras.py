@@ -1,4 +1,4 @@
-"""Packages that only a part of Lowtide needs: the extras of its own package, imported when that part is first used."""
+"""Optional packages, which Lowtide's extras install. Each is imported when the part that needs it is first used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowtide.errors import UsageError
 
 
 def require(package: str, extra: str | None, purpose: str) -> Any:
-    """The module ``package``, or a UsageError that says which extra brings it; without one, it is installed by itself.
+    """Import ``package``, or raise a UsageError that names the extra to install, or the package if it has no extra.
 
     >>> require("json", "arrow", "tables").loads("[1]")
     [1]
@@ -18,7 +18,7 @@ def require(package: str, extra: str | None, purpose: str) -> Any:
         return import_module(package)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != package.partition(".")[0]:
-            raise  # it is there, but something that it needs itself is not
+            raise  # it is installed, but one of its own dependencies is not
         wanted = package if extra is None else f"'lowtide[{extra}]'"
         raise UsageError(
             f"{purpose} needs the package {package}, which is not installed: pip install {wanted}"

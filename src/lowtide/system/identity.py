@@ -13,12 +13,12 @@ from pathlib import Path
 import msgspec
 
 _START = 19
-"""Where, behind the name of the program, /proc/PID/stat has the time at which the process began."""
+"""The index of the process's start time in /proc/PID/stat, counted from behind the program's name."""
 _PARENT = 1
 
 
 class Identity(msgspec.Struct, frozen=True, array_like=True):
-    """One process."""
+    """The identity of one process."""
 
     boot: str
     namespace: str
@@ -27,9 +27,9 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_gone(self) -> bool:
-        """Whether it surely lives no more; false where that cannot be known from here."""
+        """Whether the process has certainly ended; false if that cannot be known from here."""
         if self.boot != boot_id():
-            return False  # it may be of another machine
+            return False  # it may run on another machine
         if self.namespace != _namespace():
             return False
         found = identify(self.pid)
@@ -38,7 +38,7 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
 
 @cache
 def boot_id() -> str:
-    """What tells this start of this machine from every other."""
+    """The id of this machine's current boot: unique over machines and restarts."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -47,7 +47,7 @@ def _namespace() -> str:
 
 
 def identify(pid: int) -> Identity | None:
-    """The process with this number; None if there is none."""
+    """The identity of the process with this id; None if there is none."""
     fields = _status(pid)
     return None if fields is None else Identity(boot_id(), _namespace(), pid, int(fields[_START]))
 
@@ -66,13 +66,13 @@ def ancestor(program: str) -> Identity | None:
 
 
 def parent_of(pid: int) -> int | None:
-    """The number of the process that started it; None if it is gone."""
+    """The id of the parent process; None if ``pid`` is gone."""
     fields = _status(pid)
     return None if fields is None else int(fields[_PARENT])
 
 
 def _status(pid: int) -> list[str] | None:
-    """The fields behind the program's name, which may have anything in it."""
+    """The fields of /proc/PID/stat behind the program's name, which may contain any character."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError, PermissionError):
@@ -82,9 +82,9 @@ def _status(pid: int) -> list[str] | None:
 
 
 def _is_hidden(pid: int) -> bool:
-    """Whether it is a process of another user that /proc hides, depending on how it is mounted."""
+    """Whether /proc hides this process because it belongs to another user, which depends on the mount options."""
     if Path(f"/proc/{pid}").exists():
-        return False  # it has ended, and its parent has not noticed
+        return False  # a zombie: it has ended, but its parent has not waited for it
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

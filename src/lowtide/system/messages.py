@@ -11,7 +11,7 @@ _LENGTH = Struct("<I")
 _PIECE = 1 << 16
 
 UNDECODABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that are not what they should be."""
+"""The errors that msgspec raises for bytes it cannot decode."""
 
 
 class ByteStream(Protocol):
@@ -30,16 +30,16 @@ def send(stream: ByteStream, data: bytes) -> None:
 
 
 def receive(stream: ByteStream, limit: int | None = None) -> bytes | None:
-    """The next message; None when the other end is gone. A ValueError, before anything is read, if it says that it is
-    longer than ``limit``."""
+    """Return the next message, or None when the other end is closed. Raises ValueError before it reads a message that
+    announces more than ``limit`` bytes."""
     head = stream.read(_LENGTH.size)
     if head is None or len(head) < _LENGTH.size:
         return None
     (length,) = _LENGTH.unpack(head)
     if limit is not None and length > limit:
-        raise ValueError(f"a message of {length} bytes is too long; {limit} are allowed")
+        raise ValueError(f"a message of {length} bytes is too long; the limit is {limit}")
     data = stream.read(min(length, _PIECE)) or b""
-    while len(data) < length:  # piece by piece: a sender allocates no more memory than it has sent bytes
+    while len(data) < length:  # piece by piece: a sender makes us allocate no more than it has sent
         more = stream.read(min(length - len(data), len(data))) if data else None
         if not more:
             return None

@@ -1,4 +1,4 @@
-"""The encoding of documents: MessagePack, with extensions for the types that it lacks.
+"""Encodes documents as MessagePack, with extensions for the types that it lacks.
 
 =========  ====================================================================
 extension  what it holds
@@ -8,12 +8,12 @@ extension  what it holds
 2          a Decimal, as text
 3          a UUID: its sixteen bytes
 4          a datetime without a time zone: microseconds since 1970, eight bytes
-5          a datetime with another offset than UTC's: microseconds since 1970 in
+5          a datetime with an offset other than UTC: microseconds since 1970 in
            local time, and the offset in microseconds, eight bytes each
 =========  ====================================================================
 
-A decoded value equals the encoded one and has the same type. A time zone is decoded as its offset, a tuple as a list,
-and a subclass of one of the types as the type itself.
+A decoded value equals the encoded one and has the same type, with three exceptions: a time zone is decoded as its
+offset, a tuple as a list, and an instance of a subclass as the base type.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
+from operator import ne
 from typing import Any, Final, TypedDict
 from uuid import UUID
 
@@ -33,16 +34,19 @@ from lowtide.errors import InvalidDocument, shown
 from lowtide.values.values import Document
 
 MAX_DOCUMENT: Final = 16 << 20
-"""Bytes of one encoded document."""
+"""Maximum size of an encoded document in bytes."""
 MAX_DEPTH: Final = 100
-"""How deep objects and arrays may nest."""
+"""Maximum nesting depth of objects and arrays."""
 
 _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
 UUID_CODE: Final = _UUID
 """The extension of a UUID."""
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
+_FLAT: Final = _SIMPLE | {int, float}
+"""Types that MessagePack encodes as they are, unless a float is NaN or an int has more than 64 bits."""
+_NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
-"""Where a string may begin with $; the bytes before it say how long it is."""
+"""Matches where a string may begin with $: a MessagePack string header followed by $."""
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _eight: Final = struct.Struct(">q")
@@ -63,6 +67,21 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
         plain = dict(document)
     else:
         raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
+    kinds = set(map(type, plain.values()))
+    is_flat = kinds <= _FLAT and _NAMES.issuperset(map(type, plain))
+    if is_flat and not (float in kinds and any(map(ne, plain.values(), plain.values()))):
+        try:
+            encoded = _encode(plain)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+        else:
+            if b"$" not in encoded and len(encoded) <= MAX_DOCUMENT:
+                return encoded
+    return _encode_checked(plain)
+
+
+def _encode_checked(plain: dict[Any, Any]) -> bytes:
+    """Encode any document, value by value."""
     cleaned = _clean_object(plain, "", 1)
     try:
         encoded = _encode(cleaned)
@@ -75,14 +94,17 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
         largest = max(plain, key=lambda name: len(_encode(cleaned[name])), default="")
         raise InvalidDocument(
             str(largest),
-            f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed; this field is the largest",
+            f"the document takes {len(encoded):,} bytes; the limit is {MAX_DOCUMENT:,}; this field is the largest",
         )
     return encoded
 
 
 def encodable(value: Any) -> Any:
-    """What MessagePack can hold in place of ``value``, for an encoder of one's own. Raises InvalidDocument as
-    ``encode_document`` does, but for names that would read as operators: see ``check_encoded``."""
+    """Return what MessagePack can encode in place of ``value``, for callers with their own encoder.
+
+    Raises InvalidDocument as ``encode_document`` does, except for field names that begin with ``$``: those are found by
+    ``check_encoded``.
+    """
     cleaned = _clean(value, "", 2)
     if type(value) is str or type(value) in (dict, list):
         _find_surrogate(cleaned, "")
@@ -90,16 +112,18 @@ def encodable(value: Any) -> Any:
 
 
 def check_encoded(encoded: bytes) -> None:
-    """Refuse a stored form that ``encode_document`` would not have made: too large, or with names of operators."""
+    """Refuse an encoded document that is too large or has field names that begin with ``$``."""
     if b"$" in encoded and _MARKED.search(encoded):
         _check_names(_decode_any(encoded), "")
     if len(encoded) > MAX_DOCUMENT:
-        raise InvalidDocument("", f"the document takes {len(encoded):,} bytes, {MAX_DOCUMENT:,} are allowed")
+        raise InvalidDocument("", f"the document takes {len(encoded):,} bytes; the limit is {MAX_DOCUMENT:,}")
 
 
 def clean(value: Any, path: str = "") -> Any:
-    """``value`` as it will come back from the store: tuples as lists, subclasses as the types themselves, its own copy
-    of every object and array. Raises InvalidDocument as ``encode_document`` does."""
+    """Return a deep copy of ``value`` as the store would return it: tuples as lists, subclasses as their base types.
+
+    Raises InvalidDocument as ``encode_document`` does.
+    """
     cleaned = _clean(value, path, 1)
     try:
         return _decode_any(_encode(cleaned))
@@ -109,7 +133,7 @@ def clean(value: Any, path: str = "") -> Any:
 
 
 def _clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
-    """What MessagePack can hold in place of ``document``, which stays as it is."""
+    """Return what MessagePack can encode in place of ``document``, which is not changed."""
     if depth > MAX_DEPTH:
         raise InvalidDocument(path, f"it nests deeper than {MAX_DEPTH} levels; does it contain itself?")
     cleaned = document
@@ -132,7 +156,7 @@ def _clean_object(document: dict[Any, Any], path: str, depth: int) -> dict[str, 
 
 
 def _clean_names(document: dict[Any, Any], path: str, depth: int) -> dict[str, Any]:
-    """For a document with names of a subclass of ``str``; others are refused."""
+    """Convert field names that are instances of a subclass of ``str``. Other types are refused."""
     named = {}
     for name, value in document.items():
         if not isinstance(name, str):
@@ -142,7 +166,7 @@ def _clean_names(document: dict[Any, Any], path: str, depth: int) -> dict[str, A
 
 
 def _clean(value: Any, path: str, depth: int) -> Any:
-    """What MessagePack can hold in place of ``value``: itself, or an extension."""
+    """Return what MessagePack can encode in place of ``value``: the value itself or an extension."""
     kind = type(value)
     if kind in _SIMPLE:
         return value
@@ -193,7 +217,7 @@ def _clean_datetime(value: datetime) -> Any:
 
 
 def _clean_subclass(value: Any, path: str, depth: int) -> Any:
-    """For values of subclasses: the value as the type itself. Others cannot be stored."""
+    """Convert an instance of a subclass to its base type. Other types cannot be stored."""
     if isinstance(value, Mapping):
         return _clean(dict(value), path, depth)
     if isinstance(value, list | tuple):
@@ -216,7 +240,7 @@ def _clean_subclass(value: Any, path: str, depth: int) -> Any:
     raise InvalidDocument(
         path,
         f"{_described(value)} cannot be stored; "
-        "take dict, list, str, int, float, bool, None, bytes, datetime, Decimal or UUID",
+        "use dict, list, str, int, float, bool, None, bytes, datetime, Decimal or UUID",
     )
 
 
@@ -225,7 +249,7 @@ def _described(value: object) -> str:
 
 
 def _find_surrogate(value: Any, path: str) -> None:
-    """Raise for the string that has no UTF-8."""
+    """Raise for the string that cannot be encoded as UTF-8."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -243,7 +267,7 @@ def _find_surrogate(value: Any, path: str) -> None:
 
 
 def _check_names(value: Any, path: str) -> None:
-    """Refuse names that would read as operators."""
+    """Refuse field names that begin with ``$``."""
     if isinstance(value, dict):
         for name, each in value.items():
             inner = f"{path}.{name}" if path else name
@@ -269,11 +293,11 @@ def _decode_extension(code: int, data: memoryview) -> Any:
             local, offset = _sixteen.unpack(data)
             zone = timezone(timedelta(microseconds=offset))
             return (_EPOCH + timedelta(microseconds=local)).replace(tzinfo=zone)
-    raise ValueError(f"extension {code} is unknown: a later version wrote it, or it is damaged")
+    raise ValueError(f"unknown extension {code}: written by a later version, or damaged")
 
 
 EXTENSIONS: Final = _decode_extension
-"""What makes values of extensions, for a decoder of one's own."""
+"""Decodes extensions, for callers with their own decoder."""
 _decode_any: Final = msgspec.msgpack.Decoder(ext_hook=EXTENSIONS).decode
 
 
@@ -283,17 +307,17 @@ def encode_value(value: Any) -> bytes:
 
 
 def decode_value(encoded: bytes) -> Any:
-    """Decode what ``encode_value`` has encoded. Each call returns a new object."""
+    """Decode the result of ``encode_value``. Each call returns a new object."""
     return _decode_any(encoded)
 
 
 @lru_cache(maxsize=256)
 def decoder_of(fields: tuple[str, ...]) -> Callable[[bytes], Document]:
-    """Return a decoder of these top-level fields only, which takes a fraction of the time."""
+    """Return a decoder of only these top-level fields, which is much faster than decoding the whole document."""
     shape = TypedDict("shape", dict.fromkeys(fields, Any), total=False)  # type: ignore[misc]
     decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(shape, ext_hook=EXTENSIONS)
     return decoder.decode
 
 
 decode_document: Final[Callable[[bytes], Document]] = _decode_any
-"""The document of a stored form; a new one each time."""
+"""Decodes a stored document. Each call returns a new dict."""

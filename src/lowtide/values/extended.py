@@ -1,4 +1,4 @@
-"""Values as JSON: MongoDB's relaxed Extended JSON, for what JSON has no word for.
+"""Reads and writes values as JSON, with MongoDB's relaxed Extended JSON for the types that JSON lacks.
 
 ==========  ====================================================================================================
 datetime    ``{"$date": "2026-05-01T12:00:00Z"}``, or with another offset, or with none
@@ -8,10 +8,10 @@ Decimal     ``{"$numberDecimal": "9.90"}``
 infinity    ``{"$numberDouble": "Infinity"}``
 ==========  ====================================================================================================
 
-Numbers are numbers, however long; an integer of thousands of digits, which few programs can read, is
-``{"$numberLong": "0x..."}``. ``loads(dumps(value))`` is ``value``. Read besides, since MongoDB's tools write it:
-``$numberInt``, ``$numberLong``, ``$numberDouble``, dates as milliseconds, and ``$oid``, which becomes its text. No name
-of a stored field begins with ``$``, so that none of this can be a document's own.
+Numbers are JSON numbers of any length, except integers of thousands of digits, which few programs can read: those are
+``{"$numberLong": "0x..."}``. ``loads(dumps(value))`` equals ``value``. Other forms that MongoDB's tools write are read
+too: ``$numberInt``, ``$numberLong``, ``$numberDouble``, dates as milliseconds, and ``$oid``, which becomes its text.
+Stored field names never begin with ``$``, so none of these forms can be mistaken for a document's own fields.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import msgspec
 
 _SIMPLE: Final = frozenset((str, bool, type(None)))
 _LONGEST: Final = 10**4000
-"""Integers from here on Python itself refuses to write in decimal."""
+"""Python refuses to format integers from this size on in decimal."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _encode: Final = msgspec.json.Encoder().encode
 _decode: Final = msgspec.json.Decoder().decode
@@ -37,7 +37,7 @@ _MARKS: Final = (b'"$', b"\\u0024")
 
 
 class NotExtended(ValueError):
-    """A value is not what its mark says. ``path`` is where it stands."""
+    """Raised for a value that does not match its type marker. ``path`` is its location."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class NotExtended(ValueError):
 
 
 def dumps(value: object) -> bytes:
-    """``value`` as one line of JSON.
+    """Return ``value`` as one line of JSON.
 
     >>> dumps({"_id": 1, "price": Decimal("9.90")})
     b'{"_id":1,"price":{"$numberDecimal":"9.90"}}'
@@ -55,7 +55,7 @@ def dumps(value: object) -> bytes:
 
 
 def loads(text: bytes | str) -> Any:
-    """The value of a line of JSON. Raises NotExtended, or what msgspec raises for text that is no JSON.
+    """Parse a line of JSON. Raises NotExtended, or msgspec's DecodeError for text that is not JSON.
 
     >>> loads('{"at": {"$date": "2026-05-01T12:00:00Z"}}')
     {'at': datetime.datetime(2026, 5, 1, 12, 0, tzinfo=datetime.timezone.utc)}
@@ -66,12 +66,12 @@ def loads(text: bytes | str) -> Any:
 
 
 def is_marked(text: bytes) -> bool:
-    """Whether a name in this JSON may begin with ``$``."""
+    """Return whether a name in this JSON may begin with ``$``."""
     return _MARKS[0] in text or _MARKS[1] in text
 
 
 def to_extended(value: Any) -> Any:
-    """``value`` in words of JSON; itself if it is in them already."""
+    """Convert ``value`` to JSON types. A value that already consists of them is returned unchanged."""
     kind = type(value)
     if kind in _SIMPLE:
         return value
@@ -108,13 +108,13 @@ def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def written(moment: datetime) -> str:
-    """A moment in ISO 8601, with Z for UTC, and no offset if it has none."""
+    """Format a datetime as ISO 8601, with Z for UTC and without an offset if it is naive."""
     text = moment.isoformat()
     return f"{text[:-6]}Z" if text.endswith("+00:00") else text
 
 
 def from_extended(value: Any, path: str = "") -> Any:
-    """The value that was written as ``value``. Objects and arrays are changed in place."""
+    """Convert ``value`` back from JSON types. Objects and arrays are changed in place."""
     if type(value) is dict:
         first = next(iter(value), "")
         if first[:1] == "$" and (reader := _READERS.get(first)) is not None:

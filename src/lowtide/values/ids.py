@@ -1,20 +1,20 @@
-"""The ``_id`` of a document: which values are allowed, its key, and new ids."""
+"""The ``_id`` of a document: allowed types, conversion to and from keys, and generation."""
 
 from __future__ import annotations
 
 import os
 import struct
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
 
 from lowtide.errors import InvalidDocument, shown
+from lowtide.system.clock import SYSTEM_CLOCK
 from lowtide.values.ordering import encode, inverted
 
 MAX_ID: Final = 200
-"""Bytes of an encoded ``_id``."""
+"""Maximum size of an encoded ``_id`` in bytes."""
 
 _double: Final = struct.Struct(">d").unpack
 
@@ -35,7 +35,7 @@ def id_key(value: Any) -> bytes:
         raise InvalidDocument("_id", f"no Unicode text: {error}") from error
     if len(key) > MAX_ID:
         raise InvalidDocument(
-            "_id", f"it takes {len(key)} bytes as a key, {MAX_ID} are allowed: {shown(value)[:30]}..."
+            "_id", f"it takes {len(key)} bytes as a key; the limit is {MAX_ID}: {shown(value)[:30]}..."
         )
     return key
 
@@ -54,11 +54,11 @@ def id_of(key: bytes) -> Any:
             return body[:-2].replace(b"\x00\xff", b"\x00").decode()
         case 0x60:
             return UUID(bytes=body[5:]) if body[4] else body[5:]
-    raise ValueError(f"no key of an _id: {key.hex()}")
+    raise ValueError(f"not the key of an _id: {key.hex()}")
 
 
 def _integer(body: bytes) -> int:
-    """A number from zero on, as ``ordering`` encodes it."""
+    """Decode a non-negative number that ``ordering`` encoded."""
     if body[8] == 1:
         return int(-_double(body[:8])[0])
     power = int.from_bytes(body[9:17], "big") - (1 << 63)
@@ -66,8 +66,10 @@ def _integer(body: bytes) -> int:
 
 
 class IdSource:
-    """Generates UUIDs of version 7: 48 bits of milliseconds, then random bits. Those of one source ascend, and they are
-    unique across processes. Its state is written under its own lock."""
+    """Generates UUIDs of version 7: 48 bits of milliseconds, then random bits.
+
+    The ids of one source ascend. They are unique across processes. The state is written under the source's own lock.
+    """
 
     def __init__(self, now: Callable[[], int], chance: Callable[[int], bytes]) -> None:
         self._now = now
@@ -79,7 +81,7 @@ class IdSource:
         milliseconds = self._now() // 1_000_000
         bits = int.from_bytes(self._chance(10), "big")
         with self._lock:
-            # 48 bits of time over 74 random bits. Within a millisecond, or if the clock goes back, a step forward.
+            # 48 bits of time above 74 random bits. Within a millisecond, or if the clock goes back, increment the last.
             number = (milliseconds & 0xFFFFFFFFFFFF) << 74 | bits >> 6
             if number <= self._last:
                 number = self._last + 1 + (bits & 0xFFFFFFFF)
@@ -89,4 +91,5 @@ class IdSource:
         return UUID(int=top << 64 | 1 << 63 | number & 0x3FFFFFFFFFFFFFFF)
 
 
-new_id: Final = IdSource(time.time_ns, os.urandom)
+new_id: Final = IdSource(SYSTEM_CLOCK.time_ns, os.urandom)
+"""Generates the ``_id`` of a document that has none. Ids are made without a store, so by the machine's clock."""

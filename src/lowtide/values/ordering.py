@@ -1,18 +1,18 @@
-"""Keys that sort as values do: an encoding of values to bytes whose order is the comparison order.
+"""Encodes values to keys whose byte order is the comparison order of the values.
 
-Values that compare equal have the same encoding, whatever their type. No encoding is the beginning of another one, so
-encodings may follow each other, and each may be inverted by itself for a descending part.
+Values that compare equal have the same encoding, whatever their type. No encoding is a prefix of another, so encodings
+can be concatenated, and each can be inverted separately for a descending part.
 
 =========  =============================================================================================
 null       10
-number     20, then the largest double that is not above it, and if it is no double, its exact decimal
-           digits; all inverted below zero
+number     20, the largest double that is not above it, and if that is not exact, its decimal digits;
+           all inverted below zero
 string     30, UTF-8 with 00 as 00 FF, 00 01
 object     40, for each field its value's kind, its name as in a string, its value; 01
 array      50, the values, 01
 binary     60, length in four bytes, 00 or, of a UUID, 04, the bytes
 boolean    80 or 81
-datetime   90, microseconds since 1970 in eight bytes, moved by 2**63
+datetime   90, microseconds since 1970 plus 2**63, in eight bytes
 =========  =============================================================================================
 """
 
@@ -30,9 +30,10 @@ from lowtide.values.values import RANKS, microseconds
 
 BEFORE_ALL: Final = b"\x02"
 AFTER_ALL: Final = b"\xfe"
-"""Every value's encoding, inverted or not, lies between these: what follows an encoding in a key is below AFTER_ALL."""
+"""Bounds of all encodings, inverted or not. Whatever follows an encoding in a key sorts below AFTER_ALL."""
 
-_INVERSE: Final = bytes(range(255, -1, -1))
+INVERSE: Final = bytes(range(255, -1, -1))
+"""Translates an encoding to that of a descending part."""
 _EXACT: Final = 2**53
 _double: Final = struct.Struct(">d").pack
 _word: Final = struct.Struct(">Q").pack
@@ -41,23 +42,23 @@ _TOP: Final = 1 << 63
 
 
 def encode(value: object) -> bytes:
-    """The key of ``value``.
+    """Return the key of ``value``.
 
     >>> encode(2) < encode(2.5) < encode(10) < encode("10")
     True
     >>> encode(1) == encode(1.0)
     True
     """
-    return _ENCODERS[type(value)](value)
+    return ENCODERS[type(value)](value)
 
 
 def inverted(encoded: bytes) -> bytes:
-    """The encoding for a descending part; inverting it again gives it back."""
-    return encoded.translate(_INVERSE)
+    """Invert the encoding for a descending part. Inverting twice restores it."""
+    return encoded.translate(INVERSE)
 
 
 def kind_bounds(kind: int) -> tuple[bytes, bytes]:
-    """Between which keys all values of a kind lie: at or above the first, below the second."""
+    """Return the key range of a kind of values: inclusive start, exclusive end."""
     return bytes((kind << 4,)), bytes(((kind << 4) + 0x10,))
 
 
@@ -69,7 +70,10 @@ def _text(text: str) -> bytes:
 
 
 def _string(value: str) -> bytes:
-    return b"\x30" + _text(value)
+    encoded = value.encode()
+    if b"\x00" in encoded:
+        encoded = encoded.replace(b"\x00", b"\x00\xff")
+    return b"\x30%b\x00\x01" % encoded
 
 
 def _integer(value: int) -> bytes:
@@ -79,9 +83,9 @@ def _integer(value: int) -> bytes:
 
 
 def _float(value: float) -> bytes:
-    if value >= 0:  # minus zero, too, which is zero. The sign only sets the highest bit.
+    if value >= 0:  # also minus zero, which equals zero. The sign only sets the highest bit.
         return b"\x20" + _double(-(value + 0.0)) + b"\x01"
-    return b"\x20" + _double(value).translate(_INVERSE) + b"\xfe"
+    return b"\x20" + _double(value).translate(INVERSE) + b"\xfe"
 
 
 def _decimal(value: Decimal) -> bytes:
@@ -125,7 +129,7 @@ def _datetime(value: datetime) -> bytes:
     return b"\x90" + _word(microseconds(value) + _TOP)
 
 
-_ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
+ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     type(None): lambda _: b"\x10",
     int: _integer,
     float: _float,
@@ -138,3 +142,4 @@ _ENCODERS: Final[dict[type, Callable[[Any], bytes]]] = {
     bool: _boolean,
     datetime: _datetime,
 }
+"""By type, what ``encode`` calls."""

@@ -1,8 +1,8 @@
-"""Paths into documents: which values a dotted path leads to, through objects and arrays, as MongoDB reads them.
+"""Resolves dotted paths in documents, through objects and arrays, with MongoDB's semantics.
 
-A part of a path names a field of an object. In an array, it is looked up in each element that is an object; a part that
-is a number is an index of the array besides. At the end of the path, an array stands for its elements and for itself;
-one that was reached by its index stands for itself only.
+Each part of a path names a field of an object. In an array, it is looked up in every element that is an object. A
+numeric part is also an index into the array. An array at the end of the path matches as its elements and as itself; one
+that was reached by its index matches only as itself.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ class _Missing:
 
 
 MISSING: Final[Any] = _Missing()
-"""What a path leads to where an object does not have the field. Not null, though most conditions take it for null."""
+"""Stands for a field that an object lacks. It is not null, though most conditions treat it as null."""
 
 Step = tuple[str, int]
-"""A part of a path, and the index that it is in an array, or -1."""
+"""A part of a path, and its value as an array index, or -1."""
 Found = list[tuple[Any, int | None]]
-"""Values, each with the index of the element, in the outermost array on the way, that led to it."""
+"""Values, each with the index of the element in the outermost array that contains it."""
 
 
 def steps_of(path: str) -> tuple[Step, ...]:
-    """The parts of a path.
+    """Split a path into its parts.
 
     >>> steps_of("items.0.price")
     (('items', -1), ('0', 0), ('price', -1))
@@ -45,9 +45,9 @@ def _index(part: str) -> int:
 
 
 def values_at(document: Document, path: str) -> list[Any]:
-    """The values that a condition on ``path`` meets, among them MISSING for each object that lacks the field.
+    """Return the values that a condition on ``path`` applies to, with MISSING for each object that lacks the field.
 
-    Nothing at all is found where the path ends in an array of other than objects on the way.
+    An array without objects in the middle of the path yields nothing.
 
     >>> values_at({"a": [{"b": 1}, {"b": [2, 3]}, {}]}, "a.b")
     [1, 2, 3, [2, 3], MISSING]
@@ -61,19 +61,19 @@ def values_at(document: Document, path: str) -> list[Any]:
 
 
 def values_of(document: Document, steps: tuple[Step, ...], expand: bool = True) -> list[Any]:
-    """As ``values_at``; unless ``expand``, an array at the end stands for itself only."""
+    """As ``values_at``. Without ``expand``, an array at the end matches only as itself."""
     return [value for value, _ in places_of(document, steps, expand)]
 
 
 def places_of(document: Document, steps: tuple[Step, ...], expand: bool = True) -> Found:
-    """As ``values_of``, each value with the index of the array element that led to it, None if there was no array."""
+    """As ``values_of``, with the index of the array element that contains each value, or None if there is no array."""
     found: Found = []
-    _in_object(document, steps, 0, expand, found, None)
+    _in_object(document, steps, 0, expand, found)
     return found
 
 
 def value_at(document: Document, path: str) -> Any:
-    """The one value at ``path``, through objects and by index through arrays; MISSING if there is none.
+    """Return the single value at ``path``, through object fields and array indexes. MISSING if there is none.
 
     >>> value_at({"a": [{"b": 1}]}, "a.0.b")
     1
@@ -89,12 +89,14 @@ def value_at(document: Document, path: str) -> Any:
     return value
 
 
-def _in_object(value: Any, steps: tuple[Step, ...], at: int, expand: bool, found: Found, element: int | None) -> None:
+def _in_object(
+    value: Any, steps: tuple[Step, ...], at: int, expand: bool, found: Found, element: int | None = None
+) -> None:
     for step in range(at, len(steps)):
         if type(value) is dict:
             value = value.get(steps[step][0], MISSING)
         elif type(value) is list:
-            _in_array(value, steps, step, expand, found, element)
+            _in_array(value, steps, step, expand, found, element=element)
             return
         else:
             found.append((MISSING, element))
@@ -114,18 +116,18 @@ def _in_array(
     for index, each in enumerate(array):
         here = index if element is None else element
         if type(each) is dict:
-            _in_object(each, steps, at, expand, found, here)
+            _in_object(each, steps, at, expand, found, element=here)
         if index == wanted:
             if at + 1 == len(steps):
                 found.append((each, here))
             elif type(each) is dict:
-                _in_object(each, steps, at + 1, expand, found, element)
+                _in_object(each, steps, at + 1, expand, found, element=element)
             elif type(each) is list:
-                _in_array(each, steps, at + 1, expand, found, element)
+                _in_array(each, steps, at + 1, expand, found, element=element)
 
 
 def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:
-    """The place of a path in the order of the document; what is missing comes after what is there."""
+    """Return the position of a path in document order. Missing fields come last."""
     found: list[int] = []
     value = document
     for part in path:

@@ -1,9 +1,12 @@
-"""The values that a document may hold, and the one order in which they compare: MongoDB's.
+"""The values that a document may hold, and their comparison order, which is MongoDB's.
 
-null < numbers < strings < objects < arrays < bytes and UUIDs < booleans < datetimes. Numbers compare by what they are
-worth, whether int, float or Decimal; strings by code point; objects field by field in their own order, first by the
-kind of the field's value, then by its name, then by the value; bytes by length first, a UUID being sixteen bytes of
-another kind; datetimes by the instant, one without a time zone being UTC.
+null < numbers < strings < objects < arrays < bytes and UUIDs < booleans < datetimes
+
+* Numbers compare by numeric value, whether int, float or Decimal.
+* Strings compare by code point.
+* Objects compare field by field, in field order: first by the kind of the value, then by name, then by value.
+* Bytes compare by length first. A UUID is sixteen bytes of another subtype.
+* Datetimes compare by instant. A naive datetime is taken as UTC.
 """
 
 from __future__ import annotations
@@ -35,25 +38,25 @@ RANKS: Final[dict[type, int]] = {
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
 _PLAIN: Final = frozenset((str, int, float, bool))
-"""Types whose own ``==`` is right between two values of the same type."""
+"""Types whose ``==`` agrees with the comparison order for two values of the same type."""
 
 Place = tuple[int, Any]
 
 
 def rank(value: object) -> int:
-    """The kind of ``value``: one of NULL to DATE."""
+    """Return the kind of ``value``: one of NULL to DATE."""
     return RANKS[type(value)]
 
 
 def microseconds(moment: datetime) -> int:
-    """Since 1970 in UTC; also for instants that lie outside the years of ``datetime`` once they are in UTC."""
+    """Return the microseconds since 1970 in UTC, even if the UTC instant is outside the range of ``datetime``."""
     offset = moment.utcoffset()
     since = (moment.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
     return since if offset is None else since - offset // _MICROSECOND
 
 
 def place(value: object) -> Place:
-    """Where ``value`` stands in the comparison order: places compare as the values do, and are equal if those are.
+    """Return a sort key for ``value``. Keys compare as the values do, and are equal if the values are.
 
     >>> sorted([True, "b", 2.5, None, [1], 10], key=place)
     [None, 2.5, 10, 'b', [1], True]
@@ -79,7 +82,7 @@ def place(value: object) -> Place:
 
 
 def equal(first: object, second: object) -> bool:
-    """Whether two values are the same in comparison order: 1 and 1.0 are, 1 and true are not."""
+    """Return whether two values are equal in comparison order: 1 and 1.0 are, 1 and true are not."""
     kind = type(first)
     if kind is type(second) and kind in _PLAIN:
         return first == second

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lowtide.audit.anomalies import Edge, name_of
 from lowtide.audit.cycles import Budget, components, shortest_path
-from lowtide.audit.graph import KINDS, Graph
+from lowtide.audit.graph import KINDS, DependencyGraph
 from lowtide.audit.search import cycles_in
 
 NODES = 6
@@ -80,15 +80,15 @@ def test_a_search_ends_when_its_budget_is_spent() -> None:
 # Names of cycles, against a search of all cycles
 
 
-def random_graph(seed: int) -> tuple[Graph, list[Edge]]:
+def random_graph(seed: int) -> tuple[DependencyGraph, list[Edge]]:
     chance = random.Random(seed)
-    graph, edges = Graph(NODES), []
+    graph, edges = DependencyGraph(NODES), []
     for _ in range(chance.randint(2, 12)):
         kind = chance.choices(KINDS, [3, 3, 5, 1, 1])[0]
         source, target = chance.sample(range(NODES), 2)
         if kind in ("session", "time") and source > target:
             source, target = target, source  # time goes one way
-        graph.add(kind, source, target, chance.choice("xy"))
+        graph.add(kind, source, target, (chance.choice("xy"), None, None))
         edges.append(graph.edge(source, target, (kind,)))
     return graph, edges
 
@@ -139,17 +139,17 @@ def test_the_search_finds_a_cycle_of_each_class_that_there_is(start: int) -> Non
 
 @given(EDGES)
 def test_without_a_cycle_nothing_is_found(edges: list[tuple[int, int]]) -> None:
-    graph = Graph(NODES)
+    graph = DependencyGraph(NODES)
     for source, target in edges:
-        graph.add("rw", min(source, target), max(source, target), "x")
+        graph.add("rw", min(source, target), max(source, target), ("x", None, None))
     assert cycles_in(graph) == []
 
 
 def test_a_longer_circle_that_snapshot_forbids_is_not_hidden_by_shorter_ones_that_it_allows() -> None:
     """Each missed write of the long fork 0, 1, 2, 3 is also the first of two in a row, which make a shorter circle."""
-    graph = Graph(NODES)
+    graph = DependencyGraph(NODES)
     for source, target in ((0, 1), (2, 3), (1, 4), (3, 5)):
-        graph.add("rw", source, target, "x")
+        graph.add("rw", source, target, ("x", None, None))
     for source, target in ((1, 2), (3, 0), (4, 0), (5, 2)):
-        graph.add("wr", source, target, "x")
+        graph.add("wr", source, target, ("x", None, None))
     assert {finding.name for finding in cycles_in(graph)} == {"long-fork", "G2-item"}

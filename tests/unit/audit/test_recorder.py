@@ -110,5 +110,5 @@ def test_an_append_to_what_is_no_list_is_refused(store: lowtide.Store) -> None:
     recorder = Recorder()
     with recorder.begin(store) as tx:
         tx.put("x", 1)
-        with pytest.raises(lowtide.UsageError, match="is no list"):
+        with pytest.raises(lowtide.UsageError, match="is not a list"):
             tx.append("x", 2)

@@ -32,6 +32,8 @@ def test_a_witness_begins_with_the_name_and_its_meaning(name: str) -> None:
         ("observed-vanishes", "T2 saw x as of commit 2, and afterwards y as it was before commit 2"),
         ("stale-read", "T1 ended at 2.0, before T2 began at 3.0"),
         ("lost-update", "T1 and T2 both read x as T100 left it, and both wrote it"),
+        ("lost-update", "T2 read x = 0 (version 1), which T1 overwrote with 1 (version 2)"),
+        ("lost-update", "which puts T1 before T2, T2 before T1"),
         ("G2", "T1 scanned from 'a' to 'c' and found no b, which T3 then wrote as 3 (version 4)"),
     ],
 )

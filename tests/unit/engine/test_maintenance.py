@@ -50,6 +50,7 @@ def work() -> Work:
 @pytest.fixture
 def maintenance(work: Work) -> Iterator[Maintenance]:
     made = Maintenance(work)
+    made.start()
     yield made
     work.holds = False
     for _ in range(10):

@@ -33,7 +33,7 @@ def test_a_prefix_that_ends_in_the_highest_byte_carries_over() -> None:
 def test_the_longest_key_is_taken_and_a_longer_one_refused() -> None:
     prefix = codec.encode_keyspace(1)
     types.check_key(prefix + b"k" * types.MAX_KEY)
-    with pytest.raises(UsageError, match=r"491 bytes long at most, this one is 492: b'kkk"):
+    with pytest.raises(UsageError, match=r"at most 491 bytes long, this one has 492: b'kkk"):
         types.check_key(prefix + b"k" * (types.MAX_KEY + 1))
 
 
@@ -52,7 +52,7 @@ def test_what_is_not_bytes_is_refused_as_a_value(value: object) -> None:
 def test_a_value_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(types, "MAX_VALUE", 3)
     assert types.check_value(b"123") == b"123"
-    with pytest.raises(UsageError, match="3 bytes long at most, this one is 4"):
+    with pytest.raises(UsageError, match="at most 3 bytes long, this one has 4"):
         types.check_value(b"1234")
 
 

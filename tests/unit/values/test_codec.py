@@ -229,7 +229,7 @@ def test_a_document_over_the_limit_is_refused_by_its_largest_field() -> None:
     with pytest.raises(InvalidDocument) as caught:
         encode_document({"small": 1, "large": b"x" * room, "other": "y" * 200})
     assert caught.value.path == "large"
-    assert "16,777,216 are allowed" in str(caught.value)
+    assert "the limit is 16,777,216" in str(caught.value)
 
 
 def test_a_dollar_is_only_refused_at_the_beginning_of_a_name() -> None:
@@ -286,5 +286,5 @@ def test_any_mapping_is_a_document() -> None:
 
 
 def test_an_unknown_extension_is_an_error_and_not_a_wrong_value() -> None:
-    with pytest.raises(Exception, match="extension 9 is unknown"):
+    with pytest.raises(Exception, match="unknown extension 9"):
         decode_document(b"\x81\xa1a\xd4\x09\x00")

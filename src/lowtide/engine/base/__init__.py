@@ -1,1 +1,1 @@
-"""The LMDB B+tree: the newest version of every key up to the boundary, and the history beside it."""
+"""The base: an LMDB B+tree with the newest version of every key up to the boundary, and the history."""

@@ -1,7 +1,7 @@
-"""One base per process and file: LMDB must not be opened twice, so owner and readers share what is open.
+"""One base per process and file. LMDB must not open a file twice, so the owner and readers of a process share it.
 
-Who writes: the uses of a base under ``_lock``. A base is closed when the last one gives it back. Only those who
-borrowed it keep it alive: what an interrupted opening leaves behind goes with the last reference to it. While this
+Who writes: the uses of a base change under ``_lock``. A base is closed when the last borrower returns it. Only
+borrowers keep it alive: what an interrupted opening leaves behind goes with the last reference to it. While this
 process does not own the store, it holds the base shared (see sharing), so that no owner exchanges its file.
 """
 
@@ -23,12 +23,12 @@ from lowtide.errors import CorruptionError
 
 @dataclass(slots=True)
 class _Uses:
-    """Who uses a base in this process."""
+    """The uses of a base in this process."""
 
     readers: int = 0
     owner: int = 0
-    """Which owner, by the number of its loan; 0 for none. An earlier one may have been interrupted before it gave the
-    base back, and must not take it from a later one when it does."""
+    """The number of the owner's loan; 0 for none. An earlier owner may have been interrupted before it returned the
+    base. When it does, it must not take the base from a later one."""
     hold: SharedUse | None = None
     fixed: bool = False
     """Whether no process can write the base, so that its file cannot be exchanged."""
@@ -48,8 +48,8 @@ _uses: weakref.WeakKeyDictionary[Base, _Uses] = weakref.WeakKeyDictionary()
 
 
 def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool = False) -> Base:
-    """The base in ``directory``, opened if this process does not have it open. A reader that takes a pin may have
-    to grow its map; LMDB tells the other processes."""
+    """Return the base in ``directory``; open it if this process does not have it open. A reader that takes a pin may
+    have to grow the map; LMDB informs the other processes."""
     with _lock:
         base = _find(directory)
         if base is None and not create and not directory.is_dir():
@@ -82,7 +82,7 @@ def _hold(directory: Path) -> SharedUse:
 
 
 def _check_sound(base: Base) -> None:
-    """Refuse a base with a damaged page to the one who is going to write it: see structure."""
+    """Raise CorruptionError if a page is damaged, before this process writes to the base: see structure."""
     try:
         base.examine(lambda env: check_owned(env, base.directory))
     except CorruptionError:
@@ -93,8 +93,8 @@ def _check_sound(base: Base) -> None:
 
 
 def _find(directory: Path) -> Base | None:
-    """The base that this process has open on the file that is there now. One whose file was deleted is not meant, even
-    if another directory has its place, or its number, now."""
+    """The base that this process has open on the current file in ``directory``. A base whose file was deleted does not
+    count, even if another file now has its path or its inode number."""
     data = directory / "data.mdb"
     for base in list(_uses):
         if base.closed:
@@ -105,16 +105,16 @@ def _find(directory: Path) -> Base | None:
 
 
 def loan_of(base: Base) -> int:
-    """The number of the owner's loan, to give it back with."""
+    """The number of the owner's loan, which ``give_back`` takes."""
     return _uses[base].owner
 
 
 def give_back(base: Base, *, owner: int = 0) -> None:
-    """Undo one ``borrow``: the loan of an ``owner``, by its number, or one of a reader's."""
+    """Undo one ``borrow``: the loan of an ``owner``, by its number, or that of a reader."""
     with _lock:
         uses = _uses.get(base)
         if uses is None:
-            return  # a forked child's copy of its parent's
+            return  # this is a forked child, and the base is its parent's
         if owner and owner != uses.owner:
             return
         if owner:
@@ -127,7 +127,7 @@ def give_back(base: Base, *, owner: int = 0) -> None:
 
 
 def _forget_after_fork() -> None:
-    """In a forked child: the bases are the parent's. Its copies of their locks are given up."""
+    """Forget the bases in a forked child: they are the parent's. Close the child's copies of their locks."""
     global _lock
     _lock = threading.RLock()
     for uses in _uses.values():

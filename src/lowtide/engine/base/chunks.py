@@ -1,4 +1,4 @@
-"""Reading a stretch of an LMDB table: at most so many entries, in either direction.
+"""Reading a stretch of an LMDB table: a limited number of entries, in either direction.
 
 A scan takes stretches and never holds an LMDB transaction between two of them, because LMDB cannot reuse a page while
 an older reader lives.
@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import lmdb
 
+    from lowtide.engine.base.types import TableHandle
+
 Entry = tuple[bytes, bytes]
 
+_FIRST_STEP = 8
+"""The entries that are read of a range before its length is known to be larger."""
 _LEAST_STEP = 64
 _MOST_BYTES = 64 << 20
-"""After about so many bytes a stretch of values ends: as many large ones as small ones would take all memory."""
+"""The bytes after which a stretch of values ends, about: the usual number of large values would fill the memory."""
 _SAMPLED = 8
-"""Of how many values one is measured."""
+"""One in this many values is measured."""
 _key = itemgetter(0)
 
 
 def stretch(
-    txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int, reverse: bool
+    txn: lmdb.Transaction[bytes], table: TableHandle, low: bytes, high: bytes | None, limit: int, reverse: bool
 ) -> tuple[list[Entry], bool]:
     """Up to ``limit`` entries with ``low <= key < high`` in scan order, and whether there may be more.
 
@@ -49,24 +53,25 @@ def stretch(
 
 
 def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | None) -> tuple[list[Entry], bool]:
-    """Up to ``limit`` entries and a few that lie ``beyond`` the range; whether there may be more. In steps: all that
-    is read past the range's end is read for nothing."""
+    """Up to ``limit`` entries and a few ``beyond`` the range; and whether there may be more. It reads in steps, because
+    entries past the end of the range are read for nothing."""
     entries: list[Entry] = []
-    step = limit if beyond is None or limit < _LEAST_STEP else max(_LEAST_STEP, limit // 8)
+    step = limit if beyond is None else _FIRST_STEP
     while (count := len(entries)) < limit:
         wanted = min(step, limit - count)
         entries += islice(rest, wanted)
         if len(entries) < count + wanted or (beyond is not None and beyond(entries[-1][0])):
             return entries, False
+        step = min(step * 4, max(_LEAST_STEP, limit // 8))
     return entries, True
 
 
 def values_of_stretch(
-    txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int
+    txn: lmdb.Transaction[bytes], table: TableHandle, low: bytes, high: bytes | None, limit: int
 ) -> tuple[list[bytes], bytes | None]:
     """The values of up to ``limit`` entries with ``low <= key < high``, fewer if they are large, and the last of their
-    keys; None if there are no more. Keys are read where they must be: at the end of each step, and in the last one, to
-    see where to stop."""
+    keys, or None if there are no more. Keys are read only where needed: at the end of each step, and in the last step,
+    to find where to stop."""
     cursor = txn.cursor(table)
     if not cursor.set_range(low):
         return [], None
@@ -89,9 +94,9 @@ def values_of_stretch(
 
 
 def distinct_keys(
-    txn: lmdb.Transaction[bytes], table: lmdb._Database, low: bytes, high: bytes | None, limit: int, reverse: bool
+    txn: lmdb.Transaction[bytes], table: TableHandle, low: bytes, high: bytes | None, limit: int, reverse: bool
 ) -> tuple[list[bytes], bool]:
-    """As :func:`stretch`, for the distinct keys of a table with duplicates."""
+    """The same as :func:`stretch`, for the distinct keys of a table with duplicates."""
     cursor = txn.cursor(table)
     keys: list[bytes] = []
     if not reverse:

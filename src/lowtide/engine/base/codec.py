@@ -1,9 +1,9 @@
-"""How versions are laid out in LMDB; ``types`` says how keys are.
+"""The layout of versions in LMDB; ``types`` describes that of keys.
 
 A *row* of the base is the version's timestamp, eight bytes big endian, before the value. Timestamps stay below 2**63,
 so a row with the highest bit set is a tombstone: a deletion whose timestamp a live writer may still conflict with.
-``row < horizon(ts)`` is then the whole test for visibility: bytes compare as the timestamps do, and a tombstone is
-newer than everything.
+``row < horizon(ts)`` is then the whole visibility test: bytes compare as the timestamps do, and a tombstone is newer
+than everything.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from lowtide.engine.types import KEYSPACE_PREFIX
 
 _TOMBSTONE = 1 << 63
 MAX_TS = (1 << 62) - 1
-"""No timestamp is greater, whatever the files say: a commit in each nanosecond of a century would not get there."""
+"""The largest valid timestamp. One commit per nanosecond for a century would not reach it."""
 
 LATEST = b"\x80"
 """The horizon of a reader that wants the newest version, whatever its timestamp."""
@@ -27,7 +27,7 @@ def decode_ts(data: bytes) -> int:
 
 
 def horizon(ts: int) -> bytes:
-    """The bytes that are greater than every row visible at ``ts``, and no greater than any other."""
+    """Bytes that are greater than every row visible at ``ts``, and not greater than any other row."""
     return (ts + 1).to_bytes(8, "big")
 
 

@@ -1,4 +1,4 @@
-"""The consumers of the change feed: how far each has come, kept in the base so that every process sees it.
+"""The consumers of the change feed: the position of each, in the base, so that every process sees it.
 
 consumers   name -> position, when it was last acknowledged   (MessagePack)
 """
@@ -18,9 +18,11 @@ from lowtide.system.messages import UNDECODABLE
 if TYPE_CHECKING:
     import lmdb
 
+    from lowtide.engine.base.types import TableHandle
+
 
 class ConsumerRow(msgspec.Struct, frozen=True, array_like=True):
-    """One consumer: everything up to commit ``position`` is acknowledged, last at ``acknowledged``, a time of day."""
+    """One consumer. Everything up to commit ``position`` is acknowledged; ``acknowledged`` is when, as a time."""
 
     position: int
     acknowledged: float
@@ -34,7 +36,7 @@ _encode = msgspec.msgpack.Encoder().encode
 class ConsumerTable:
     """The table; every method works inside the caller's LMDB transaction."""
 
-    table: lmdb._Database
+    table: TableHandle
     directory: Path
 
     def get(self, txn: lmdb.Transaction[bytes], name: str) -> ConsumerRow | None:
@@ -56,9 +58,9 @@ class ConsumerTable:
             row = _decode(data)
             if 0 <= row.position <= MAX_TS:
                 return name.decode(), row
-            reason = "its commit is impossible"
+            reason = "its commit is out of range"
         except UNDECODABLE as error:
             reason = str(error)
         raise CorruptionError(
-            self.directory, f"the consumer {name.decode(errors='replace')!r} cannot be understood: {reason}"
+            self.directory, f"the consumer {name.decode(errors='replace')!r} cannot be decoded: {reason}"
         )

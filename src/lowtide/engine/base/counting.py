@@ -1,7 +1,7 @@
-"""How many keys of a range are there: counted by the headers of LMDB's pages, not by reading rows.
+"""Counting the keys of a range from the headers of LMDB's pages, without reading rows.
 
-Exact, where it can be: if no row of the keyspace is newer than the instant, then all that are there count, but for the
-tombstones, which have a table of their own. O(leaf pages + tombstones + keys that are asked for).
+The count is exact, or there is none. If no row of the keyspace is newer than the instant, all rows count except the
+tombstones, which have a table of their own. O(leaf pages + tombstones + requested keys).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from lowtide.engine.base.environment import Base
 
 _MOST_TOMBSTONES: Final = 20_000
-"""Beyond this many it is faster to read the rows."""
+"""Above this number it is faster to read the rows."""
 
 
 def count_rows(
     base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, ts: int, keys: list[bytes]
 ) -> tuple[int, set[bytes]] | None:
-    """How many keys with ``low <= key < high``, all of one keyspace, have a row at ``ts``, and which of ``keys`` do,
-    which ascend; None if the pages do not tell."""
+    """How many keys with ``low <= key < high``, all of one keyspace, have a row at ``ts``, and which of the ascending
+    ``keys`` do; None if the pages do not show it."""
     newest = newest_in(base, txn, low[:KEYSPACE_PREFIX])
     if (base.boundary_in(txn) or 0) > ts and (newest is None or newest > ts):
         return None
@@ -43,7 +43,7 @@ def count_rows(
 
 
 def _tombstones(base: Base, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None) -> int:
-    """The tombstone rows of a range. An entry may be of a key that has got a value since, or is there twice."""
+    """The tombstone rows of a range. The key of an entry may have a value again, or occur twice."""
     cursor = txn.cursor(base.tombstones)
     keys = {entry[8:] for entry in cursor.iternext(values=False)}
     among = sorted(key for key in keys if low <= key and (high is None or key < high))

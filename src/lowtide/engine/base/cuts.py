@@ -1,4 +1,4 @@
-"""Where to cut a range of keys so that each part has about as many: rules over counts, which know of no file."""
+"""Where to cut a range of keys into parts of about equal size: pure rules over counts."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import NamedTuple
 
 
 class Crossing(NamedTuple):
-    """A place in a row of cells: in cell ``cell``, behind ``share`` of what it holds, from 0 to below 1."""
+    """A place in a sequence of cells: in cell ``cell``, after ``share`` of its content, from 0 to below 1."""
 
     cell: int
     share: float
 
 
 def crossings(counts: Sequence[float], parts: int) -> list[Crossing]:
-    """The ``parts`` - 1 places that cut cells with these counts into parts with as much each, in order; none if the
-    cells are empty. O(cells + parts log cells)."""
+    """The ``parts`` - 1 places, in order, that cut cells with these counts into equal parts; none if the cells are
+    empty. O(cells + parts log cells)."""
     sums = list(accumulate(counts))
     if not sums or sums[-1] <= 0:
         return []
@@ -32,19 +32,19 @@ def crossings(counts: Sequence[float], parts: int) -> list[Crossing]:
 
 
 def nearest(keys: Sequence[bytes], counts: Sequence[float], parts: int) -> list[bytes]:
-    """Cuts between cells: ``keys[i]`` is the first key of the cell with ``counts[i]``. Each is the nearest to where it
-    should be, so a part differs from the others by a cell at most."""
+    """Cuts between cells: ``keys[i]`` is the first key of the cell with ``counts[i]``. Each cut is the one nearest to
+    its ideal place, so parts differ by at most one cell."""
     places = (each.cell + (each.share >= 0.5) for each in crossings(counts, parts))
     return [keys[place] for place in places if 0 < place < len(keys)]
 
 
 def of_keys(keys: Sequence[bytes], parts: int) -> list[bytes]:
-    """Cuts of a range in which exactly these keys lie."""
+    """Cuts of a range that contains exactly these keys."""
     return tidy((keys[len(keys) * part // parts] for part in range(1, parts) if keys), keys[0] if keys else b"", None)
 
 
 def tidy(keys: Iterable[bytes], low: bytes, high: bytes | None) -> list[bytes]:
-    """Those of the keys that cut the range from ``low`` to before ``high`` in two, ascending, each once."""
+    """The keys that lie inside the range, above ``low`` and below ``high``: ascending, each once."""
     found: list[bytes] = []
     for key in keys:
         if key > (found[-1] if found else low) and (high is None or key < high):
@@ -55,9 +55,9 @@ def tidy(keys: Iterable[bytes], low: bytes, high: bytes | None) -> list[bytes]:
 def with_points(
     keys: Sequence[bytes], count: float, points: Iterable[tuple[bytes, float]]
 ) -> tuple[list[bytes], list[float]]:
-    """Cells that begin with ``keys`` and have ``count`` each, with points laid over them: keys that add or take away so
-    many. What a point adds is a cell of its own; what it takes away is taken from the cell that it lies in, and no cell
-    has less than nothing. O((cells + points) log cells)."""
+    """Cells that begin with ``keys`` and have ``count`` each, changed by points: keys that add or subtract an amount. A
+    point that adds becomes a cell of its own; one that subtracts does so from its cell, down to 0. O((cells + points)
+    log cells)."""
     counts = dict.fromkeys(keys, count)
     for key, extra in points:
         cell = key if extra > 0 else keys[max(bisect_right(keys, key) - 1, 0)]

@@ -6,12 +6,12 @@
     keyspaces   name -> prefix of its full keys
     pins        see pins
     consumers   see consumers
-    meta        "boundary" -> ts; "store" -> id of the store; "unpinned", see pins
+    meta        "boundary" -> ts; "store" -> id of the store; "unpinned", see pins; "numbers" -> the last number of a
+                keyspace that was reserved for joined processes
 
-Who writes: one write transaction at a time, begun by the maintenance thread, by recovery, by a helper process, or, for
-pins and consumers only, by any process; LMDB itself keeps them apart. Readers take no lock. An LMDB read transaction
-lives for one lookup or one stretch of a scan, never as long as a snapshot. See lmdb_file for
-transactions, locks and the growth of the map.
+Who writes: the maintenance thread, recovery, a helper process and, for pins and consumers only, any process. LMDB
+serializes their write transactions. Readers take no lock. An LMDB read transaction lasts for one lookup or one stretch
+of a scan, never as long as a snapshot. See lmdb_file for transactions, locks and the growth of the map.
 """
 
 from __future__ import annotations
@@ -34,15 +34,18 @@ from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
 from lowtide.engine.base.pin_table import PinTable
 from lowtide.engine.base.soundness import check_environment
+from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import CorruptionError
 
 _BOUNDARY = b"boundary"
+_NUMBERS = b"numbers"
 _STORE = b"store"
 
 
 class Base(LmdbFile):
-    """An open base. Any thread may read; see the module for who writes. No process can write a ``fixed`` one: media."""
+    """An open base. Any thread may read; see the module for who writes. No process can write to a ``fixed`` base; see
+    media."""
 
     def __init__(
         self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
@@ -63,14 +66,14 @@ class Base(LmdbFile):
         note_opened(self)
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: a reader
-        that sees that commit sees this, and reading the history too early only costs time."""
+        that sees that commit sees this, and reading the history needlessly only costs time."""
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
         self._file = (self.directory / "data.mdb").stat()
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
-            def table(name: bytes) -> lmdb._Database:
+            def table(name: bytes) -> TableHandle:
                 return self.env.open_db(name, txn=txn, create=create)
 
             self.rows = table(b"rows")
@@ -86,7 +89,7 @@ class Base(LmdbFile):
         return os.path.samestat(self._file, data.stat())
 
     def take_over(self) -> None:
-        """Turn a base that was only read into the owner's: from now on only old snapshots need the history."""
+        """Turn a base that was only read into the owner's. From now on only old snapshots need the history."""
         self.history_below = self.read_boundary() or 0
 
     # Reading
@@ -98,8 +101,8 @@ class Base(LmdbFile):
     def row(self, full_key: bytes) -> bytes | None:
         """The row of ``full_key``, which may be newer than the reader's snapshot, or a tombstone.
 
-        Begun after the caller looked into the chains: what those no longer had was in an LMDB commit that
-        preceded its dropping, so it is seen here.
+        The LMDB transaction begins after the caller looked into the chains. A version that was no longer there had been
+        committed to LMDB before it was dropped, so it is found here.
         """
         try:
             txn = self._begin(self.rows)
@@ -109,28 +112,33 @@ class Base(LmdbFile):
         except lmdb.Error as error:
             return self._again(error, lambda: self.row(full_key), full_key)
 
-    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]:
-        """The first entry with ``low <= key < high`` at ``ts``, in one step, where the first row tells it. False if it
-        does not, because it is newer or a tombstone, or because the history may have an earlier key: then scan."""
+    def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]:
+        """The first entry with ``low <= key < high`` at ``ts``, in reverse the last one, in one step, if the first row
+        decides it. Returns False if it does not, because it is newer or a tombstone, or because the history may have an
+        earlier key: then scan."""
         try:
             with self._begin(self.rows) as txn:
                 cursor = txn.cursor()
-                entry = cursor.item() if cursor.set_range(low) else None
+                if reverse:
+                    found = cursor.prev() if cursor.set_range(high) else cursor.last()
+                else:
+                    found = cursor.set_range(low)
+                entry = cursor.item() if found else None
         except lmdb.Error as error:
-            return self._again(error, lambda: self.first(low, high, ts), low)
+            return self._again(error, lambda: self.first(low, high, ts, reverse), low)
         if ts < self.history_below:
             return False, None
-        if entry is None or entry[0] >= high:
+        if entry is None or not low <= entry[0] < high:
             return True, None
         return (True, (entry[0], entry[1][8:])) if entry[1] < horizon(ts) else (False, None)
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
-        """The rows of those of the keys that have one, in one transaction."""
+        """The rows of the keys that have one, read in one transaction."""
         return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
-        """The value that ``full_key`` had at ``ts``, if it is superseded. This may be a later LMDB transaction
-        than the one that found the row too new, or absent: what a live snapshot sees stays in the history."""
+        """The superseded value that ``full_key`` had at ``ts``. This may run in a later LMDB transaction than the one
+        that found the row too new or absent: what a live snapshot sees stays in the history."""
         if ts >= self.history_below:
             return None
         try:
@@ -139,17 +147,21 @@ class Base(LmdbFile):
         except lmdb.Error as error:
             return self._again(error, lambda: self.read_history(full_key, ts), full_key)
 
+    def history_of(self, full_key: bytes) -> list[tuple[int, bytes]]:
+        """All superseded versions of a key that are kept, newest first: the commit that wrote each, and its value."""
+        return self.read(lambda txn: self.history.versions(txn, full_key))
+
     def changed_at(self, full_key: bytes) -> int:
-        """The timestamp of the last change of ``full_key`` that the base knows of; 0 if none."""
+        """The timestamp of the last change of ``full_key`` in the base; 0 if there is none."""
         row = self.row(full_key)
         return row_ts(row) if row is not None else 0
 
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """What is visible at ``ts`` of a stretch of keys: entries in scan order, and the last key that was read.
+        """The entries of a stretch of keys that are visible at ``ts``, in scan order, and the last key that was read.
 
-        That key is None when the range is exhausted. ``strip`` bytes are taken off the entries' keys.
+        That key is None when the range is exhausted. ``strip`` bytes are removed from the entries' keys.
         """
         try:
             with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
@@ -160,15 +172,15 @@ class Base(LmdbFile):
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
-        """As ``chunk``, the values alone, forwards."""
+        """The same as ``chunk``, but only the values, and only forwards."""
         return self.read(lambda txn: self.at(ts, ts < self.history_below).values(txn, low, high, limit))
 
     def at(self, ts: int, old: bool) -> VisibleRows:
-        """The tables, seen at ``ts``; ``old`` if that may lie below the boundary."""
+        """The tables as of ``ts``; ``old`` if that may be below the boundary."""
         return VisibleRows(self.rows, self.history, ts, old)
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
-        """The keys of a stretch that changed after ``since``, deletions included, and the last key that was read."""
+        """The keys of a stretch that changed after ``since``, including deletions, and the last key that was read."""
         try:
             with self._begin(self.rows) as txn:
                 entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=False)
@@ -207,13 +219,22 @@ class Base(LmdbFile):
         return self.read(lambda txn: txn.get(_STORE, db=self.meta))
 
     def initialise(self, store_id: bytes) -> None:
-        """Make a new base this store's own, with nothing in it."""
+        """Initialise an empty base for this store."""
 
         def change(txn: lmdb.Transaction[bytes]) -> None:
             txn.put(_STORE, store_id, db=self.meta)
             self.put_boundary(txn, 0)
 
         self.write(change)
+
+    def reserved_number(self) -> int:
+        """The last number of a keyspace that was reserved for joined processes."""
+        number = self.read(lambda txn: txn.get(_NUMBERS, db=self.meta))
+        return int.from_bytes(number or b"")
+
+    def reserve_numbers(self, upto: int) -> None:
+        """Let no later owner assign the numbers of keyspaces up to ``upto``."""
+        self.write(lambda txn: txn.put(_NUMBERS, upto.to_bytes(4), db=self.meta))
 
     def saved_keyspaces(self) -> list[tuple[str, bytes]]:
         """The keyspaces with their prefixes."""
@@ -231,8 +252,8 @@ class Base(LmdbFile):
             txn.put(name.encode(), prefix, db=self.keyspaces)
 
     def open_again(self, map_size: int) -> None:
-        """Reopen environment and tables while readers are kept out. The objects for tables stay the same, with new
-        handles in them: a read that is retried may hold a method of one."""
+        """Reopen environment and tables while readers are kept out. The table objects stay the same and get new
+        handles: a read that is retried may hold a method of one."""
         history, pins, consumers = self.history, self.pins, self.consumers
         self.env.close()
         self.env = open_largest(self.directory, map_size, False)

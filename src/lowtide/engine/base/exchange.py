@@ -1,4 +1,4 @@
-"""Copying the base, and putting another file in its place, while this process goes on reading."""
+"""Copying the base, and replacing its file, while this process continues to read."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from lowtide.engine.base.environment import Base
 from lowtide.errors import DiskFull, Error
 
 COMPACTED = "data.mdb.tmp"
-"""A copy that will take the place of ``data.mdb``; one that is found at opening was never finished."""
+"""A copy that will replace ``data.mdb``. One that is found at opening was never finished."""
 
 
 def copy_base(base: Base, descriptor: int) -> None:
-    """Write the base as the last LMDB commit left it, without free pages, to a file. Others read and write meanwhile;
-    the map must not move under LMDB, which reads it without py-lmdb's knowledge."""
+    """Write the base as of the last LMDB commit, without free pages, to a file. Reads and writes continue. The map must
+    not move meanwhile: LMDB reads it without py-lmdb's knowledge."""
     with base.steady:
         try:
             base.env.copyfd(descriptor, compact=True)
@@ -26,7 +26,7 @@ def copy_base(base: Base, descriptor: int) -> None:
 
 
 def reopen(base: Base, exchange: Callable[[], None]) -> None:
-    """Have ``exchange`` put another file in the place of ``data.mdb``, with the same content, and go on with that one.
+    """Call ``exchange``, which replaces ``data.mdb`` by a file with the same content, and continue with that file.
 
     The caller holds ``base.writing``, and no other process has the base open. Reads that are cut short are retried, see
     ``Base._again``: they find their environment closed, or a table that belongs to the other one.
@@ -36,19 +36,19 @@ def reopen(base: Base, exchange: Callable[[], None]) -> None:
         try:
             exchange()
         finally:
-            # Also if it failed, since it may have come far enough: what is written to a file that has lost its name is
-            # never found again. Whichever file is there now, it holds everything. The ``try`` begins right here: an
-            # interrupt at the beginning of a function that has it would leave the lost file in use.
+            # Even if it failed, since it may have replaced the file: what is written to a file without a name is lost.
+            # Whichever file is there now, it holds everything. The ``try`` begins right here: if it were in a function,
+            # an interrupt at its start would leave the old file in use.
             try:
                 base.open_again(map_size)
             except BaseException:
                 try:
                     base.open_again(map_size)  # it may have been an interrupt
                 except BaseException:
-                    base.closed = True  # the files are whole; the next opening finds everything
+                    base.closed = True  # the files are intact; the next opening finds everything
                 raise
 
 
 def last_change(base: Base) -> int:
-    """A number that every LMDB commit of any process raises."""
+    """A number that increases with every LMDB commit of any process."""
     return int(base.env.info()["last_txnid"])

@@ -1,9 +1,9 @@
-"""LMDB environments and fork: a child never touches its parent's, and may open the same files again.
+"""LMDB environments and fork: a child never touches its parent's environment, but may open the same files again.
 
 py-lmdb refuses to open an environment twice in one process, because LMDB's locks belong to the process: closing one
-handle would give back the locks of the other. A forked child inherits the parent's handle, so py-lmdb refuses there,
-too, though it need not: the child has none of the parent's locks, and the inherited handle is never used again. Nor is
-it ever closed, which would free the parent's slots in the table of readers.
+handle would release the locks of the other. A forked child inherits the parent's handle, so py-lmdb refuses there too,
+without need: the child has none of the parent's locks, and never uses the inherited handle again. It never closes that
+handle either, which would free the parent's slots in the table of readers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _lifting = threading.Lock()
 
 
 class OpenedEnvironment(Protocol):
-    """Something that has an environment open."""
+    """An object that has an environment open."""
 
     env: lmdb.Environment
     directory: Path
@@ -57,32 +57,32 @@ os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
 def inherit(env: lmdb.Environment, directory: Path) -> None:
-    """In a forked child: remember that ``env`` is the parent's."""
+    """Remember, in a forked child, that ``env`` is the parent's."""
     with contextlib.suppress(OSError):
         _inherited[_identity(directory)] = env
 
 
 def open_environment(directory: Path, **settings: Any) -> lmdb.Environment:
-    """As ``lmdb.open``, also in the child of a process that has the environment open."""
+    """The same as ``lmdb.open``, but it also works in the child of a process that has the environment open."""
     try:
         return lmdb.open(str(directory), **settings)
     except lmdb.Error as error:
         if "already open in this process" not in str(error):
             raise
         if _identity(directory) not in _inherited:
-            raise UsageError(f"{directory} is open in this process by other means than Lowtide; close it") from error
+            raise UsageError(f"{directory} is open in this process, but not through Lowtide; close it first") from error
     with _guard_lifted():
         return lmdb.open(str(directory), **settings)
 
 
 @contextlib.contextmanager
 def _guard_lifted() -> Iterator[None]:
-    """Let py-lmdb open files that it takes for open already."""
+    """Let py-lmdb open files that it considers open already."""
     try:
         from lmdb import _envid
     except ImportError as error:
         raise UsageError(
-            "this release of py-lmdb cannot open again in a forked child what its parent has open"
+            "this release of py-lmdb cannot open, in a forked child, a file that the parent has open"
         ) from error
     with _lifting:
         keys = _envid.env_keys

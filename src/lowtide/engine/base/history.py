@@ -1,4 +1,4 @@
-"""The history: superseded versions that a live snapshot still sees, each with the interval it was visible in.
+"""The history: superseded versions that a live snapshot still sees, each with the interval in which it was visible.
 
 Two tables, always changed together. ``rows`` is ordered by when a version ended, which is the order the sweep walks;
 ``index`` finds the version of one key at one time:
@@ -25,8 +25,10 @@ from lowtide.engine.types import KEYSPACE_PREFIX
 if TYPE_CHECKING:
     import lmdb
 
+    from lowtide.engine.base.types import TableHandle
+
 _INTERVAL = Struct(f">QQ{KEYSPACE_PREFIX}s")
-"""How a row's key begins: end, begin, keyspace."""
+"""The start of a row's key: end, begin, keyspace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Interval:
         return encode_ts(self.end) + encode_ts(self.begin)
 
 
-def open_index(env: lmdb.Environment, txn: lmdb.Transaction[bytes] | None, create: bool) -> lmdb._Database:
+def open_index(env: lmdb.Environment, txn: lmdb.Transaction[bytes] | None, create: bool) -> TableHandle:
     return env.open_db(b"history-index", txn=txn, create=create, dupsort=True)
 
 
@@ -58,8 +60,8 @@ def decode_interval(row_key: bytes) -> Interval:
 class HistoryTable:
     """The two tables; every method works inside the caller's LMDB transaction."""
 
-    rows: lmdb._Database
-    index: lmdb._Database
+    rows: TableHandle
+    index: TableHandle
 
     def lookup(self, txn: lmdb.Transaction[bytes], full_key: bytes, ts: int) -> bytes | None:
         """The value that ``full_key`` had at ``ts``, if the history holds it."""
@@ -71,20 +73,30 @@ class HistoryTable:
             return None
         return txn.get(interval + full_key, db=self.rows)
 
+    def versions(self, txn: lmdb.Transaction[bytes], full_key: bytes) -> list[tuple[int, bytes]]:
+        """All versions of a key that the history holds, newest first: the commit that wrote each, and its value."""
+        cursor = txn.cursor(self.index)
+        if not cursor.set_key(full_key):
+            return []
+        found = [(decode_ts(interval[8:]), interval) for interval in cursor.iternext_dup()]
+        found.sort(reverse=True)
+        values = ((begin, txn.get(interval + full_key, db=self.rows)) for begin, interval in found)
+        return [(begin, value) for begin, value in values if value is not None]
+
     def add(self, txn: lmdb.Transaction[bytes], versions: list[tuple[Interval, bytes]]) -> None:
-        """Keep these versions."""
+        """Add these versions."""
         versions.sort(key=lambda version: version[0].full_key)
         txn.cursor(self.index).putmulti([(each.full_key, each.index_value) for each, _ in versions], dupdata=True)
         txn.cursor(self.rows).putmulti(sorted((each.row_key, value) for each, value in versions))
 
     def remove(self, txn: lmdb.Transaction[bytes], intervals: list[Interval]) -> None:
-        """Let these versions go."""
+        """Remove these versions."""
         for each in intervals:
             txn.delete(each.row_key, db=self.rows)
             txn.delete(each.full_key, each.index_value, db=self.index)
 
     def clear(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Let all versions go at once."""
+        """Remove all versions at once."""
         txn.drop(self.rows, delete=False)
         txn.drop(self.index, delete=False)
 
@@ -106,7 +118,7 @@ class HistoryTable:
         self, txn: lmdb.Transaction[memoryview], after: bytes, limit: int
     ) -> tuple[list[tuple[int, int, bytes, int]], bytes | None]:
         """Up to ``limit`` versions from the row key ``after`` on, as begin, end, keyspace prefix and bytes of key and
-        value; and the row key to go on from, None at the end. ``txn`` hands out buffers: no value is copied."""
+        value; and the row key to continue from, None at the end. ``txn`` returns buffers, so no value is copied."""
         cursor = txn.cursor(self.rows)
         found: list[tuple[int, int, bytes, int]] = []
         if cursor.set_range(after):

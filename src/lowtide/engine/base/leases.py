@@ -2,8 +2,8 @@
 and their table are in pin_table.
 
 A pin is taken at the boundary that its transaction sees, or at a lower timestamp that the caller already holds by a
-registered snapshot or another pin. So everything that it sees is in base and history when its row appears. From then
-on the row keeps it there.
+registered snapshot or another pin. So everything that the pin sees is in base and history when its row appears. From
+then on the row keeps it there.
 
 Times are wall-clock times, because they must mean the same in every process and after a restart.
 """
@@ -14,7 +14,7 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import lmdb
 import msgspec
@@ -28,6 +28,14 @@ from lowtide.system.identity import Identity, identify
 
 _Name = TypeVar("_Name", str, bytes)
 _UNPINNED = b"unpinned"
+
+
+class _Place(NamedTuple):
+    """Where a pin is: its timestamp, its keyspaces and their prefixes; None for all."""
+
+    ts: int
+    keyspaces: tuple[str, ...] | None
+    prefixes: tuple[bytes, ...] | None
 
 
 class Leases:
@@ -48,7 +56,7 @@ class Leases:
             txn.put(_UNPINNED, noted + encode_ts(ts), db=self._base.meta)
 
     def removed_elsewhere(self) -> list[int]:
-        """For the owner: the timestamps of pins that others removed since this was last asked."""
+        """The timestamps of pins that other processes removed since the last call. For the owner."""
         if self._base.read(lambda txn: txn.get(_UNPINNED, db=self._base.meta)) is None:
             return []
         noted = self._base.write(lambda txn: txn.pop(_UNPINNED, db=self._base.meta))
@@ -64,9 +72,11 @@ class Leases:
         keyspaces: Iterable[str] | None = None,
         where: str = "",
         process: Identity | None = None,
+        writer: bool = False,
     ) -> PinRow:
         """Take the pin ``name`` for ``ttl`` seconds: at the boundary; at ``at``, which the caller holds by a registered
-        snapshot; or ``beside`` another pin, at its timestamp. It ends with ``process``, if that is given."""
+        snapshot; or ``beside`` another pin, at its timestamp. It ends with ``process``, if that is given. That of a
+        ``writer`` is the lease of a joined process."""
         check_name(name)
         check_ttl(ttl)
         wanted = check_keyspaces(keyspaces)
@@ -77,23 +87,13 @@ class Leases:
             there = self._base.pins.get(txn, name)
             if there is not None and not there.is_over(now):
                 raise UsageError(
-                    f"the pin {name!r} exists, at commit {there.ts}, for {there.expires - now:.0f} seconds more; "
+                    f"the pin {name!r} exists, at commit {there.ts}, for another {there.expires - now:.0f} seconds; "
                     "renew it, remove it with unpin, or choose another name"
                 )
-            ts, names, prefixes = self._placed(txn, at, beside, wanted)
+            place = self._placed(txn, at, beside, wanted)
             if there is not None:
-                self._note_removal(txn, there.ts)  # from here on nothing is refused
-            row = PinRow(
-                id=new_id(),
-                ts=ts,
-                taken=now,
-                renewed=now,
-                ttl=ttl,
-                keyspaces=names,
-                prefixes=prefixes,
-                owner=owner,
-                process=process,
-            )
+                self._note_removal(txn, there.ts)  # no error is raised after this
+            row = msgspec.structs.replace(_new_row(place, now, ttl, owner, process), writer=writer)
             self._base.pins.put(txn, name, row)
             return row
 
@@ -105,8 +105,8 @@ class Leases:
         at: int | None,
         beside: tuple[str, PinRow] | None,
         wanted: tuple[str, ...] | None,
-    ) -> tuple[int, tuple[str, ...] | None, tuple[bytes, ...] | None]:
-        """Where a pin can be taken in this transaction: its timestamp, its keyspaces and their prefixes."""
+    ) -> _Place:
+        """Where a pin can be taken in this transaction."""
         boundary = self._base.boundary_in(txn) or 0
         ts = boundary if at is None else at
         names = wanted
@@ -114,9 +114,9 @@ class Leases:
             ts, names = self._held_by(txn, *beside, wanted)
         assert ts <= boundary, (ts, boundary)
         if names is None:
-            return ts, None, None
+            return _Place(ts, None, None)
         known = (txn.get(each.encode(), db=self._base.keyspaces) for each in names)
-        return ts, names, tuple(prefix for prefix in known if prefix is not None)
+        return _Place(ts, names, tuple(prefix for prefix in known if prefix is not None))
 
     def share(
         self,
@@ -137,32 +137,18 @@ class Leases:
 
         def change(txn: lmdb.Transaction[bytes]) -> tuple[str, PinRow]:
             now = self._time()
-            ts, names, prefixes = self._placed(txn, None, beside, wanted)
-            self._left(txn, user[0])  # a user has a part in one pin; from here on nothing is refused
+            place = self._placed(txn, None, beside, wanted)
+            self._left(txn, user[0])  # a user is in one pin only; no error is raised after this
             for other, row in self._base.pins.all(txn):
-                if row.shared and row.ts == ts and row.process == process and not row.is_over(now):
+                if row.shared and row.ts == place.ts and row.process == process and not row.is_over(now):
                     joined = msgspec.structs.replace(
-                        row,
-                        renewed=now,
-                        ttl=max(row.ttl, ttl),
-                        keyspaces=_united(row.keyspaces, names),
-                        prefixes=_united(row.prefixes, prefixes),
+                        _prolonged(row, now, ttl),
+                        keyspaces=_united(row.keyspaces, place.keyspaces),
+                        prefixes=_united(row.prefixes, place.prefixes),
                     ).used_by((*row.users, user))
                     self._base.pins.put(txn, other, joined)
                     return other, joined
-            taken = PinRow(
-                id=new_id(),
-                ts=ts,
-                taken=now,
-                renewed=now,
-                ttl=ttl,
-                keyspaces=names,
-                prefixes=prefixes,
-                owner=user[1],
-                process=process,
-                users=(user,),
-                shared=True,
-            )
+            taken = msgspec.structs.replace(_new_row(place, now, ttl, user[1], process), users=(user,), shared=True)
             self._base.pins.put(txn, name, taken)
             return name, taken
 
@@ -172,15 +158,11 @@ class Leases:
         """Add ``user`` to the live pin ``name``, which then lives for at least ``ttl`` seconds."""
         check_ttl(ttl)
 
-        def change(txn: lmdb.Transaction[bytes]) -> PinRow:
-            now = self._time()
-            row = valid(name, self._base.pins.get(txn, name), None, now)
+        def joined(row: PinRow, now: float) -> PinRow:
             users = *(each for each in row.users if each[0] != user[0]), user
-            joined = msgspec.structs.replace(row, renewed=now, ttl=max(row.ttl, ttl), users=users)
-            self._base.pins.put(txn, name, joined)
-            return joined
+            return msgspec.structs.replace(_prolonged(row, now, ttl), users=users)
 
-        return self._base.write(change, refuses=True)
+        return self._revise(name, None, joined)
 
     def hand_over(self, name: str, identity: bytes, successor: str) -> PinRow | None:
         """Remove a pin. If it has other users, leave it to them under the name ``successor``. Returns the row if it was
@@ -188,16 +170,15 @@ class Leases:
         check_name(successor)
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
-            row = self._base.pins.get(txn, name)
-            if row is None or row.id != identity:
+            row = _the_one(self._base.pins.get(txn, name), identity)
+            if row is None:
                 return None
-            self._base.pins.delete(txn, name)
             if row.users:
                 left = msgspec.structs.replace(row, shared=True)
+                self._base.pins.delete(txn, name)
                 self._base.pins.put(txn, successor, left.used_by(row.users))
                 return None
-            if not self._owner:
-                self._note_removal(txn, row.ts)
+            self._delete(txn, name, row)
             return row
 
         return self._base.write(change, refuses=True)
@@ -215,20 +196,18 @@ class Leases:
                 if others or not row.shared:
                     self._base.pins.put(txn, name, row.used_by(others))
                 else:
-                    self._base.pins.delete(txn, name)
+                    self._delete(txn, name, row)
                     removed.append(row)
-                    if not self._owner:
-                        self._note_removal(txn, row.ts)
         return removed
 
     def _held_by(
         self, txn: lmdb.Transaction[bytes], name: str, row: PinRow, wanted: tuple[str, ...] | None
     ) -> tuple[int, tuple[str, ...] | None]:
-        """The timestamp of the pin ``name`` if it still holds all that is ``wanted``, and the keyspaces that a pin
-        beside it can hold."""
+        """The timestamp of the pin ``name``, if it still holds everything ``wanted``, and the keyspaces that another
+        pin at this timestamp can hold."""
         found = valid(name, self._base.pins.get(txn, name), row.id, self._time())
         if found.keyspaces is not None and not set(wanted or ()) <= set(found.keyspaces):
-            raise UsageError(f"the pin {name!r} holds {', '.join(map(repr, found.keyspaces))} only")
+            raise UsageError(f"the pin {name!r} holds only {', '.join(map(repr, found.keyspaces))}")
         return found.ts, found.keyspaces if wanted is None else wanted
 
     def renew(self, name: str, identity: bytes | None, ttl: float | None = None) -> PinRow:
@@ -236,14 +215,20 @@ class Leases:
         if ttl is not None:
             check_ttl(ttl)
 
-        asked = self._time()  # before the wait for LMDB's writers: a row that is still there has lost nothing
+        def renewed(row: PinRow, now: float) -> PinRow:
+            return msgspec.structs.replace(row, renewed=now, ttl=row.ttl if ttl is None else ttl)
+
+        return self._revise(name, identity, renewed)
+
+    def _revise(self, name: str, identity: bytes | None, revised: Callable[[PinRow, float], PinRow]) -> PinRow:
+        """Replace the row of a live pin by ``revised(row, now)``."""
+        asked = self._time()  # before waiting for LMDB's writers: while the row exists, nothing is lost
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow:
             now = self._time()
-            row = valid(name, self._base.pins.get(txn, name), identity, asked)
-            renewed = msgspec.structs.replace(row, renewed=now, ttl=row.ttl if ttl is None else ttl)
-            self._base.pins.put(txn, name, renewed)
-            return renewed
+            row = revised(valid(name, self._base.pins.get(txn, name), identity, asked), now)
+            self._base.pins.put(txn, name, row)
+            return row
 
         return self._base.write(change, refuses=True)
 
@@ -251,18 +236,21 @@ class Leases:
         """Remove the pin. None if there is no such pin, or if its id is not ``identity``."""
 
         def change(txn: lmdb.Transaction[bytes]) -> PinRow | None:
-            row = self._base.pins.get(txn, name)
-            if row is None or (identity is not None and row.id != identity):
-                return None
-            self._base.pins.delete(txn, name)
-            if not self._owner:
-                self._note_removal(txn, row.ts)
+            row = _the_one(self._base.pins.get(txn, name), identity)
+            if row is not None:
+                self._delete(txn, name, row)
             return row
 
         return self._base.write(change, refuses=True)
 
+    def _delete(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:
+        """Delete a row, and note that for the owner if this is another process."""
+        self._base.pins.delete(txn, name)
+        if not self._owner:
+            self._note_removal(txn, row.ts)
+
     def expire(self) -> list[PinRow]:
-        """For the owner: remove the pins whose time is over, or whose process is gone. Their versions may be dropped
+        """Remove the pins that have expired, or whose process is gone. For the owner. Their versions may be dropped
         only in a later transaction."""
         now = self._time()
         if not any(row.is_over(now) for _, row in self.all()):
@@ -277,13 +265,19 @@ class Leases:
         return self._base.write(change, refuses=True)
 
     def all(self) -> list[tuple[str, PinRow]]:
-        """The pins by name, also those that have expired and were not removed yet."""
+        """The pins by name, including those that have expired but were not removed yet."""
         return self._base.read(self._base.pins.all)
 
     def find(self, name: str, identity: bytes | None = None) -> PinRow:
         """The live pin ``name``, with this ``identity`` if one is given. Raises SnapshotExpired."""
         check_name(name)
         return valid(name, self._base.read(lambda txn: self._base.pins.get(txn, name)), identity, self._time())
+
+    def leased_from(self, name: str, identity: bytes) -> int | None:
+        """The timestamp of the lease of a joined process; None if it was removed. A lease that has expired counts until
+        then: nothing that it keeps is gone."""
+        row = _the_one(self._base.read(lambda txn: self._base.pins.get(txn, name)), identity)
+        return row.ts if row is not None and row.writer else None
 
     def holder_of(self, ts: int) -> tuple[str, PinRow]:
         """The name and row of a live pin at ``ts``, preferably one that holds all keyspaces."""
@@ -294,8 +288,32 @@ class Leases:
         return min(pins, key=lambda pin: pin[1].prefixes is not None)
 
 
+def _new_row(place: _Place, now: float, ttl: float, owner: str, process: Identity | None) -> PinRow:
+    return PinRow(
+        id=new_id(),
+        ts=place.ts,
+        taken=now,
+        renewed=now,
+        ttl=ttl,
+        keyspaces=place.keyspaces,
+        prefixes=place.prefixes,
+        owner=owner,
+        process=process,
+    )
+
+
+def _prolonged(row: PinRow, now: float, ttl: float) -> PinRow:
+    """The pin, renewed, with at least this ``ttl``."""
+    return msgspec.structs.replace(row, renewed=now, ttl=max(row.ttl, ttl))
+
+
+def _the_one(row: PinRow | None, identity: bytes | None) -> PinRow | None:
+    """``row``, if its pin has this ``identity``, or if ``identity`` is None."""
+    return row if row is not None and identity in (None, row.id) else None
+
+
 def _united(first: tuple[_Name, ...] | None, second: tuple[_Name, ...] | None) -> tuple[_Name, ...] | None:
-    """What both have; None is everything."""
+    """The union of both; None means everything."""
     return None if first is None or second is None else tuple(dict.fromkeys(first + second))
 
 
@@ -305,7 +323,8 @@ def _timestamps(noted: bytes) -> list[bytes]:
 
 def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> PinRow:
     """``row``, if it is the pin with this ``identity`` and has not expired."""
-    if row is None or (identity is not None and row.id != identity):
+    row = _the_one(row, identity)
+    if row is None:
         raise SnapshotExpired(f"the pin {name!r} does not exist: it was removed, or has expired; take a new one")
     if row.expires <= now:
         raise SnapshotExpired(
@@ -317,7 +336,7 @@ def valid(name: str, row: PinRow | None, identity: bytes | None, now: float) -> 
 
 def check_ttl(ttl: object) -> None:
     if isinstance(ttl, bool) or not isinstance(ttl, int | float) or not 0 < ttl < 1e10:
-        raise UsageError(f"ttl is the number of seconds until a pin expires, more than 0, not {ttl!r}")
+        raise UsageError(f"ttl must be a number of seconds greater than 0, not {ttl!r}")
 
 
 def check_process(pid: object) -> Identity | None:
@@ -326,12 +345,12 @@ def check_process(pid: object) -> Identity | None:
         return None
     found = identify(pid) if isinstance(pid, int) and not isinstance(pid, bool) and pid > 0 else None
     if found is None:
-        raise UsageError(f"process is the number of a living process, with which a pin ends, not {pid!r}")
+        raise UsageError(f"process must be the id of a running process, with which the pin ends, not {pid!r}")
     return found
 
 
 def describe_owner(where: str, program: str | None = None, pid: int | None = None) -> str:
-    """Who takes a pin: this process, or the one that it works for."""
+    """Describe the process that takes a pin: this one, or the one that it works for."""
     if program is None:
         program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     place = f", {where}" if where else ""

@@ -1,7 +1,7 @@
-"""An open LMDB file: its transactions, the growth of its map, and its examination.
+"""An open LMDB file: its transactions, the growth of its map, and the check of its pages.
 
-Growing the map ends the read transactions that happen to run, as does an exchange of the file (see exchange). Such a
-read runs again: see ``_again``.
+Growing the map ends the read transactions that are running, and so does an exchange of the file (see exchange). Such
+reads are repeated: see ``_again``.
 
 Locks, in the order in which they are taken:
 
@@ -28,7 +28,7 @@ from lowtide.engine.types import check_key
 from lowtide.errors import DiskFull, Error, UsageError
 
 _GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
-"""What py-lmdb raises in a read that ``set_mapsize`` cut short, or that began while it ran."""
+"""The errors of py-lmdb in a read that ``set_mapsize`` interrupted, or that began while it ran."""
 _Result = TypeVar("_Result")
 
 
@@ -51,7 +51,7 @@ class LmdbFile:
     # Reading
 
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
-        """What ``look`` finds in one read transaction. It may run again if growing the map cuts it short."""
+        """Call ``look`` in one read transaction, and return its result. It may be called again if the map grows."""
         try:
             with self._begin() as txn:
                 return look(txn)
@@ -59,7 +59,7 @@ class LmdbFile:
             return self._again(error, lambda: self.read(look), b"")
 
     def _again(self, error: lmdb.Error, attempt: Callable[[], _Result], full_key: bytes) -> _Result:
-        """Repeat a read that growing the map interrupted, once the growing is over."""
+        """Repeat a read that the growth of the map interrupted, once the map has grown."""
         if self.closed:
             raise UsageError("the store is closed") from error
         if isinstance(error, lmdb.BadValsizeError):
@@ -78,17 +78,17 @@ class LmdbFile:
             try:
                 self.env.info()
             except lmdb.Error as gone:
-                raise Error(f"LMDB gave up {self.directory}: {gone}; close the store and open it again") from gone
+                raise Error(f"LMDB has closed {self.directory}: {gone}; close the store and open it again") from gone
             return attempt()
 
     # Writing
 
     def write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], *, refuses: bool = False) -> _Result:
-        """Run ``change`` in a write transaction and commit it, growing the map as often as that takes.
+        """Run ``change`` in a write transaction and commit it; grow the map as often as needed.
 
-        A helper process must not grow the map under its owner: there MapFullError goes to the caller. One that
-        ``refuses`` raises an error of ours only before it has written anything: the empty transaction is then
-        committed, which never waits, as an abort might.
+        A helper process must not grow its owner's map: there the caller gets MapFullError. With ``refuses``, ``change``
+        raises Lowtide's errors only before it has written anything. The empty transaction is then committed, because a
+        commit never waits, while an abort might.
         """
         if self.abandoned:
             self._refuse()  # before the lock, which a thread of the parent may have held
@@ -117,7 +117,7 @@ class LmdbFile:
                 self._set_map_size(self.map_size * 2)
             except lmdb.DiskError as error:
                 self._abort(txn)
-                raise DiskFull(f"no room in {self.directory}: {error}; nothing was changed, make room") from error
+                raise DiskFull(f"no space in {self.directory}: {error}; nothing was changed: free space") from error
             except (*DAMAGED, lmdb.BadTxnError) as error:
                 self._abort(txn)
                 raise self.soundness.met(error) from error
@@ -135,7 +135,7 @@ class LmdbFile:
                 raise
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Abort a write transaction. py-lmdb waits for an instant in which no thread is inside LMDB; under many readers
+        """Abort a write transaction. py-lmdb waits for a moment in which no thread is inside LMDB. With many readers
         there is none, so new ones are kept out meanwhile."""
         with self.keep_readers_out():
             txn.abort()
@@ -154,13 +154,13 @@ class LmdbFile:
             return self.env.begin(*arguments, **named)
 
     def grow(self) -> None:
-        """Double the map. Other threads' reads that it cuts short are retried."""
+        """Double the map. Reads of other threads that this interrupts are retried."""
         with self.writing:
             self._set_map_size(self.map_size * 2)
 
     def _set_map_size(self, size: int) -> None:
-        """Set the map's size, 0 for that of another process. The caller holds ``writing``: LMDB refuses it while this
-        process writes."""
+        """Set the map's size; 0 adopts the size that another process set. The caller holds ``writing``: LMDB refuses
+        this while this process writes."""
         with self.steady, self._growing:
             ask_for_room(self.directory, size - self.map_size)
             self.env.set_mapsize(size)
@@ -170,23 +170,22 @@ class LmdbFile:
         return int(self.env.info()["map_size"])
 
     def sync_map_size(self) -> None:
-        """Take over a map size that another process set."""
+        """Adopt a map size that another process set."""
         with self.writing:
             self._set_map_size(0)
 
     # Upkeep
 
     def check_pages(self) -> None:
-        """Raise CorruptionError if any page is damaged, however large the file is. 50 microseconds a page."""
+        """Raise CorruptionError if any page is damaged, whatever the size of the file. 50 microseconds per page."""
         self.examine(self.soundness.check)
 
     def examine_once(self) -> None:
-        """Note damage, unless this process has examined the base in the background before."""
+        """Look for damage and record it, unless this process has examined the base in the background before."""
         self.examine(self.soundness.examine_once)
 
     def examine(self, examine: Callable[[lmdb.Environment], None]) -> None:
-        """Run ``examine`` while neither map nor file change under it. It may run again if another process has grown
-        the map."""
+        """Run ``examine`` while neither map nor file change. It may run again if another process has grown the map."""
         while True:
             try:
                 with self.steady:
@@ -203,8 +202,8 @@ class LmdbFile:
 
     @contextlib.contextmanager
     def reading_long(self) -> Iterator[lmdb.Transaction[bytes]]:
-        """An LMDB read transaction that may take its time: nothing cuts it short. Others read and write meanwhile, but
-        LMDB reuses no page that it sees."""
+        """A long LMDB read transaction that nothing interrupts. Reads and writes continue, but LMDB reuses no page that
+        it sees."""
         with self.steady, self.env.begin() as txn:
             yield txn
 
@@ -214,7 +213,7 @@ class LmdbFile:
             return int(self.env.reader_check())
 
     def abandon(self) -> None:
-        """In a forked child: never touch the environment, which belongs to the parent."""
+        """Never touch the environment again, in a forked child: it belongs to the parent."""
         self.closed = self.abandoned = True
         self._begin = self._refuse
 
@@ -224,6 +223,6 @@ class LmdbFile:
     def close(self) -> None:
         if self.abandoned:
             return  # closing would free the parent's slots in the table of readers
-        with self.writing, self.steady:  # LMDB must not be closed under a write: py-lmdb would never return
+        with self.writing, self.steady:  # LMDB must not be closed during a write: py-lmdb would never return
             self.closed = True
             self.env.close()  # point: close.base

@@ -1,4 +1,4 @@
-"""Opening an LMDB environment, with as large a map as the system grants."""
+"""Opening an LMDB environment with the largest map that the system grants."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def open_largest(directory: Path, map_size: int, create: bool) -> lmdb.Environme
 
 
 def open_fixed(directory: Path) -> lmdb.Environment:
-    """Open an environment that no process can write. LMDB's lock file can be neither written nor needed there."""
+    """Open an environment that no process can write to. There LMDB's lock file cannot be written, and is not needed."""
     try:
         return open_environment(directory, readonly=True, lock=False, create=False, max_dbs=16, max_spare_txns=16)
     except lmdb.Error as error:
@@ -59,15 +59,15 @@ def open_fixed(directory: Path) -> lmdb.Environment:
 
 
 def missing_bytes(env: lmdb.Environment, data: Path) -> int:
-    """How far the file ends before the last page that LMDB knows of. Pages that were freed in the transaction that
-    took them are never written, so a sound file may lack some; one that was cut short lacks them, too."""
+    """How many bytes the file is shorter than LMDB's last page requires. A page that was allocated and freed in one
+    transaction is never written, so a sound file may lack some; so does a truncated one."""
     pages = int(env.info()["last_pgno"]) + 1
     return max(0, pages * int(env.stat()["psize"]) - data.stat().st_size)
 
 
 def _lengthen(data: Path, missing: int) -> None:
-    """Give the file the length that LMDB expects: reading a page that is mapped but beyond the end of the file would
-    kill the process. LMDB rejects a page of zeros. This never shortens the file, even if another process extends it
+    """Extend the file to the length that LMDB expects: reading a mapped page beyond the end of the file would kill the
+    process, while LMDB rejects a page of zeros. This never shortens the file, even if another process extends it
     meanwhile."""
     if missing:
         descriptor = os.open(data, os.O_RDWR | os.O_CLOEXEC)
@@ -78,14 +78,14 @@ def _lengthen(data: Path, missing: int) -> None:
 
 
 def ask_for_room(directory: Path, size: int) -> None:
-    """Raise an error if the process has no address space for a map that is larger by ``size``. LMDB lets go of the old
-    map before it asks for the new one: a refusal would leave it with none."""
+    """Raise an error if the process has no address space for ``size`` more bytes of map. LMDB releases the old map
+    before it requests the new one: if that fails, it has none."""
     if size > 0:
         try:
             mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ).close()
         except OSError as error:
             raise Error(
-                f"the map of {directory} cannot grow by {size} bytes: {error}; commits and reads go on: raise the "
+                f"the map of {directory} cannot grow by {size} bytes: {error}; commits and reads continue: raise the "
                 "process's limit on address space"
             ) from error
 

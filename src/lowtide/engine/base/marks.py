@@ -1,11 +1,11 @@
-"""Marks: of each keyspace the newest commit that changed it, so that what is kept elsewhere is known to be current.
+"""Marks: the newest commit that changed each keyspace, so that caches of it can be checked.
 
     meta   "marks" -> since, upto; "newest" prefix -> commit
 
 Every checkpoint writes the marks of the keyspaces that it changes, and ``upto``, in the transaction that moves the
-boundary there. ``since`` is the boundary at which that began: 0 in a store that always had marks. A keyspace without a
-mark has not changed after ``since``. If ``upto`` is not the boundary, a release that knows nothing of marks has moved
-it: then nothing is known, and the next checkpoint starts over.
+boundary there. ``since`` is the boundary at which the marks began: 0 in a store that always had them. A keyspace
+without a mark has not changed after ``since``. If ``upto`` is not the boundary, a release without marks has moved the
+boundary: then nothing is known, and the next checkpoint starts over.
 """
 
 from __future__ import annotations
@@ -18,15 +18,17 @@ from lowtide.engine.base.codec import decode_ts, encode_ts
 if TYPE_CHECKING:
     import lmdb
 
+    from lowtide.engine.base.types import TableHandle
+
 _MARKS = b"marks"
 _NEWEST = b"newest"
 
 
 class Marked(Protocol):
-    """What has marks: a base."""
+    """Something that has marks: a base."""
 
     @property
-    def meta(self) -> lmdb._Database: ...
+    def meta(self) -> TableHandle: ...
 
     def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None: ...
 
@@ -34,8 +36,8 @@ class Marked(Protocol):
 def put_marks(
     base: Marked, txn: lmdb.Transaction[bytes], boundary: int, upto: int, newest: Mapping[bytes, int]
 ) -> None:
-    """Note, in the transaction that moves the boundary from ``boundary`` to ``upto``, the newest commit of each
-    keyspace, by prefix, that is changed by it."""
+    """Record the newest commit of each changed keyspace, by prefix, in the transaction that moves the boundary from
+    ``boundary`` to ``upto``."""
     since = _since(base, txn, boundary)
     if since is None:
         since = boundary
@@ -46,8 +48,8 @@ def put_marks(
 
 
 def newest_in(base: Marked, txn: lmdb.Transaction[bytes], prefix: bytes) -> int | None:
-    """A commit after which the keyspace has not changed, up to the boundary; None if none is known. It is the last one
-    that changed it, if that was marked."""
+    """A commit after which the keyspace has not changed, up to the boundary; None if none is known. If the last change
+    was marked, it is that commit."""
     since = _since(base, txn, base.boundary_in(txn) or 0)
     if since is None:
         return None
@@ -56,7 +58,7 @@ def newest_in(base: Marked, txn: lmdb.Transaction[bytes], prefix: bytes) -> int 
 
 
 def _since(base: Marked, txn: lmdb.Transaction[bytes], boundary: int) -> int | None:
-    """When marks began that hold up to ``boundary``, which is the base's; None if there are none."""
+    """The boundary at which the marks began that are valid up to ``boundary``, the base's; None if there are none."""
     marks = txn.get(_MARKS, db=base.meta)
     if marks is None:
         return None if boundary else 0

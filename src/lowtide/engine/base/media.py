@@ -1,8 +1,8 @@
-"""Whether a store lies where no process can write: on a file system that is read-only itself.
+"""Whether a store is on a read-only file system, where no process can write.
 
-There a reader needs no lock, and can have none: nothing changes under it. A *mount* that is read-only is another
-matter. The same files may be writable elsewhere, and then a reader that is not in LMDB's table of readers could have
-its pages written over.
+There a reader needs no lock and cannot have one: nothing changes. A read-only *mount* is different. The same files may
+be writable through another mount, and then a reader that is not in LMDB's table of readers could have its pages
+overwritten.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ def is_read_only(directory: Path) -> bool:
 
 
 def not_writable(directory: Path, error: OSError) -> Error | None:
-    """What to raise in place of ``error``, if that says that this process may not write; None otherwise."""
+    """The error to raise instead of ``error``, if that means that this process may not write; None otherwise."""
     if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
         return None
     return Error(
-        f"{directory} cannot be written here ({error.strerror}), and another process may write it: a reader must "
-        "enter itself in LMDB's table of readers, or what it reads may be written over. Make it writable for this "
+        f"this process cannot write to {directory} ({error.strerror}), but another process may: a reader must register "
+        "in LMDB's table of readers, or the pages it reads may be overwritten. Make the directory writable for this "
         "process, or read a backup"
     )
 
 
 def says_read_only(mounts: str, major: int, minor: int) -> bool:
-    """Whether the list of ``mounts`` has the device, and says that the file system itself is read-only: the options of
-    the file system are the last word of a line, those of the mount the sixth."""
+    """Whether the list of ``mounts`` shows the device with a file system that is read-only itself. The options of the
+    file system are the last word of a line, those of the mount the sixth."""
     for line in mounts.splitlines():
         mount, _, system = line.partition(" - ")
         words = mount.split()

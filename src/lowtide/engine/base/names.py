@@ -1,4 +1,4 @@
-"""Names that people give: of keyspaces, pins and consumers. Up to 200 bytes of UTF-8."""
+"""Names chosen by users: of keyspaces, pins and consumers. Up to 200 bytes of UTF-8."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ MAX_NAME = 200
 
 
 def check_name(name: object, what: str = "pin") -> None:
-    """Refuse what cannot be the name of a ``what``."""
+    """Raise UsageError if this cannot be the name of a ``what``."""
     if not isinstance(name, str) or not name:
-        raise UsageError(f"a {what} is named by a string that is not empty, not by {name!r}")
+        raise UsageError(f"the name of a {what} must be a non-empty string, not {name!r}")
     try:
         length = len(name.encode())
     except UnicodeEncodeError as error:
-        raise UsageError(f"a {what}'s name must be encodable as UTF-8: {error}") from error
+        raise UsageError(f"the name of a {what} must be encodable as UTF-8: {error}") from error
     if length > MAX_NAME:
-        raise UsageError(f"a {what}'s name may be {MAX_NAME} bytes long at most: {name[:40]!r}...")
+        raise UsageError(f"the name of a {what} may be at most {MAX_NAME} bytes long: {name[:40]!r}...")
 
 
 def check_keyspaces(keyspaces: Iterable[str] | None, *, least: int = 1) -> tuple[str, ...] | None:
-    """The keyspaces that are meant, None for all."""
+    """The keyspaces as a tuple of names; None for all."""
     if keyspaces is None:
         return None
     try:
@@ -47,7 +47,7 @@ def decode_keyspaces(directory: Path, rows: Iterable[tuple[bytes, bytes]]) -> li
         try:
             found.append((name.decode(), prefix))
         except UnicodeDecodeError as error:
-            raise CorruptionError(directory, f"the name of a keyspace cannot be understood: {error}") from error
+            raise CorruptionError(directory, f"the name of a keyspace cannot be decoded: {error}") from error
         if not is_prefix(prefix):
-            raise CorruptionError(directory, f"keyspace {name.decode()!r} has an impossible number: {prefix.hex()}")
+            raise CorruptionError(directory, f"keyspace {name.decode()!r} has a number out of range: {prefix.hex()}")
     return found

@@ -1,8 +1,8 @@
-"""How the rows lie in a range of keys: about how many there are, and the keys that cut them evenly.
+"""The distribution of rows in a range of keys: about how many there are, and the keys that cut them evenly.
 
-Read from LMDB's pages in milliseconds, however many rows there are: all branch pages of the range, and the headers of
-its leaves, or, where those are many, of a sample of them that is spread evenly. In each branch page that a cut falls
-into, all leaves are read, and the exact row is found in its leaf.
+It is read from LMDB's pages, in milliseconds for any number of rows: all branch pages of the range, and the headers of
+its leaves, or of an even sample of them if there are many. In each branch page that contains a cut, all leaves are
+read, and the exact row is found in its leaf.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 _LEAST_SAMPLE, _LARGEST_SAMPLE = 4096, 65536
 _SAMPLE_OF_A_PART = 512
-"""Leaves that are looked at for each part. Even if one leaf has a hundred times the rows of another, the parts of a
-hundred differ by less than a fifth."""
+"""Leaves that are read for each part. Even if one leaf has a hundred times the rows of another, a hundred parts differ
+by less than a fifth."""
 
 _FEWEST_OF_A_STRETCH = 2
 
 
 class Outline(NamedTuple):
-    """``rows`` is about how many rows there are that count, by default all, tombstones included; ``cuts`` are
-    full keys in the range; ``heavy`` is whether many values are so large that they lie outside the B+tree's leaves."""
+    """The result. ``rows`` is about how many rows count: by default all, including tombstones. ``cuts`` are full keys
+    in the range. ``heavy`` says whether many values are so large that they are stored outside the B+tree's leaves."""
 
     rows: int
     cuts: list[bytes]
@@ -45,11 +45,11 @@ def outline(
     table: bytes = b"rows",
     below: bytes | None = None,
 ) -> Outline | None:
-    """The outline of the rows with ``low <= key < high`` as the transaction sees them; None if the file cannot be
-    understood, or is so small that it has no branch page.
+    """The outline of the rows with ``low <= key < high`` as the transaction sees them; None if the file cannot be read,
+    or is so small that it has no branch page.
 
-    With ``below`` only the rows that are smaller count, as of a snapshot with this horizon. That takes longer for each
-    leaf, so fewer are looked at. Another ``table`` has its keys counted, each once.
+    With ``below`` only smaller rows count: those visible to a snapshot with this horizon. That takes longer for each
+    leaf, so fewer leaves are read. With ``table`` the keys of that table are counted, each once.
     """
     try:
         found = decode_table(txn.get(table))
@@ -64,13 +64,13 @@ def outline(
 
 
 class _Look:
-    """What is looked at in the pages."""
+    """One examination of the pages."""
 
     def __init__(self, pages: PageFile, below: bytes | None) -> None:
         self._pages = pages
         self._below = below
         self._counts_all = True
-        """Whether there are so few leaves that each is looked at."""
+        """Whether there are so few leaves that all of them are read."""
         self._known: dict[int, int] = {}
         """What was counted in leaves with ``below``."""
 
@@ -86,8 +86,8 @@ class _Look:
         return [self._leaf(stretch.page, index) for index in range(stretch.first, stretch.end)]
 
     def _located(self, stretch: LeafSpan) -> list[int]:
-        """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves all rows, as
-        if the share that counts were the same everywhere in the stretch."""
+        """The rows of each leaf of a stretch, to find a place among them. With ``below`` and many leaves it is all
+        rows, as if the share that counts were the same everywhere in the stretch."""
         if self._below is None or self._counts_all:
             return self._leaves(stretch)
         children = (self._pages.child(stretch.page, index) for index in range(stretch.first, stretch.end))
@@ -100,7 +100,7 @@ class _Look:
             wanted = min(wanted, _LEAST_SAMPLE // 2)
         leaves = sum(each.end - each.first for each in stretches)
         self._counts_all = leaves <= wanted
-        random = Random(leaves).random  # one leaf anywhere in each step: a fixed step could fall in with a pattern
+        random = Random(leaves).random  # a random leaf in each step: fixed steps could coincide with a pattern
         counts: list[float] = []
         for stretch in stretches:
             length = stretch.end - stretch.first
@@ -115,7 +115,7 @@ class _Look:
         return counts
 
     def keys(self, stretches: list[LeafSpan], counts: list[float], parts: int) -> list[bytes]:
-        """The keys of the rows that the cuts fall on; where not all rows count, of rows nearby."""
+        """The keys of the rows at the cuts; of nearby rows if not all rows count."""
         pages = self._pages
         keys: list[bytes] = []
         known: dict[int, list[int]] = {}

@@ -1,8 +1,8 @@
-"""The pages of LMDB's file, as far as they tell how many keys lie where.
+"""The pages of LMDB's file, as needed to count and locate keys.
 
-LMDB finds keys but counts none: how many lie between two keys it can only walk. Its B+tree knows more. A branch page
-names its children and the first key of each; a page's header says how many nodes it has. A file of format 1, as LMDB
-0.9 writes it, in the machine's byte order:
+LMDB can count the keys between two keys only by walking over them. Its B+tree has more information. A branch page lists
+its children and the first key of each; a page's header has its number of nodes. A file of format 1, as LMDB 0.9 writes
+it, in the machine's byte order:
 
     page      number u64, pad u16, flags u16, lower u16, upper u16, then an offset u16 for each node, up to ``lower``
     node      low u16, high u16, flags u16, size of the key u16, key, value; in a branch page the first three are the
@@ -11,9 +11,9 @@ names its children and the first key of each; a page's header says how many node
               free pages and of tables (48 bytes each, page size first), last page u64, LMDB's transaction u64
     table     pad u32, flags u16, depth u16, branch, leaf and overflow pages u64 each, entries u64, root u64
 
-This only reads. The caller holds an LMDB read transaction open, and asks it for the table: LMDB reuses no
-page that the transaction sees, so what is read here stands still. If the transaction is cut short meanwhile, pages may
-have any content. They stay mapped, and a page that is not as expected raises Unreadable.
+This module only reads. The caller holds an LMDB read transaction open, and gets the table's record from it. LMDB reuses
+no page that the transaction sees, so the pages read here do not change. If the transaction is ended meanwhile, pages
+may have any content. They stay mapped, and an unexpected page raises Unreadable.
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ _DUPLICATES = 0x04
 """The flag of a table that may have several values for a key."""
 
 _DIRTY = 0x10
-"""Says something in memory only, so it does not count here."""
+"""A flag that only matters in memory; ignored here."""
 
 _DEEPEST = 32
 
 
 class Unreadable(Exception):
-    """This is no file of the format that is known here, or it changed meanwhile."""
+    """Raised for a file that is not in the expected format, or that changed while it was read."""
 
 
 class Table(NamedTuple):
-    """One B+tree: how deep it is, how many pages and entries it has, and its root."""
+    """One B+tree: its depth, its numbers of pages and entries, and its root."""
 
     depth: int
     branches: int
@@ -64,6 +64,14 @@ class Table(NamedTuple):
     overflow: int
     entries: int
     root: int
+
+
+class NodePlace(NamedTuple):
+    """A node of a page, and how many the page has."""
+
+    number: int
+    node: int
+    nodes: int
 
 
 class LeafSpan(NamedTuple):
@@ -75,7 +83,7 @@ class LeafSpan(NamedTuple):
 
 
 def decode_table(record: bytes | None) -> Table:
-    """The table that LMDB keeps as ``record`` in its table of tables."""
+    """Decode ``record``, LMDB's entry for a table in its table of tables."""
     if record is None or len(record) != _TABLE.size:
         raise Unreadable("the table of tables has no such record")
     _, flags, depth, branches, leaves, overflow, entries, root = _TABLE.unpack(record)
@@ -85,7 +93,7 @@ def decode_table(record: bytes | None) -> Table:
 
 
 class PageFile:
-    """The file, mapped. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one."""
+    """The mapped file. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one."""
 
     def __init__(self, path: Path, since: int) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -105,7 +113,7 @@ class PageFile:
             raise
 
     def _check_metas(self, since: int) -> int:
-        """The size of a page, if both meta pages are as they must be."""
+        """Check both meta pages, and return the size of a page."""
         size: int = _TABLE.unpack_from(self._map, _TABLES_AT)[0]
         if not 512 <= size <= 1 << 16 or size & (size - 1):
             raise Unreadable(f"pages of {size} bytes")
@@ -122,7 +130,7 @@ class PageFile:
         return size
 
     def count(self, number: int, kind: int) -> int:
-        """How many nodes the page has, which must be of this kind."""
+        """The number of nodes of a page, which must be of this kind."""
         at = number * self._size
         if at + self._size > len(self._map):
             raise Unreadable(f"page {number} lies beyond the end of the file")
@@ -139,7 +147,7 @@ class PageFile:
         return at + offset
 
     def key(self, number: int, index: int) -> bytes:
-        """The key of a node. That of a branch page's first node says nothing: it stands for all that is smaller."""
+        """The key of a node. The first key of a branch page has no meaning: it stands for everything smaller."""
         node = self._node(number, index)
         end = node + _NODE.size + _NODE.unpack_from(self._map, node)[3]
         if end > (number + 1) * self._size:
@@ -147,7 +155,7 @@ class PageFile:
         return self._map[node + _NODE.size : end]
 
     def count_below(self, number: int, bound: bytes) -> int:
-        """How many values of a leaf are smaller than ``bound``, by as many bytes as that has."""
+        """How many values of a leaf are smaller than ``bound``, compared by the length of ``bound``."""
         count, length, node_at = self.count(number, LEAF), len(bound), _NODE.unpack_from
         page = self._map[number * self._size : (number + 1) * self._size]
         offsets = unpack_from(f"={count}H", page, _HEADER.size)
@@ -165,7 +173,7 @@ class PageFile:
         return below
 
     def _overflow(self, number: int) -> int:
-        """Where the value on pages of its own begins."""
+        """The offset of a value that has pages of its own."""
         at = number * self._size
         if at + self._size > len(self._map):
             raise Unreadable(f"page {number} lies beyond the end of the file")
@@ -180,8 +188,8 @@ class PageFile:
         return int(low | high << 16 | top << 32)
 
     def stretches(self, table: Table, low: bytes, high: bytes | None) -> Iterator[LeafSpan]:
-        """The leaves of a table that may have keys with ``low <= key < high``, in order. The table has two levels at
-        least. O(branch pages)."""
+        """The leaves of a table that may have keys with ``low <= key < high``, in order. The table has at least two
+        levels. O(branch pages)."""
         left = table.branches
 
         def walk(number: int, depth: int, low: bytes | None, high: bytes | None) -> Iterator[LeafSpan]:
@@ -204,7 +212,7 @@ class PageFile:
         return walk(table.root, table.depth, low, high)
 
     def count_between(self, table: Table, low: bytes, high: bytes | None) -> int:
-        """How many keys of a table have ``low <= key < high``. The table has two levels at least. O(leaves)."""
+        """How many keys of a table have ``low <= key < high``. The table has at least two levels. O(leaves)."""
         leaves = [
             self.child(each.page, index)
             for each in self.stretches(table, low, high)
@@ -216,6 +224,34 @@ class PageFile:
         before = self._rank(leaves[0], low)
         after = 0 if high is None else self.count(leaves[-1], LEAF) - self._rank(leaves[-1], high)
         return found - before - after
+
+    def estimate_between(self, table: Table, low: bytes, high: bytes | None) -> int:
+        """About how many keys of a table have ``low <= key < high``. Exact within one leaf; else it assumes that all
+        subtrees of a level have as many keys as those at the two ends. O(depth)."""
+        if not table.depth or not table.entries:
+            return 0
+        first, last = self._path(table, low), self._path(table, high)
+        size, estimate, inside = 1.0, 0.0, 0
+        for one, other in zip(reversed(first), reversed(last), strict=True):
+            if one.number == other.number:  # so what lies between the two is all there is
+                return max(0, round((other.node - one.node - inside) * size + estimate))
+            estimate += (one.nodes - one.node - inside + other.node) * size
+            size *= (one.nodes + other.nodes) / 2
+            inside = 1  # the node of a branch page that the path goes on through is counted below
+        return max(0, round(estimate))
+
+    def _path(self, table: Table, bound: bytes | None) -> list[NodePlace]:
+        """Where a key belongs, or the end: the page and the node of each level, from the root to the leaf. In a leaf,
+        the node is the first one that is not below it."""
+        number, path = table.root, []
+        for _ in range(table.depth - 1):
+            count = self.count(number, BRANCH)
+            index = count - 1 if bound is None else self._first_above(number, count, lambda key: key > bound) - 1
+            path.append(NodePlace(number, index, count))
+            number = self.child(number, index)
+        count = self.count(number, LEAF)
+        path.append(NodePlace(number, count if bound is None else self._rank(number, bound), count))
+        return path
 
     def _rank(self, number: int, bound: bytes) -> int:
         """How many keys of a leaf lie below ``bound``."""
@@ -229,7 +265,7 @@ class PageFile:
         return first
 
     def _first_above(self, number: int, count: int, above: Callable[[bytes], bool]) -> int:
-        """The first node but the first one whose key is ``above``; ``count`` if none is."""
+        """The first node whose key is ``above``, except node 0; ``count`` if there is none."""
         first, end = 1, count
         while first < end:
             middle = (first + end) // 2

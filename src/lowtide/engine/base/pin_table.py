@@ -2,22 +2,23 @@
 see them. The operations on them (take, renew, remove, expire) are in leases.
 
     pins   name -> id, timestamp, when taken, when renewed, seconds to live, keyspaces, prefixes, owner, process, users,
-           shared (MessagePack)
-    meta   "unpinned" -> timestamps of pins that others than the owner removed, for it to collect after them
+           shared, writer (MessagePack)
+    meta   "unpinned" -> timestamps of pins that other processes than the owner removed; the owner collects them
 
 Three rules make a pin readable by any process without asking the owner of the store:
 
 * A pin never lies above the boundary of the transaction that writes it, so base and history alone answer for it.
-* The collector reads this table inside the same LMDB transaction in which it drops versions. A row that is there
-  counts, even if it has expired. Rows that have expired, or whose process is gone, are removed in an earlier
-  transaction of their own.
-* A reader at a pin checks the pin's row inside the LMDB transaction that reads. While the row is there, so is
+* The collector reads this table inside the same LMDB transaction in which it drops versions. A row that exists counts,
+  even if it has expired. Rows that have expired, or whose process is gone, are removed in an earlier transaction of
+  their own.
+* A reader at a pin checks the pin's row inside the LMDB transaction that reads. While the row exists, so does
   everything that it sees.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,10 +33,12 @@ from lowtide.system.messages import UNDECODABLE
 if TYPE_CHECKING:
     import lmdb
 
+    from lowtide.engine.base.types import TableHandle
+
 
 class PinRow(msgspec.Struct, frozen=True, array_like=True):
-    """One pin. ``id`` tells it from a later pin of the same name; ``prefixes`` are the keyspaces that it holds, None
-    for all; times are seconds since the epoch."""
+    """One pin. ``id`` distinguishes it from a later pin of the same name. ``prefixes`` are the keyspaces that it holds,
+    None for all. Times are seconds since the epoch."""
 
     id: bytes
     ts: int
@@ -51,6 +54,9 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
     """Its users besides the owner: a token and a description for each."""
     shared: bool = False
     """Whether it belongs to its users, and ends with the last of them. Otherwise its owner ends it."""
+    writer: bool = False
+    """Whether it is the lease of a joined process, whose transactions may still commit: then deletions after it leave a
+    trace until it ends."""
 
     @property
     def expires(self) -> float:
@@ -65,7 +71,7 @@ class PinRow(msgspec.Struct, frozen=True, array_like=True):
         return any(each == token for each, _ in self.users)
 
     def used_by(self, users: tuple[tuple[str, str], ...]) -> PinRow:
-        """The pin with these users. The owner of a shared pin is its first user, and how many others there are."""
+        """The pin with these users. The owner of a shared pin reads: its first user, and the number of others."""
         if not self.shared:
             return msgspec.structs.replace(self, users=users)
         owner = users[0][1] if len(users) == 1 else f"{users[0][1]} and {len(users) - 1} more"
@@ -80,6 +86,15 @@ _decode = msgspec.msgpack.Decoder(PinRow).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
+def oldest_writer_among(rows: Iterable[PinRow], oldest: int | None) -> int | None:
+    """The oldest commit as of which a transaction may still commit: ``oldest``, of this process, and those of the
+    leases of joined processes in ``rows``, read in the transaction that drops deletions or writes them."""
+    leased = min((row.ts for row in rows if row.writer), default=None)
+    if oldest is None or leased is None:
+        return leased if oldest is None else oldest
+    return min(oldest, leased)
+
+
 def new_id() -> bytes:
     return os.urandom(8)
 
@@ -88,7 +103,7 @@ def new_id() -> bytes:
 class PinTable:
     """The table; every method works inside the caller's LMDB transaction."""
 
-    table: lmdb._Database
+    table: TableHandle
     directory: Path
 
     def get(self, txn: lmdb.Transaction[bytes], name: str) -> PinRow | None:
@@ -110,9 +125,7 @@ class PinTable:
             row = _decode(data)
             if 0 <= row.ts <= MAX_TS:
                 return name.decode(), row
-            reason = "its commit is impossible"
+            reason = "its commit is out of range"
         except UNDECODABLE as error:
             reason = str(error)
-        raise CorruptionError(
-            self.directory, f"the pin {name.decode(errors='replace')!r} cannot be understood: {reason}"
-        )
+        raise CorruptionError(self.directory, f"the pin {name.decode(errors='replace')!r} cannot be decoded: {reason}")

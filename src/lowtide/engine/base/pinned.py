@@ -1,10 +1,10 @@
-"""The base as it was at a pin, for readers in any process: base and history, nothing else.
+"""The base as it was at a pin, for readers in any process. It consists of base and history only.
 
-Each read checks the pin's row inside its own LMDB transaction. While the row is there, collectors in all processes keep
-what the pin sees, so what the same transaction finds is right. When the row is gone, the read raises SnapshotExpired.
-The row is compared as bytes and decoded only when it has changed.
+Each read checks the pin's row inside its own LMDB transaction. While the row exists, collectors in all processes keep
+what the pin sees, so the transaction finds all of it. When the row is gone, the read raises SnapshotExpired. The row is
+compared as bytes and decoded only when it has changed.
 
-Who writes: ``_seen`` is replaced whole by any reading thread; a stale one costs decoding once more.
+Who writes: any reading thread replaces ``_seen`` as a whole; a stale one only costs another decoding.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import valid
 from lowtide.engine.base.pin_table import PinRow
+from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
 from lowtide.errors import SnapshotExpired
 
@@ -26,10 +27,10 @@ _Result = TypeVar("_Result")
 
 
 class PinnedBase:
-    """Reads at a pin; to a ``Reader`` it looks like a base that stands still.
+    """Reads at a pin; to a ``Reader`` it looks like a base that does not change.
 
-    ``time`` tells whether the pin has expired. It is None for a pin that this process renews itself, where only the row
-    counts.
+    ``time`` is the clock that decides whether the pin has expired. It is None for a pin that this process renews
+    itself: there only the row counts.
     """
 
     def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
@@ -42,11 +43,11 @@ class PinnedBase:
         self._newer = horizon(row.ts)
         self._time = time if time is not None else _never
         self.lost = False
-        """Whether the pin was found to be gone: no further read can succeed."""
+        """Whether a read has found the pin gone. No further read can succeed."""
         self._seen: tuple[bytes | None, PinRow] = (b"", row)
 
     def check(self, txn: lmdb.Transaction[bytes]) -> None:
-        """Raise SnapshotExpired unless the pin is alive in this transaction and its time is not over."""
+        """Raise SnapshotExpired if the pin is gone in this transaction, or has expired."""
         data = txn.get(self._key, db=self._base.pins.table)
         seen, row = self._seen
         try:
@@ -60,8 +61,8 @@ class PinnedBase:
             raise
 
     @property
-    def meta(self) -> lmdb._Database:
-        """The base's table of itself, as it is now."""
+    def meta(self) -> TableHandle:
+        """The base's ``meta`` table, as it is now."""
         return self._base.meta
 
     def boundary_in(self, txn: lmdb.Transaction[bytes]) -> int | None:
@@ -69,7 +70,8 @@ class PinnedBase:
         return self._base.boundary_in(txn)
 
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
-        """What ``look`` finds in one read transaction, in which the pin is alive. It sees the base as it is now."""
+        """Call ``look`` in one read transaction in which the pin is alive; return its result. It sees the current
+        base."""
 
         def checked(txn: lmdb.Transaction[bytes]) -> _Result:
             self.check(txn)
@@ -78,7 +80,7 @@ class PinnedBase:
         return self._base.read(checked)
 
     def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None:
-        """As ``Base.counted``, at the pin, whatever ``ts`` above it is asked for."""
+        """The same as ``Base.counted``, at the pin, for any ``ts`` above it."""
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[int, set[bytes]] | None:
             self.check(txn)
@@ -100,12 +102,12 @@ class PinnedBase:
 
         return self._base.read(look)
 
-    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]:
-        """As ``Base.first``; at a pin it takes a scan, because the history may have an earlier key."""
+    def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]:
+        """The same as ``Base.first``. At a pin it always takes a scan, because the history may have an earlier key."""
         return False, None
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
-        """The rows of those of the keys that have one at the pin, see ``row``; in one transaction."""
+        """The rows of the keys that have one at the pin, read in one transaction; see ``row``."""
 
         def look(txn: lmdb.Transaction[bytes]) -> dict[bytes, bytes]:
             self.check(txn)
@@ -114,13 +116,13 @@ class PinnedBase:
         return self._base.read(look)
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
-        """Nothing: ``row`` has looked there."""
+        """Return None: ``row`` has looked there already."""
         return None
 
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """As ``Base.chunk``, at the pin, whatever ``ts`` above it is asked for."""
+        """The same as ``Base.chunk``, at the pin, for any ``ts`` above it."""
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
             self.check(txn)
@@ -129,7 +131,7 @@ class PinnedBase:
         return self._base.read(look)
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
-        """As ``Base.values``, at the pin, whatever ``ts`` above it is asked for."""
+        """The same as ``Base.values``, at the pin, for any ``ts`` above it."""
 
         def look(txn: lmdb.Transaction[bytes]) -> tuple[list[bytes], bytes | None]:
             self.check(txn)
@@ -143,5 +145,5 @@ class PinnedBase:
 
 
 def _never() -> float:
-    """The time at which no pin has expired."""
+    """A time at which no pin has expired."""
     return 0.0

@@ -11,7 +11,7 @@ from lowtide.engine.base.types import Txn
 
 
 class ConsumerPositions:
-    """Reads and changes the consumers' rows of one base. LMDB serializes writers of all threads and processes."""
+    """Reads and changes the consumers' rows of one base. LMDB serializes the writers of all threads and processes."""
 
     def __init__(self, base: Base) -> None:
         self._base = base

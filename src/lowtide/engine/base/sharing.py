@@ -1,8 +1,8 @@
-"""A lock file that tells whether other processes have the base open.
+"""A lock file that shows whether other processes have the base open.
 
 A process that opens the base of a store that it does not own (a reader, or the checkpoint helper) holds
 ``base/readers.lock`` shared for as long as it has the LMDB environment open. The owner takes it exclusively while it
-replaces ``data.mdb``: a process that had the old file open would go on reading it, and would share LMDB's own lock file
+replaces ``data.mdb``: a process with the old file open would continue to read it, and would share LMDB's own lock file
 with readers of the new one. The system releases the lock when its holder dies.
 """
 
@@ -20,7 +20,7 @@ READERS = "readers.lock"
 
 
 class SharedUse:
-    """A shared hold on the base in ``directory``, until it is closed; waits while the file is being exchanged."""
+    """A shared lock on the base in ``directory``, until it is closed. Waits while the file is being exchanged."""
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = -1
@@ -32,7 +32,7 @@ class SharedUse:
             raise
 
     def close(self) -> None:
-        """Release the hold. A second call does nothing."""
+        """Release the lock. A second call does nothing."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -56,8 +56,8 @@ def sole_use(directory: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise UsageError(
-                f"other processes are reading {directory}; its file cannot be exchanged under them: "
-                "end them, or try again when they are done"
+                f"other processes are reading {directory}, so its file cannot be replaced: "
+                "end them, or retry when they are done"
             ) from error
         yield
     finally:

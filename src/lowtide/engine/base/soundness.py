@@ -1,7 +1,7 @@
 """Whether a base is sound: its pages are examined (see structure) before LMDB reads them.
 
-The process that is going to write a base examines all of it, if it is not large. A process that only reads it examines
-what opening reads: a store with a damaged page may still be read elsewhere, to save what can be saved.
+The process that will write to a base examines all of it, if it is not large. A process that only reads it examines the
+pages that opening reads: a damaged store can still be read elsewhere, to save what can be saved.
 
 A false alarm would do more harm than the damage, because the store then refuses all commits. So a finding counts only
 if a second examination, in a fresh LMDB transaction, finds the same on the same page.
@@ -33,8 +33,8 @@ _NEEDED_TO_OPEN = ("meta", "keyspaces", "pins", "consumers")
 _FEW_PAGES = 256
 
 MOST_PAGES = 256
-"""Files of up to this many pages are examined whole when the process that is going to write them opens them: at most 15
-ms."""
+"""Files of up to this many pages are examined completely when the process that will write to them opens them: at most
+15 ms."""
 
 MOST_IN_BACKGROUND = 25_000
 """Files of up to this many pages (100 MB) are examined before the background first writes to them: a second or two,
@@ -47,11 +47,11 @@ DAMAGED = (
     lmdb.PageFullError,
     lmdb.CursorFullError,
 )
-"""What py-lmdb raises on a damaged file."""
+"""The errors that py-lmdb raises on a damaged file."""
 
 
 class Soundness:
-    """What is known of damage to one open base. ``damage`` is the first that was found; any thread sets it, once.
+    """The known damage to one open base. ``damage`` is the first that was found; any thread sets it, once.
     ``on_damage``, which the owner of the store sets, is called with it."""
 
     def __init__(self, directory: Path, clock: Clock | None = None) -> None:
@@ -68,14 +68,14 @@ class Soundness:
             self.on_damage(error)
 
     def met(self, error: lmdb.Error) -> CorruptionError:
-        """What to raise in place of LMDB's error about a damaged page."""
+        """The error to raise instead of LMDB's error about a damaged page."""
         found = CorruptionError(self._directory / "data.mdb", f"LMDB cannot read a page: {error}; {WHAT_TO_DO}")
         self.note(found)
         return found
 
     def examine_once(self, env: lmdb.Environment) -> None:
-        """Before the background first writes: look for damage, and note it. Small steps, with sleep in between. The
-        caller holds ``steady``."""
+        """Look for damage and record it, before the background first writes. It works in small steps and sleeps in
+        between. The caller holds ``steady``."""
         if not self._examined:
             try:
                 check_environment(
@@ -95,7 +95,7 @@ class Soundness:
 
 
 def check_owned(env: lmdb.Environment, directory: Path) -> None:
-    """Raise CorruptionError if a page is damaged that the owner of the store may read; see the module."""
+    """Raise CorruptionError if a page that the owner of the store may read is damaged; see the module."""
     check_environment(env, directory, most=MOST_PAGES)
 
 
@@ -114,7 +114,7 @@ def check_environment(
             if fault in before:
                 raise CorruptionError(data, f"{fault}; {WHAT_TO_DO}")
         before = faults
-    logger.warning("%s: %d examinations found different faults, so none is believed", data, _MOST_WALKS)
+    logger.warning("%s: %d examinations found different faults, so all of them are ignored", data, _MOST_WALKS)
 
 
 def _walk(env: lmdb.Environment, data: Path, most: int | None, pause: Callable[[], object]) -> list[Fault]:

@@ -2,11 +2,11 @@
 
 LMDB has no checksums, and trusts its pages: on a damaged one it may raise an error, call abort(), or read outside of
 the map and crash the process. So the pages are examined here, without LMDB. Each page of each table is checked for what
-LMDB takes for granted: its number and kind, that its nodes lie inside it, that keys
-ascend and lie between those that the page above has for it, that every page is used once, that no free page is in use,
-and that tables have as many entries as they say. A file without a fault here is one that LMDB can read and write.
+LMDB takes for granted: its number and kind, that its nodes are inside it, that its keys ascend and are within the
+bounds given by its parent page, that every page is used once, that no free page is in use, and that tables have as many
+entries as they record. LMDB can read and write a file that has no fault here.
 
-What cannot be seen: a changed byte inside a value, and a key that changed and still fits its place.
+It cannot find a changed byte inside a value, or a changed key that still fits its place.
 
 The layout is described in pages. The caller holds an LMDB read transaction in an environment with locks, or knows that
 no process writes the file. LMDB reuses no page of the transaction's state while it is registered. It does overwrite the
@@ -55,7 +55,7 @@ TABLES = "tables"
 
 
 class Fault(NamedTuple):
-    """A page that is not as it must be, and the table in which it was met."""
+    """A damaged page, and the table it was found in."""
 
     table: str
     page: int
@@ -66,29 +66,30 @@ class Fault(NamedTuple):
 
 
 class Structure(NamedTuple):
-    """What an examination found: how many pages are in use, and the faults, a hundred at most."""
+    """The result of an examination: how many pages are in use, and up to a hundred faults."""
 
     pages: int
     faults: list[Fault]
 
 
 class _Broken(Exception):
-    """A page is not as it must be."""
+    """A page is damaged."""
 
 
 class _Nodes(NamedTuple):
-    """The nodes of a page: their keys, and of each where its content begins, its size and its flags."""
+    """The nodes of a page: their keys, and the offset, size and flags of each node's content."""
 
     keys: list[bytes]
     contents: list[tuple[int, int, int]]
 
 
 class Examiner:
-    """Walks a file once. ``txn`` is the LMDB transaction whose state is meant; None for the newest one.
+    """Walks over a file once. ``txn`` is the LMDB transaction whose state to examine; None for the newest one.
 
     ``pause`` is called after every few pages.
 
-    Raises Unreadable if the file has no meta page of that transaction: it is no such file, or two commits came since.
+    Raises Unreadable if the file has no meta page of that transaction: it is another file, or there were two commits
+    since.
     """
 
     def __init__(self, path: Path, txn: int | None = None, pause: Callable[[], object] = bool) -> None:
@@ -101,7 +102,7 @@ class Examiner:
         finally:
             os.close(descriptor)
         self.used: dict[int, str] = {}
-        """The pages that are in use, as far as they were met, and by which table."""
+        """The pages found to be in use, and by which table."""
         self.free: list[int] = []
         self._faults: list[Fault] = []
         try:
@@ -121,7 +122,7 @@ class Examiner:
         self.close()
 
     def _copy_meta(self, txn: int | None) -> bytes:
-        """A copy of the meta page of ``txn``. The file's own may have another state at any time after this."""
+        """A copy of the meta page of ``txn``. The page in the file may be overwritten at any time after this."""
         size: int = _TABLE.unpack_from(self._map, _FREE_AT)[0]
         if not 512 <= size <= 1 << 16 or size & (size - 1):
             raise Unreadable(f"pages of {size} bytes")
@@ -134,7 +135,7 @@ class Examiner:
             magic = _META.unpack_from(meta, _META_AT)
             if (number, flags & ~_DIRTY, *magic) != (at // size, _META_PAGE, _MAGIC, _VERSION):
                 raise Unreadable(f"page {at // size} is no meta page of format {_VERSION}")
-            if meta == self._map[at:end]:  # else a commit is being written to it, so it is not of ``txn`` any more
+            if meta == self._map[at:end]:  # otherwise a commit is overwriting it, so it is no longer that of ``txn``
                 found[int(_NUMBER.unpack_from(meta, _TXN_AT)[0])] = meta
         wanted = max(found, default=0) if txn is None else txn
         if wanted not in found:
@@ -166,7 +167,7 @@ class Examiner:
         return Structure(len(self.used), self._faults)
 
     def examine_few(self, names: Collection[str], most: int) -> Structure:
-        """Examine the table of tables, and those of ``names`` that have ``most`` pages at most."""
+        """Examine the table of tables, and the tables in ``names`` that have at most ``most`` pages."""
         records: list[tuple[str, bytes]] = []
 
         def collect(key: bytes, content: bytes, flags: int) -> None:
@@ -192,7 +193,7 @@ class Examiner:
         visit: Callable[[bytes, bytes, int], None] | None = None,
         at: int = 0,
     ) -> int:
-        """Examine one B+tree; returns how many entries it has. ``at`` is the page that its record is on."""
+        """Examine one B+tree; return its number of entries. ``at`` is the page that its record is on."""
         faults = len(self._faults)
         if len(record) != _TABLE.size:
             self._fault(name, at, f"the record of the table has {len(record)} bytes")
@@ -207,7 +208,7 @@ class Examiner:
             return 0
         found = self._tree(name, root, depth, order, visit)
         if len(self._faults) == faults and found != entries:
-            self._fault(name, root, f"the table has {found} entries, and says {entries}")
+            self._fault(name, root, f"the table has {found} entries, but records {entries}")
         return found
 
     def _tree(
@@ -233,11 +234,11 @@ class Examiner:
         return found
 
     def _take(self, name: str, number: int) -> None:
-        """Note that a page is in use; it must exist, and be used for nothing else."""
+        """Record that a page is in use. It must exist, and have no other use."""
         if not 1 < number <= self.last_page or (number + 1) * self._size > len(self._map):
             raise _Broken(f"there is no such page, the last one is {self.last_page}")
         if number in self.used:
-            raise _Broken(f"it is in use twice, by {self.used[number]!r}, too")
+            raise _Broken(f"it is in use twice, also by {self.used[number]!r}")
         self.used[number] = name
         if len(self.used) % _FEW == 0:
             self._pause()
@@ -263,7 +264,7 @@ class Examiner:
         order: Callable[[bytes], bytes],
         visit: Callable[[bytes, bytes, int], None] | None,
     ) -> int:
-        """Examine a leaf and what hangs on it; returns how many entries that is."""
+        """Examine a leaf and the pages that belong to it; return the number of entries."""
         if self._kind(number) == _LEAF | _FIXED:
             return self._fixed(self._page(number, _LEAF | _FIXED))
         page = self._page(number, _LEAF)
@@ -287,14 +288,14 @@ class Examiner:
         return found
 
     def _large(self, name: str, number: int, size: int) -> None:
-        """Examine the first of the pages that hold a large value, and take them all."""
+        """Examine the first page of a large value, and record that all its pages are in use."""
         if not 1 < number <= self.last_page or (number + 1) * self._size > len(self._map):
-            raise _Broken(f"a value is said to be on page {number}, the last one is {self.last_page}")
+            raise _Broken(f"a value should be on page {number}, but the last page is {self.last_page}")
         if self._kind(number) != _OVERFLOW or _NUMBER.unpack_from(self._map, number * self._size)[0] != number:
-            raise _Broken(f"a value is said to be on page {number}, which holds no large value")
+            raise _Broken(f"a value should be on page {number}, which holds no large value")
         count: int = _LENGTH.unpack_from(self._map, number * self._size + 12)[0]
         if count * self._size < size + _HEAD or number + count - 1 > self.last_page:
-            raise _Broken(f"a value of {size} bytes is said to be on {count} pages from {number} on")
+            raise _Broken(f"a value of {size} bytes should be on {count} pages from {number} on")
         for each in range(number, number + count):
             self._take(name, each)
 
@@ -305,7 +306,7 @@ class Examiner:
         return self._map[start : start + size]
 
     def _free_pages(self, content: bytes) -> list[int]:
-        """The pages that one transaction has freed: how many, and their numbers, descending."""
+        """Decode the pages that one transaction has freed: their count, then their numbers, descending."""
         if len(content) < 8 or len(content) % 8:
             raise _Broken(f"a list of free pages has {len(content)} bytes")
         count, *numbers = unpack_from(f"={len(content) // 8}Q", content)
@@ -325,14 +326,14 @@ class Examiner:
         page = self._map[number * self._size : (number + 1) * self._size]
         found, _, flags, _, _ = _HEADER.unpack_from(page)
         if found != number or flags & ~_DIRTY != kind:
-            raise _Broken(f"it says that it is page {found}, with flags {flags}; flags {kind} are expected")
+            raise _Broken(f"its header says page {found} and flags {flags}; flags {kind} are expected")
         return page
 
     def _offsets(self, page: bytes, least: int) -> tuple[int, ...]:
-        """Where the nodes of a page, or of one within another, begin."""
+        """The offsets of the nodes of a page, or of a page inside a node."""
         _, _, _, lower, upper = _HEADER.unpack_from(page)
         if not _HEAD <= lower <= upper <= len(page) or lower % 2:
-            raise _Broken(f"its free room is said to be from {lower} to {upper}")
+            raise _Broken(f"its free space cannot be from {lower} to {upper}")
         offsets = unpack_from(f"={(lower - _HEAD) // 2}H", page, _HEAD)
         if len(offsets) < least:
             raise _Broken(f"it has {len(offsets)} nodes")
@@ -348,7 +349,7 @@ class Examiner:
         return page[start:end]
 
     def _nodes(self, page: bytes) -> _Nodes:
-        # Most of the time of an examination is spent here: hence no calls, and each node is read once.
+        # An examination spends most of its time here, so there are no calls, and each node is read once.
         keys, contents = [], []
         unpack, end = _NODE.unpack_from, len(page)
         for offset in self._offsets(page, 1):
@@ -364,7 +365,7 @@ class Examiner:
         return _Nodes(keys, contents)
 
     def _within(self, page: bytes) -> int:
-        """Examine the small page inside a node that has the values of one key; returns how many those are."""
+        """Examine the small page inside a node that holds the values of one key; return their number."""
         if len(page) < _HEAD:
             raise _Broken(f"the values of a key have {len(page)} bytes")
         kind = _HEADER.unpack_from(page)[2] & ~_DIRTY
@@ -377,7 +378,7 @@ class Examiner:
         return len(nodes.keys)
 
     def _fixed(self, page: bytes) -> int:
-        """Examine a page of values that have one size."""
+        """Examine a page of values of equal size."""
         _, size, _, lower, upper = _HEADER.unpack_from(page)
         count = (lower - _HEAD) // 2
         if not _HEAD <= lower <= upper <= len(page) or _HEAD + count * size > len(page):
@@ -386,12 +387,12 @@ class Examiner:
 
 
 def _by_number(key: bytes) -> bytes:
-    """A key that is a number of the machine's, in the order of numbers."""
+    """Convert a key that is a native integer, so that it sorts as a number."""
     return int.from_bytes(key, sys.byteorder).to_bytes(16, "big")
 
 
 def _check_order(keys: list[bytes], low: bytes | None, high: bytes | None) -> None:
-    """The keys must ascend, from ``low`` on, and stay below ``high``."""
+    """Check that the keys ascend, from ``low`` on, and stay below ``high``."""
     if any(map(ge, keys, keys[1:])) or (keys and low is not None and keys[0] < low):
         raise _Broken("its keys are not in order")
     if keys and high is not None and keys[-1] >= high:

@@ -28,7 +28,7 @@ _SINCE_FORMAT_2 = ("pins", "consumers")
 
 @dataclass(frozen=True, slots=True)
 class Tables:
-    """The tables of a base, with one LMDB read transaction to read them in: nothing in them changes."""
+    """The tables of a base, and one LMDB read transaction to read them in, so that they do not change."""
 
     directory: Path
     env: lmdb.Environment
@@ -60,7 +60,7 @@ class Tables:
         return {prefix: name.decode(errors="replace") for name, prefix in self.txn.cursor(self.keyspaces)}
 
     def named(self) -> dict[str, TableHandle]:
-        """The tables by the names that file-format.md has for them."""
+        """The tables by their names in file-format.md."""
         found = {
             "rows": self.rows,
             "history": self.history.rows,
@@ -78,7 +78,7 @@ class Tables:
 
 @contextmanager
 def open_tables(base: Base) -> Iterator[Tables]:
-    """The tables of an open base. Others read and write meanwhile."""
+    """The tables of an open base. Reads and writes continue."""
     with base.reading_long() as txn:
         yield Tables(
             directory=base.directory,
@@ -96,7 +96,7 @@ def open_tables(base: Base) -> Iterator[Tables]:
 
 @contextmanager
 def read_tables(data: Path) -> Iterator[Tables]:
-    """The tables in the file ``data`` of a base that no process writes. Creates no lock file."""
+    """The tables in the file ``data`` of a base that no process writes to. Creates no lock file."""
     if not data.is_file() or not data.stat().st_size:
         raise CorruptionError(data, "the base is missing; what was committed before the last checkpoint is lost")
     try:
@@ -107,7 +107,7 @@ def read_tables(data: Path) -> Iterator[Tables]:
         raise CorruptionError(data, f"this is not an LMDB file that can be opened: {error}") from error
     try:
         if short := missing_bytes(env, data):
-            raise CorruptionError(data, f"the last {short} bytes are missing; if it was cut short, restore a backup")
+            raise CorruptionError(data, f"the last {short} bytes are missing; if it was truncated, restore a backup")
         tables = {name: _open_table(env, name) for name in (*_TABLES, *_SINCE_FORMAT_2)}
         missing = [name for name in _TABLES if tables[name] is None]
         if missing:

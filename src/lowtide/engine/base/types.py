@@ -18,7 +18,7 @@ else:  # py-lmdb's own classes cannot be subscripted
     TableHandle = object
 
 LmdbError = lmdb.Error
-"""What any call of py-lmdb may raise."""
+"""The errors that any call of py-lmdb may raise."""
 
 MapFull = lmdb.MapFullError
-"""The map has no room for what a transaction writes: the owner grows it, and the transaction runs again."""
+"""The map has no room for the writes of a transaction. The owner grows it and repeats the transaction."""

@@ -1,6 +1,6 @@
-"""What is visible at an instant of a stretch of keys: out of rows and history, in the caller's LMDB transaction.
+"""The visible entries of a stretch of keys at an instant, from rows and history, in the caller's LMDB transaction.
 
-``old`` says whether the instant may lie below the boundary: only then can the history have anything for it.
+``old`` says whether the instant may be below the boundary. Only then can the history have anything for it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import lmdb
 
     from lowtide.engine.base.history import HistoryTable
+    from lowtide.engine.base.types import TableHandle
 
 _first, _second = itemgetter(0), itemgetter(1)
 
@@ -22,7 +23,7 @@ _first, _second = itemgetter(0), itemgetter(1)
 class VisibleRows(NamedTuple):
     """The tables of a base, seen at ``ts``."""
 
-    rows: lmdb._Database
+    rows: TableHandle
     history: HistoryTable
     ts: int
     old: bool
@@ -30,8 +31,8 @@ class VisibleRows(NamedTuple):
     def entries(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int, reverse: bool, strip: int
     ) -> tuple[list[Entry], bytes | None]:
-        """The entries of a stretch in scan order, and the last key that was read; None when the range is
-        exhausted. ``strip`` bytes are taken off the entries' keys."""
+        """The entries of a stretch in scan order, and the last key that was read; None when the range is exhausted.
+        ``strip`` bytes are removed from the entries' keys."""
         newer = horizon(self.ts)
         entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
         last = entries[-1][0] if more else None
@@ -55,7 +56,8 @@ class VisibleRows(NamedTuple):
     def values(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int
     ) -> tuple[list[bytes], bytes | None]:
-        """As ``entries``, the values alone, forwards. Where the history has nothing, no key is read."""
+        """The same as ``entries``, but only the values, and only forwards. Where the history has nothing, no key is
+        read."""
         if self.old and distinct_keys(txn, self.history.index, low, high, limit=1, reverse=False)[0]:
             entries, last = self.entries(txn, low, high, limit=limit, reverse=False, strip=0)
             return list(map(_second, entries)), last
@@ -64,8 +66,8 @@ class VisibleRows(NamedTuple):
         return [row[8:] for row in rows if row < newer], last
 
     def rows_of(self, txn: lmdb.Transaction[bytes], full_keys: list[bytes]) -> dict[bytes, bytes]:
-        """The rows of those of the keys that have one, of superseded ones as of ``ts``. They are looked up in order,
-        which goes through the pages of the table once."""
+        """The rows of the keys that have one; superseded ones as of ``ts``. They are looked up in order, so that each
+        page of the table is visited once."""
         newer = horizon(self.ts)
         found = {key: row for key, row in txn.cursor(self.rows).getmulti(sorted(full_keys)) if row < newer}
         if self.old and len(found) < len(full_keys):

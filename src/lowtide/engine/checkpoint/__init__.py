@@ -1,1 +1,1 @@
-"""Moving what was committed from memory and log to the base, while commits and reads go on."""
+"""Checkpoints: moving commits from memory and log to the base, while commits and reads continue."""

@@ -1,7 +1,7 @@
 """Applying a checkpoint: rows, history, marks and boundary in one LMDB transaction.
 
-One function for the background checkpoint in a thread, for the one in a helper process and for recovery; they differ
-only in where the chains come from. It depends on nothing but LMDB, the chains and the live snapshots.
+The background thread, the helper process and recovery use the same function. They differ only in where the chains come
+from. It depends only on LMDB, the chains and the live snapshots.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
 from lowtide.engine.base.marks import put_marks
+from lowtide.engine.base.pin_table import oldest_writer_among
 from lowtide.engine.base.types import Txn
 from lowtide.engine.checkpoint.plan import plan_key
 from lowtide.engine.garbage.horizon import Exact
@@ -30,11 +31,11 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class CheckpointTarget:
-    """What a checkpoint works towards: from which boundary to which.
+    """The goal of a checkpoint: from which boundary to which.
 
-    ``sample`` returns the horizon of the live snapshots and the oldest writer. It is asked inside the write
-    transaction, where the pins are read, too: a snapshot that was taken at a pin is then counted even if the pin was
-    removed meanwhile.
+    ``sample`` returns the horizon of the live snapshots and the oldest writer. It is called inside the write
+    transaction, in which the pins are read too: a snapshot taken at a pin then counts even if the pin was removed
+    meanwhile.
     """
 
     boundary: int
@@ -44,8 +45,9 @@ class CheckpointTarget:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a checkpoint wrote: rows, and versions that it moved to the history, in all and by who sees them. ``cells``
-    is None if another process had made it before: then what that kept is not known."""
+    """What a checkpoint wrote: the number of rows and of versions moved to the history, and ``cells``, which counts
+    these versions by the snapshots that see them. ``cells`` is None if another process had made the checkpoint
+    before."""
 
     rows: int
     kept: int
@@ -58,7 +60,7 @@ class BoundaryMoved(Error):
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What was committed since the last checkpoint: the chains, and the names of new keyspaces."""
+    """The changes since the last checkpoint: the chains, and the names of new keyspaces."""
 
     chains: Chains
     names: Names
@@ -82,9 +84,9 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
 
 
 def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> Applied:
-    """Bring the base from ``target.boundary`` to ``target.upto``; all of it or, on any error, nothing.
+    """Move the base from ``target.boundary`` to ``target.upto``: completely or, on any error, not at all.
 
-    If another process did it meanwhile, nothing is left to do: the boundary inside the transaction decides.
+    The boundary inside the transaction decides: if another process has moved it meanwhile, nothing is left to do.
     """
     chains = changes.chains
     keys = sorted(chains)
@@ -96,7 +98,8 @@ def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> 
         if found != target.boundary:
             raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
         horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
-        living = with_pins(horizon, (row for _, row in base.pins.all(txn)))
+        rows = [row for _, row in base.pins.all(txn)]
+        living, oldest_writer = with_pins(horizon, rows), oldest_writer_among(rows, oldest_writer)
         cells: dict[Cell, int] = {}
         newest: dict[bytes, int] = {}
         for batch in _batches(keys):
@@ -130,7 +133,7 @@ def _apply_batch(
     oldest_writer: int | None,
     cells: dict[Cell, int],
 ) -> None:
-    """Apply keys of one keyspace, and count in ``cells`` what goes to the history."""
+    """Apply keys of one keyspace, and count in ``cells`` the versions that move to the history."""
     horizon = living.of(keys[0])
     old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
     seen_by_nobody = encode_ts(horizon.unseen_after + 1)
@@ -142,7 +145,7 @@ def _apply_batch(
         old_row = old_rows.get(key)
         unseen = not horizon.live or (chain[2] is None and (old_row is None or old_row >= seen_by_nobody))
         if unseen and chain[1] is not None:
-            # The plan without the planning: nothing that this supersedes is needed.
+            # The result of plan_key, without calling it: nothing that this write supersedes is needed.
             puts.append((key, encode_ts(chain[0]) + chain[1]))
             continue
         plan = plan_key(key, chain, old_row, horizon, oldest_writer)

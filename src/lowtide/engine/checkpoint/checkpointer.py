@@ -1,16 +1,16 @@
 """Running a checkpoint beside readers and writers.
 
-Steps, each of which a crash or an error may follow without harm:
+The steps. A crash or an error after any of them is harmless.
 
 1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
-2. sync the log up to it, so that the boundary is never ahead of what is durable;
+2. sync the log up to it, so that the boundary is never ahead of the durable log;
 3. apply: one LMDB transaction, in this thread or in the helper process. Live snapshots are sampled inside it, hence
    after the freeze: later ones read at or above the new boundary;
 4. publish the boundary and drop the frozen layer: two assignments;
 5. release the log segments below it.
 
-If step 2 or 3 fails, the frozen layer stays, reads and commits go on, and the next checkpoint tries the same layer
-again. One checkpoint runs at a time; ``_busy`` is held throughout; commits and reads never wait for it.
+If step 2 or 3 fails, the frozen layer stays, reads and commits continue, and the next checkpoint retries the same
+layer. One checkpoint runs at a time, and holds ``_busy`` throughout. Commits and reads never wait for it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ HELPER_FROM = 5_000
 """Rows from which ``checkpointer="auto"`` starts a helper process."""
 
 HELPER_WARM_FROM = 50
-"""Rows from which it prefers one that runs, or that a caller waits for: beside a busy thread each row costs two waits
-for the GIL."""
+"""Rows from which it uses a helper that is running already, or if a caller waits for the checkpoint: beside a busy
+thread each row costs two waits for the GIL."""
 
 
 class Checkpointer:
-    """Makes checkpoints. ``exclusive`` holds the commit lock; ``sample`` returns the horizon of live snapshots and the
-    oldest writer; ``applied`` is told what went to the history, None if that is not known, and for whom it may have
-    been kept; ``retained_from`` says up to which commit the log may go."""
+    """Makes checkpoints. ``exclusive`` holds the commit lock. ``sample`` returns the horizon of live snapshots and the
+    oldest writer. ``applied`` is called with the versions moved to the history, None if they are not known, and the
+    snapshots they may have been kept for. ``retained_from`` returns the commit up to which the log may be released."""
 
     def __init__(
         self,
@@ -79,7 +79,7 @@ class Checkpointer:
         self._busy = threading.Lock()
         self._helper = Helper()
         self._starts_at = self._ends_at = log.place
-        """Where in the log the commits of the layer that is frozen, or will be next, begin; and where those end."""
+        """Where in the log the commits of the frozen layer, or of the next one to freeze, begin; and where they end."""
         self._hurry = False
         self._pause = 0.0
         self._not_before = 0.0
@@ -87,13 +87,14 @@ class Checkpointer:
         self.failures = 0
         self.last_failure: str | None = None
         self.last_seconds: float | None = None
-        """How long the last one took that succeeded."""
+        """How long the last successful checkpoint took."""
         self.due_at = log.appended + options.checkpoint_bytes
-        """How much must have been logged for the next checkpoint to be due."""
+        """The bytes appended to the log at which the next checkpoint is due."""
 
     def run(self, *, wait: bool = True, upto: int | None = None, hurry: bool = False) -> bool:
-        """Bring everything that was published before this call, or up to ``upto``, to the base. Returns False if
-        another checkpoint was running and ``wait`` is false. ``hurry`` if another process waits for it."""
+        """Write everything that was published before this call, or up to ``upto``, to the base. Returns False if
+        another checkpoint was running and ``wait`` is false. Set ``hurry`` if another process waits for the
+        checkpoint."""
         if not wait and self._busy.locked():
             return False
         with self._busy:
@@ -106,7 +107,7 @@ class Checkpointer:
                 wanted = self._published() if upto is None else upto
                 while self._versions.boundary < wanted:
                     self._once()
-                # Also if nothing was to be done: a consumer may have come further, or gone, since the last one.
+                # Even if there was nothing to write: a consumer may have advanced or been removed since the last one.
                 self._log.release(self._retained_from(self._versions.boundary))
             except Exception as error:
                 self._note_failure(error)
@@ -116,7 +117,7 @@ class Checkpointer:
 
     @contextlib.contextmanager
     def held_off(self) -> Iterator[None]:
-        """No checkpoint runs meanwhile, so the boundary stands still. Commits go on, in memory and log."""
+        """Run no checkpoint until the block ends, so that the boundary does not move. Commits continue."""
         with self._busy:
             yield
 
@@ -125,10 +126,10 @@ class Checkpointer:
         self.last_failure = str(error) or type(error).__name__
         self._pause = min(max(self._pause * 2, _FIRST_PAUSE), _LONGEST_PAUSE)
         self._not_before = self._options.clock.monotonic() + self._pause
-        logger.warning("checkpoint failed, commits and reads go on, another try follows: %s", self.last_failure)
+        logger.warning("checkpoint failed; commits and reads continue, and it will be retried: %s", self.last_failure)
 
     def may_try(self) -> bool:
-        """Whether the background may try again: after failures it pauses for longer and longer."""
+        """Whether the background may retry now: the pauses grow with each failure."""
         return not self._pause or self._options.clock.monotonic() >= self._not_before
 
     def _once(self) -> None:
@@ -160,7 +161,7 @@ class Checkpointer:
         self.last_seconds = self._options.clock.monotonic() - started
 
     def _apply(self, layer: Layer, target: CheckpointTarget) -> Applied:
-        """Apply ``layer``, in the helper process if that is preferred and to be had."""
+        """Apply ``layer``, in the helper process if that is preferred and available."""
         while self._prefers_helper(layer):
             try:
                 return self._helper.checkpoint(self._request(target), target.sample)
@@ -171,7 +172,7 @@ class Checkpointer:
                 raise
             except HelperLost as error:
                 if isinstance(error, HelperDied):
-                    self._base.check_pages()  # in this thread a damaged page would end the whole process
+                    self._base.check_pages()  # in this thread a damaged page would kill the whole process
                 logger.warning("%s; making the checkpoint in a thread", error)
                 break
         return apply_checkpoint(self._base, Changes(layer.chains, layer.names), target)

@@ -1,10 +1,10 @@
 """A checkpoint in a process of its own.
 
-Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL
-twice; in another process it takes a fraction of one. The helper follows the log, so it is told nothing but how far to
-go, and asks for the live snapshots when it has its write transaction. It is started when first needed, serves one
-request after the other over its standard input and output as length-prefixed MessagePack, and ends when its input does,
-that is with its owner.
+Beside a busy Python thread a checkpoint of 100,000 rows takes seconds, because every LMDB call waits for the GIL twice.
+In another process it takes a fraction of a second. The helper follows the log, so a request only says up to which
+commit to go. The helper asks for the live snapshots when it has its write transaction. It is started when first needed,
+and serves one request after the other over its standard input and output, as length-prefixed MessagePack. It ends when
+its input is closed, that is, with its owner.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HelperLost(Error):
 
 
 class HelperDied(HelperLost):
-    """The helper process was ended by a signal that LMDB, or the machine, raises on a damaged page."""
+    """The helper process was killed by a signal that LMDB or the machine raises on a damaged page."""
 
 
 _DEADLY = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS)
@@ -58,7 +58,7 @@ class HelperRequest(msgspec.Struct, frozen=True):
     place: LogPosition | None
     collector: str
     live: tuple[int, ...]
-    """Who lived when the request was made: versions that were needless then are not even read."""
+    """The snapshots that were live when the request was made. Versions that none of them needs are not even read."""
 
 
 class HelperSample(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class HelperSample(msgspec.Struct, frozen=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """What came of it; ``error`` is None when all went well. One that ``asks`` wants to be sent a sample first."""
+    """The result of a request. ``error`` is None on success. With ``asks`` the helper requests a sample first."""
 
     rows: int = 0
     kept: int = 0
@@ -92,7 +92,7 @@ class Helper:
         self._lock = threading.Lock()
 
     def checkpoint(self, request: HelperRequest, sample: Callable[[], tuple[Exact, int | None]]) -> Applied:
-        """Have the helper apply the checkpoint, send it the live snapshots when it asks, and wait for it."""
+        """Have the helper apply the checkpoint, send it the live snapshots when it asks, and wait for the result."""
         process = self._started()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -104,7 +104,7 @@ class Helper:
                 send(process.stdin, msgspec.msgpack.encode(HelperSample(horizon.live, oldest_writer)))
                 answer = receive(process.stdout)
         except BaseException as error:
-            # An answer that is not read now would be taken for the answer to the next request.
+            # An answer left unread would be taken for the answer to the next request.
             code = self.kill()
             if isinstance(error, OSError):
                 raise _lost(code, f"the checkpoint helper cannot be reached: {error}") from error
@@ -124,7 +124,7 @@ class Helper:
             if self._process is not None and self._process.poll() is None:
                 return self._process
             if not sys.executable or getattr(sys, "frozen", False):
-                raise HelperLost("this program is not run by a Python interpreter that could be started again")
+                raise HelperLost("this program does not run in a Python interpreter that could be started again")
             program = (
                 f"import sys; sys.path[:] = {sys.path!r}; from lowtide.engine.checkpoint.helper import serve; serve()"
             )
@@ -133,7 +133,7 @@ class Helper:
                     [sys.executable, "-c", program],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
-                    start_new_session=True,  # an interrupt typed at the owner's terminal is not for the helper
+                    start_new_session=True,  # Ctrl-C in the owner's terminal must not reach the helper
                 )
             except (OSError, ValueError) as error:
                 raise HelperLost(f"no checkpoint helper could be started: {error}") from error
@@ -145,8 +145,8 @@ class Helper:
         return process.pid if process is not None and process.poll() is None else None
 
     def kill(self) -> int:
-        """End the helper at once; LMDB undoes what it was in the middle of. Returns how it ended, as ``Popen`` says it:
-        if it had ended by itself, how that was."""
+        """Kill the helper at once; LMDB undoes its unfinished work. Returns its exit code as ``Popen`` does; if it had
+        ended by itself, that code."""
         with self._lock:
             process, self._process = self._process, None
         if process is None:
@@ -160,7 +160,7 @@ class Helper:
         return code
 
     def abandon(self) -> None:
-        """In a forked child: give up the copies of the pipes, so that the helper sees when its owner ends."""
+        """Close the copies of the pipes in a forked child, so that the helper notices when its owner ends."""
         process, self._process = self._process, None
         if process is not None:
             for stream in (process.stdin, process.stdout):
@@ -168,7 +168,7 @@ class Helper:
                     os.close(stream.fileno())
 
     def close(self) -> None:
-        """End the helper, after the checkpoint that it may be making."""
+        """End the helper, after the checkpoint that it may be running."""
         with self._lock:
             process, self._process = self._process, None
         if process is None:
@@ -176,7 +176,7 @@ class Helper:
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(OSError):
-            # Said in words, since a forked child of the owner may hold the pipe open.
+            # An explicit message, since a forked child of the owner may hold the pipe open.
             send(process.stdin, _QUIT)
             process.stdin.close()
         process.wait()
@@ -186,12 +186,12 @@ class Helper:
 def _lost(code: int, message: str) -> HelperLost:
     """The error for a helper that ended with ``code``."""
     if -code in _DEADLY:
-        return HelperDied(f"the checkpoint helper was ended by {signal.Signals(-code).name}")
+        return HelperDied(f"the checkpoint helper was killed by {signal.Signals(-code).name}")
     return HelperLost(message)
 
 
 def serve() -> None:
-    """The helper's end: requests in, responses out, until the input ends."""
+    """The main loop of the helper: requests in, responses out, until the input ends."""
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while data := receive(requests):
         try:
@@ -204,7 +204,7 @@ def serve() -> None:
         try:
             send(responses, msgspec.msgpack.encode(response))
         except BrokenPipeError:
-            # The owner is gone; what was applied stands. Nothing may be flushed at exit either.
+            # The owner is gone; what was applied remains. Nothing may be flushed at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), responses.fileno())
             return
 

@@ -1,7 +1,7 @@
-"""What a checkpoint does with one key: pure, so that the equation of garbage can be tested with it.
+"""What a checkpoint does with one key: a pure function, so that tests can check the rule of garbage on it.
 
-Of the key's versions up to the new boundary the newest becomes its row in the base. The older ones, and the row that
-the base had, are superseded; each moves to the history iff a live snapshot sees it, and goes otherwise.
+The newest version of the key up to the new boundary becomes its row in the base. The older ones, and the row that the
+base had, are superseded. Each moves to the history iff a live snapshot sees it, and is dropped otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from lowtide.engine.versions.chain import Chain
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """``row`` of None deletes the key's row; ``tombstone`` is set when ``row`` is one; ``keep`` goes to the history."""
+    """What to do with one key. ``row`` of None deletes its row; ``tombstone`` says that ``row`` is one; ``keep`` moves
+    to the history."""
 
     row: bytes | None
     tombstone: int | None
@@ -28,8 +29,8 @@ def plan_key(
 ) -> KeyPlan:
     """The plan for a key whose versions since the last checkpoint are ``chain``, all at or below the new boundary.
 
-    ``oldest_writer`` is the oldest snapshot that may still commit: a later deletion leaves a tombstone for it to
-    conflict with.
+    ``oldest_writer`` is the oldest snapshot that may still commit. A deletion after it leaves a tombstone, with which
+    that writer can conflict.
     """
     keep: list[tuple[Interval, bytes]] = []
     end, older = chain[0], chain[2]

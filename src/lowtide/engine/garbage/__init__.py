@@ -1,1 +1,1 @@
-"""Which versions may go, and their going: exact by interval, invisible to every live snapshot."""
+"""Garbage collection: dropping exactly the versions that no live snapshot sees."""

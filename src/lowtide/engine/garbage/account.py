@@ -1,9 +1,9 @@
-"""Who holds what: the versions, and their bytes, that one holder alone keeps.
+"""The versions, and their bytes, that are kept for one holder alone.
 
-A holder keeps versions for a timestamp: a live snapshot, or something that is restricted to a few
-keyspaces, its *scope*. A superseded version counts for a holder iff, among the timestamps of those whose scope covers
-its key, the holder's is the only one that sees it. Two holders at one timestamp hold together what each is counted
-with: ending one of them would set nothing free.
+A holder is a live snapshot or a pin. It keeps versions for a timestamp, of all keyspaces or of a few, its *scope*. A
+superseded version counts for a holder iff, among the timestamps of the holders whose scope covers its key, the holder's
+is the only one that sees it. Two holders at the same timestamp are both counted with what they keep together: ending
+one of them frees nothing.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lowtide.engine.versions.chain import Chain
 from lowtide.engine.versions.layers import VersionStore
 
 HolderId: TypeAlias = int | str
-"""The token of a snapshot, or the name of something that lives longer than one."""
+"""The token of a snapshot, or the name of a pin."""
 
 _STRETCH = 4096
-"""Rows of the history that are looked at in one LMDB transaction."""
+"""Rows of the history that are read in one LMDB transaction."""
 
 Superseded: TypeAlias = tuple[int, int, bytes, int]
-"""A superseded version: begin, end, full key or at least its keyspace's prefix, bytes of key and value."""
+"""A superseded version: begin, end, its full key (or only the keyspace's prefix), bytes of key and value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who keeps what is visible at ``ts``: of all keys, or of those whose keyspace prefix is in ``scope``."""
+    """A holder of the versions visible at ``ts``: of all keys, or of those whose keyspace prefix is in ``scope``."""
 
     id: HolderId
     ts: int
@@ -79,7 +79,7 @@ def _sum_of(holder: Holder, counts: dict[tuple[bytes, int], tuple[int, int]]) ->
 def superseded(versions: VersionStore, base: Base, since: int = 0) -> Iterator[Superseded]:
     """All superseded versions in memory, and those in the history that ended after ``since``. O(their number).
 
-    Under commits it is a picture that was taken over a while. LMDB is read a stretch at a time, like everywhere.
+    It is not one instant: commits may happen meanwhile. LMDB is read in stretches, as everywhere.
     """
     for layer in versions.layers:
         for key in list(layer.held):
@@ -95,12 +95,12 @@ def superseded(versions: VersionStore, base: Base, since: int = 0) -> Iterator[S
 
 
 def count_superseded(versions: VersionStore, base: Base) -> int:
-    """How many superseded versions there are, without looking at them. O(1)."""
+    """How many superseded versions there are, without reading them. O(1)."""
     return sum(layer.versions - len(layer.chains) for layer in versions.layers) + base.count_history()
 
 
 def account(holders: Sequence[Holder], versions: VersionStore, base: Base) -> dict[HolderId, Holding]:
-    """What each of ``holders`` alone keeps in this store; nothing is looked at if there are none."""
+    """What each of ``holders`` alone keeps in this store. Reads nothing if there are none."""
     if not holders:
         return {}
     return held_alone(holders, superseded(versions, base, min(holder.ts for holder in holders)))

@@ -1,22 +1,22 @@
-"""When to collect: a little at the end of what may have left garbage, the rest in the background.
+"""When to collect: a little when a snapshot ends, the rest in the background.
 
-Chains are pruned by every commit that touches them. What is left to collect is what a snapshot held and then gave up:
-the chains in ``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. It prunes a few
-chains on the spot if the commit lock is free, and otherwise leaves them to the background; it never waits.
+Every commit prunes the chains it touches. What is left to collect was held by a snapshot that has ended: the chains in
+``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. If the commit lock is free, it
+prunes a few chains at once, and otherwise leaves them to the background; it never waits.
 
-A pass over all held chains that finds little is not repeated before as many snapshots have ended as it looked at
-chains, unless the oldest one ends: so its cost stays in proportion, however many short transactions run beside a long
+A pass over all held chains that finds little is not repeated until as many snapshots have ended as it examined chains,
+or until the oldest snapshot ends. So its cost stays in proportion, however many short transactions run beside a long
 one.
 
-The history is swept by rows. The ledger knows how many of its versions are seen and how many are garbage; as soon as
-the garbage outnumbers what is seen by more than ``threshold``, it goes. So the history is at most twice what live
+The history is swept by rows. The ledger counts how many of its versions are live and how many are garbage. The garbage
+is swept once it outnumbers the live versions by more than ``threshold``. So the history is at most twice what live
 snapshots and pins see, plus ``threshold``, and the versions that a sweep walks are in proportion to those it drops.
-Less than that goes when the oldest snapshot ends, or a pin, or ``threshold`` snapshots have.
+Smaller amounts are swept when the oldest snapshot or a pin ends, or after ``threshold`` snapshots have ended.
 
-Who writes: ``_released`` and ``_kept`` are appended to by anyone and drained by the one pass that runs, under
-``_busy``, which alone uses the ledger; ``_everywhere``, ``_chains_wanted``, ``_history_wanted`` and ``_eager`` are set
-by anyone and taken by it; ``_last_seers`` is replaced by it and added to by checkpoints; ``_patience`` is a hint that
-may lose an update.
+Who writes: any thread appends to ``_released`` and ``_kept``; the one running pass drains them, under ``_busy``, and is
+the only user of the ledger. Any thread sets ``_everywhere``, ``_chains_wanted``, ``_history_wanted`` and ``_eager``;
+the pass takes them. The pass replaces ``_last_seers``; checkpoints add to it. ``_patience`` is a hint that may lose an
+update.
 """
 
 from __future__ import annotations
@@ -43,14 +43,15 @@ _SLICE = 512
 _HISTORY_BUDGET = 20_000
 
 _MOST_KEPT = 64
-"""Checkpoints whose counts wait for the background before it is woken for them alone."""
+"""How many checkpoints' counts may wait before the background is woken just for them."""
 
 
 class Collector:
     """Drops versions that no snapshot sees any more, from chains and from the history.
 
-    ``prune`` drops from up to so many chains under the commit lock, waiting for it or not, and returns None if it was
-    not to be had; ``sample`` reads the horizon; ``oldest_writer`` the oldest snapshot that may still commit.
+    ``prune`` drops versions from up to a given number of chains under the commit lock; it returns None if it may not
+    wait for the lock and the lock is taken. ``sample`` reads the horizon, ``oldest_writer`` the oldest snapshot that
+    may still commit.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Collector:
         self._kept: deque[Kept] = deque()
         self._ledger = Ledger()
         self._last_seers: dict[int, int] = {}
-        """The ledger's, for those who end: one that is not here left no garbage in the history."""
+        """A copy of the ledger's, for snapshots that end: one that is not in it left no garbage in the history."""
         self._rest: list[Stretch] = []
         self._everywhere = False
         self._eager = False
@@ -89,7 +90,8 @@ class Collector:
         self.failures = 0
 
     def released(self, ts: int, published: int, oldest: bool) -> None:
-        """A snapshot at ``ts`` has ended; ``oldest`` if no older one lives. Cheap, never waits, never fails."""
+        """Called when a snapshot at ``ts`` has ended; ``oldest`` if no older one is live. Cheap; never waits or
+        fails."""
         if self._note(ts):
             if len(self._released) >= self._threshold or oldest:
                 self._eager = True
@@ -108,13 +110,13 @@ class Collector:
         self._want(superseded >= self._threshold and (oldest or self._patience <= 0))
 
     def unpinned(self, ts: int) -> None:
-        """A pin at ``ts`` has ended: pins are few, so the history is looked at without waiting for more."""
+        """Called when a pin at ``ts`` has ended. Pins are few, so the history is swept without waiting for more."""
         if self._note(ts):
             self._eager = True
             self._want_history()
 
     def kept(self, kept: Kept | None) -> None:
-        """A checkpoint has added versions to the history; None if it is not known which. Never waits."""
+        """Called when a checkpoint has added versions to the history; None if it is not known which. Never waits."""
         if kept is None:
             self.look_everywhere()
         elif kept.cells:
@@ -124,23 +126,24 @@ class Collector:
                 self._want_history()
 
     def look_everywhere(self) -> None:
-        """Have the background sweep the whole history: a holder has ended of which nothing is known."""
+        """Have the background sweep the whole history, because an unknown holder has ended."""
         self._everywhere = True
         self._want_history()
 
     def look_at_chains(self) -> None:
-        """Have the background prune the chains: a snapshot has ended for which they keep something."""
+        """Have the background prune the chains, because a snapshot has ended that they keep versions for."""
         self._want(True)
 
     def dropped(self, ts: int) -> None:
-        """As ``released``, in a destructor or a begin: it takes no lock and leaves everything to the background."""
+        """The same as ``released``, for a destructor or a begin: takes no lock, and leaves everything to the
+        background."""
         if self._note(ts):
             self._eager = True
             self._want_history()
         self._want(bool(self._versions.active.held))
 
     def _note(self, ts: int) -> bool:
-        """Note for the next sweep that a snapshot at ``ts`` has ended; true if the history may hold something for
+        """Record for the next sweep that a snapshot at ``ts`` has ended; true if the history may hold versions for
         it."""
         if ts >= self._base.history_below:
             return False
@@ -158,7 +161,7 @@ class Collector:
             self._call()
 
     def _want_history(self) -> None:
-        """Have the background sweep the history, and the chains only if another request wants that."""
+        """Have the background sweep the history, but the chains only if another call requests that."""
         self._history_wanted = True
         self._call()
 
@@ -168,8 +171,8 @@ class Collector:
             self._wake()
 
     def collect(self, *, thorough: bool = False) -> int:
-        """Make one pass over what may be garbage; returns how many versions were dropped. Skipped if one is running,
-        unless it is ``thorough``, which examines everything."""
+        """Make one pass over what may be garbage; return how many versions were dropped. Skipped if a pass is running.
+        A ``thorough`` pass is never skipped, and examines everything."""
         if not thorough and self._busy.locked():
             return 0
         dropped = 0
@@ -181,24 +184,24 @@ class Collector:
                 if not thorough:
                     self._base.examine_once()
                 if self._base.soundness.damage is not None:
-                    return 0  # LMDB may end the process that walks a damaged table
+                    return 0  # LMDB may kill a process that walks a damaged table
                 dropped = 0 if history and not (chains or thorough) else self._collect_chains()
                 dropped += self._collect_history(thorough, history)
             except Error as error:
                 self.failures += 1
-                logger.warning("sweeping the history failed, nothing is lost, the next sweep tries again: %s", error)
+                logger.warning("sweeping the history failed; nothing is lost, the next sweep will retry: %s", error)
         if self.wanted:  # point: collect.ended
             self._wake()  # a request that came meanwhile found this one running
         return dropped
 
     @contextlib.contextmanager
     def held_off(self) -> Iterator[None]:
-        """No sweep runs meanwhile. Commits prune their chains as always."""
+        """Run no sweep until the block ends. Commits still prune their chains."""
         with self._busy:
             yield
 
     def _collect_chains(self) -> int:
-        """Prune every chain that is held now, a slice at a time, so that commits come in between."""
+        """Prune every chain that is held now, a slice at a time, so that commits can run in between."""
         looked_at = remaining = len(self._versions.active.held)
         dropped = 0
         while remaining > 0:
@@ -218,9 +221,9 @@ class Collector:
             self._decide()
         dropped = self._sweep(1 << 62 if thorough else _HISTORY_BUDGET)
         self._last_seers = self._ledger.last_seers
-        for kept in self._kept.copy():  # those that came since would find their hints replaced
+        for kept in self._kept.copy():  # not those that are added meanwhile: their hints would be replaced
             self._hint(kept)
-        bound = self._sample().bound  # before the question: a writer that the answer misses draws no less
+        bound = self._sample().bound  # read first: a writer missing from the answer below draws no smaller timestamp
         oldest = self._oldest_writer()  # point: sweep.writers
         sweep_tombstones(self._base, oldest if oldest is not None else bound, _HISTORY_BUDGET)
         return dropped
@@ -230,7 +233,7 @@ class Collector:
         self._rest = [EVERYTHING]
 
     def _decide(self) -> None:
-        """Have the garbage swept if there is enough of it; have all versions counted if the ledger missed some."""
+        """Request a sweep if there is enough garbage, or a count of all versions if the ledger missed some."""
         ledger = self._ledger
         eager, self._eager = self._eager, False
 
@@ -243,11 +246,11 @@ class Collector:
         ledger.settle(living)
         if ledger.total != count:
             self._count_again()
-        elif ledger.unseen > 0 and (eager or living.nobody or ledger.unseen > ledger.seen + self._threshold):
+        elif ledger.unseen > 0 and (eager or living.empty or ledger.unseen > ledger.seen + self._threshold):
             self._rest = stretches(ledger.take_left_by(), living.everywhere.live)
 
     def _sweep(self, budget: int) -> int:
-        """Sweep what is left of the stretches, as far as the budget goes, and account for it."""
+        """Sweep the remaining stretches, within the budget, and update the ledger."""
         ledger = self._ledger
         if not self._rest:
             return 0
@@ -265,7 +268,7 @@ class Collector:
         elif ledger.counting:
             ledger.all_counted(swept.boundary)
         if not self._rest and ledger.unseen > 0:
-            # Of what ended meanwhile the last seers are known. If they are not, the counts were wrong.
+            # The last seers of what ended meanwhile are known. If they are not, the counts were wrong.
             self._everywhere = self._everywhere or not ledger.left_by
             self._want_history()
         return swept.dropped

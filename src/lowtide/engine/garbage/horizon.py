@@ -1,9 +1,9 @@
-"""The one rule of garbage, and the seeds' rule beside it.
+"""The rule that decides what is garbage, and the watermark rule for comparison.
 
-A superseded version is visible on ``[begin, end)``. It may go iff no live snapshot ``t`` has ``begin <= t < end``,
-provided ``end <= bound``, where ``bound`` is a published timestamp that was read *before* the set of live snapshots
-was. A snapshot that is missing from the set was registered later and draws a timestamp ``>= bound >= end``, so it
-cannot see the version: the verdict never has to be taken back.
+A superseded version is visible on ``[begin, end)``. It may be dropped iff no live snapshot ``t`` has ``begin <= t <
+end``, provided ``end <= bound``, where ``bound`` is a published timestamp that was read *before* the set of live
+snapshots was. A snapshot that is missing from the set was registered later and draws a timestamp ``>= bound >= end``,
+so it cannot see the version. The decision never has to be revised.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NEVER = 1 << 62
 
 @dataclass(frozen=True, slots=True)
 class Exact:
-    """A version lives only while a live snapshot sees it. ``live`` is sorted."""
+    """The exact rule: a superseded version is kept only while a live snapshot sees it. ``live`` is sorted."""
 
     live: tuple[int, ...]
     bound: int
@@ -52,7 +52,8 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Watermark(Exact):
-    """The rule of most stores: all that ended after the oldest snapshot is kept, whether anyone sees it or not."""
+    """The rule of most stores: every version that ended after the oldest snapshot is kept, whether or not one sees
+    it."""
 
     mark: int = field(init=False)
 

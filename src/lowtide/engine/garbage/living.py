@@ -1,4 +1,4 @@
-"""The live snapshots of each keyspace: those of this process, and the pins, which may hold a few keyspaces only."""
+"""The live snapshots of each keyspace: those of this process, and the pins, which may be limited to a few keyspaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from lowtide.engine.types import KEYSPACE_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Living:
-    """The horizon of each keyspace: ``everywhere`` for most, another one where a pin looks that holds only those."""
+    """The horizon of each keyspace: ``everywhere`` for most, and another one for those that a limited pin keeps."""
 
     everywhere: Exact
     scoped: dict[bytes, Exact]
@@ -22,13 +22,14 @@ class Living:
         return self.scoped.get(full_key[:KEYSPACE_PREFIX], self.everywhere)
 
     @property
-    def nobody(self) -> bool:
-        """Whether no snapshot lives at all, so that nothing superseded is needed."""
+    def empty(self) -> bool:
+        """Whether there is no live snapshot at all, so that no superseded version is needed."""
         return not self.everywhere.live and not self.scoped
 
 
 def with_pins(snapshots: Exact, pins: Iterable[PinRow]) -> Living:
-    """The horizons of ``snapshots``, which look everywhere, and of ``pins``, read in the transaction that collects."""
+    """The horizons of ``snapshots``, which see all keyspaces, and of ``pins``, read in the transaction that
+    collects."""
     rows = list(pins)
     everywhere = snapshots.plus(row.ts for row in rows if row.prefixes is None)
     prefixes = {prefix for row in rows for prefix in row.prefixes or ()}

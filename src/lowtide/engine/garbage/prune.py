@@ -1,9 +1,8 @@
-"""Pruning a chain: a pure function, so that the equation it must satisfy can be tested directly.
+"""Pruning a chain: a pure function, so that tests can check its equation directly.
 
-For every snapshot that is live or still to come, ``read(pruned(chain)) == read(chain)``. The four rules of other
-collectors are special cases: an aborted version never reaches a chain; a tombstone is the newest version and stays
-until the base has it; a sole survivor goes with its layer when the base has it; an unpublished version has ``end >
-bound``, or no end at all.
+For every live or future snapshot, ``read(pruned(chain)) == read(chain)``. The four rules of other collectors are
+special cases. An aborted version never reaches a chain. A tombstone is the newest version and stays until the base has
+it. A sole survivor goes with its layer when the base has it. An unpublished version has ``end > bound``, or no end.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from lowtide.engine.versions.chain import Chain
 
 
 def prune(chain: Chain, horizon: Exact) -> Chain:
-    """``chain`` without the versions that ``horizon`` does not need; the same object if it needs all.
+    """Return ``chain`` without the versions that ``horizon`` does not need; the same object if it needs all.
 
     The newest version is never superseded, so it stays. O(length); chains are short because every commit prunes.
     """

@@ -1,12 +1,12 @@
-"""Sweeping the history: what was kept for a snapshot goes when the snapshot has gone.
+"""Sweeping the history: dropping what was kept for a snapshot after the snapshot has ended.
 
-Work follows what can be reclaimed. A version that only snapshot ``s`` still saw ended after ``s`` and at or before
-the next live snapshot ``n``; so the end of ``s`` makes exactly the stretch ``(s, n]`` of the history, which is
-ordered by end, worth walking. Within it what is still seen is skipped, not stopped at. Tombstone rows are swept in
-the order of their timestamps, up to the oldest writer that could conflict with them.
+The work is in proportion to what can be reclaimed. A version that only snapshot ``s`` still saw ended after ``s`` and
+at or before the next live snapshot ``n``. The history is ordered by end, so when ``s`` ends, exactly the stretch ``(s,
+n]`` is worth walking. Versions in it that are still seen are skipped. Tombstone rows are swept in the order of their
+timestamps, up to the oldest writer that could conflict with them.
 
-A sweep that has a ledger settles it with its own sample of live snapshots, and drops only what the ledger has counted;
-so the ledger's garbage is exactly what the sweep finds. A sweep of everything counts for it what it leaves.
+A sweep that has a ledger settles it with its own sample of live snapshots, and drops only what the ledger has counted.
+So the ledger's garbage is exactly what the sweep finds. A sweep of everything counts what it leaves.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TypeAlias
 from lowtide.engine.base.codec import decode_ts, encode_tombstone, encode_ts
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.history import Interval
+from lowtide.engine.base.pin_table import oldest_writer_among
 from lowtide.engine.base.types import Txn
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Cell, Ledger
@@ -33,8 +34,8 @@ Stretch: TypeAlias = tuple[bytes, int]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What one budgeted sweep did: how many versions it dropped, the stretches it did not get to, the versions that it
-    left, by who sees them, and the base's boundary; ``emptied`` if there is nothing left in the history."""
+    """The result of one budgeted sweep: how many versions it dropped, the stretches it did not reach, the versions it
+    left, by the snapshots that see them, and the base's boundary. ``emptied`` if the history is now empty."""
 
     dropped: int
     rest: list[Stretch]
@@ -62,8 +63,8 @@ def sweep_history(
 ) -> Swept:
     """Drop what no snapshot needs in the ``wanted`` stretches, examining at most ``budget`` versions.
 
-    The live snapshots are sampled inside the write transaction, where the pins are read, too: no checkpoint can then
-    add versions that the answer knows nothing of.
+    The live snapshots are sampled inside the write transaction, in which the pins are read too. So no checkpoint can
+    add versions for a snapshot that is missing from the sample.
     """
     if not wanted or base.count_history() == 0:
         return Swept(0, [], emptied=bool(wanted))
@@ -72,7 +73,7 @@ def sweep_history(
         snapshots = sample()  # point: sweep.sampled
         living = with_pins(snapshots, (row for _, row in base.pins.all(txn)))
         boundary = base.boundary_in(txn) or 0
-        if living.nobody:
+        if living.empty:
             dropped = base.history.count(txn)
             base.history.clear(txn)
             return Swept(dropped, [], boundary=boundary, emptied=True)
@@ -94,7 +95,8 @@ def _up_to(wanted: list[Stretch], last: int) -> list[Stretch]:
 def _find_garbage(
     txn: Txn, base: Base, living: Living, wanted: list[Stretch], budget: int
 ) -> tuple[list[Interval], dict[Cell, int], list[Stretch]]:
-    """The garbage in the ``wanted`` stretches, what else lies there by who sees it, and what the budget left out."""
+    """The garbage in the ``wanted`` stretches, the other versions there by the snapshots that see them, and the
+    stretches that the budget left out."""
     garbage: list[Interval] = []
     left: dict[Cell, int] = {}
     for index, (first, upto) in enumerate(wanted):
@@ -114,14 +116,18 @@ def _find_garbage(
 
 
 def sweep_tombstones(base: Base, oldest_writer: int, budget: int) -> int:
-    """Drop the tombstone rows that no writer can conflict with any more."""
+    """Drop the tombstone rows that no writer can conflict with any more: none of this process, of which
+    ``oldest_writer`` is the oldest, and none of a joined process. The leases of those are read in the transaction that
+    drops, so a lease that exists has lost nothing that was deleted after it."""
     if base.read(lambda txn: txn.stat(base.tombstones))["entries"] == 0:
         return 0
 
     def change(txn: Txn) -> int:
         cursor = txn.cursor(base.tombstones)
         dropped = 0
-        while dropped < budget and cursor.first() and decode_ts(entry := cursor.key()) <= oldest_writer:
+        leases = [row for _, row in base.pins.all(txn)]
+        upto = oldest_writer_among(leases, oldest_writer) or 0
+        while dropped < budget and cursor.first() and decode_ts(entry := cursor.key()) <= upto:
             row = encode_tombstone(decode_ts(entry))
             if txn.get(entry[8:], db=base.rows) == row:
                 txn.delete(entry[8:], db=base.rows)

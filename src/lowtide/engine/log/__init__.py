@@ -1,1 +1,1 @@
-"""The commits, in order, on disk: durability, recovery and the change feed are all this one thing."""
+"""The log: all commits, in order, on disk. It serves durability, recovery and the change feed."""

@@ -1,11 +1,11 @@
-"""Following the log, from any process: commits in order, as they come.
+"""Following the log from any process: commits in order, as they are appended.
 
-The cursor maps the segment it stands in and goes on to the next when that has the next commit. It takes no lock and
-holds nothing back: a segment may be released and recycled under it. A frame is copied before it is checked, and the
-checksum is salted by the segment, so a copy that passes is a commit of this log, whatever the file has become since.
-Where the next commit is no longer there, the cursor says so and never skips.
+The cursor maps the segment it is in, and moves on when the next commit is in the next segment. It takes no lock and
+retains nothing: a segment may be released and recycled while it is mapped. A frame is copied before it is checked, and
+the checksum is salted by the segment, so a copy that passes is a commit of this log, whatever the file has become
+since. If the next commit is gone, the cursor raises an error; it never skips.
 
-Used by one thread at a time.
+One thread at a time may use a cursor.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 class Released(Error):
-    """The next commit is no longer in the log; ``kept`` is the first that is."""
+    """The next commit is no longer in the log; ``kept`` is the first commit that is."""
 
     def __init__(self, wanted: int, kept: int) -> None:
         self.wanted = wanted
@@ -42,14 +42,14 @@ class LogPosition(NamedTuple):
 
 
 class LogCursor:
-    """Stands behind commit ``position``, which ends at ``place`` if that is known."""
+    """A position in the log, behind commit ``position``, which ends at ``place`` if that is known."""
 
     def __init__(self, directory: Path, store_id: bytes, position: int, place: LogPosition | None = None) -> None:
         self._directory = directory
         self._store_id = store_id
         self.position = position
         self.bytes = 0
-        """Bytes of frames that were read."""
+        """Bytes of frames read so far."""
         self._path = directory
         self._header: Header | None = None
         self._map: mmap.mmap | None = None
@@ -67,7 +67,7 @@ class LogCursor:
         return LogPosition(self._header.sequence, self._offset, self._crc)
 
     def read(self, upto: int) -> Iterator[Commit]:
-        """The commits after ``position`` up to ``upto``, which must have been published. ``position`` follows."""
+        """The commits after ``position`` up to ``upto``, which must have been published. Moves ``position``."""
         while self.position < upto:
             commit = self._next()
             if commit is None:
@@ -77,7 +77,7 @@ class LogCursor:
                 yield commit
 
     def read_many(self, upto: int) -> Iterator[list[Commit]]:
-        """As ``read``, many at a time, which costs less for each. ``position`` follows."""
+        """The same as ``read``, in batches, which costs less for each commit. Moves ``position``."""
         while self.position < upto:
             commits = self._next_many(upto)
             if commits:
@@ -92,7 +92,7 @@ class LogCursor:
                 yield [commit]
 
     def _next_many(self, upto: int) -> list[Commit]:
-        """The next commits of this segment, as many as stand together; none if ``_next`` must look."""
+        """The next commits of this segment that are adjacent; none if ``_next`` must look."""
         if self._map is None or self._header is None or self._ts != self.position:
             return []
         payloads, offset, crc = frames_after(
@@ -107,20 +107,20 @@ class LogCursor:
         return commits
 
     def _next(self) -> Commit | None:
-        """The next commit of this segment; None if it has no further one. A marker is passed over."""
+        """The next commit of this segment; None if there is none. Skips markers."""
         if self._map is None or self._header is None:
             return None
         while (seen := peek(self._map, self._offset)) is not None:
             length, crc, ts = seen
             if ts <= self.position and ts == self._ts + (length > FRAME_HEADER):
-                # On the way to where the cursor stands: not checked, but the frame after it is, and chains to it.
+                # Before the cursor's position: not checked itself, but the next frame is, and it chains to this one.
                 self._offset += length
                 self._crc, self._ts = crc, ts
                 continue
             frame = frame_at(self._map[self._offset : self._offset + length], 0, self._header.salt)
             if frame is None or frame.previous != self._crc or frame.ts != self._ts + 1 or not frame.payload:
                 return None
-            # Before anything moves: a commit that cannot be decoded must not be passed over by the next attempt.
+            # Before anything moves: the next attempt must not skip a commit that cannot be decoded.
             commit = decode(self._path, frame, self._offset)
             self._offset += length
             self._crc, self._ts = frame.crc, frame.ts
@@ -167,16 +167,16 @@ class LogCursor:
                 self._path, self._header, self._map = path, header, mapped
                 self._offset, self._crc, self._ts = HEADER_SIZE, header.salt, header.first_ts - 1
                 return
-            if not stale:  # else the log went on since it was listed
+            if not stale:  # otherwise the log has grown since it was listed
                 raise Released(wanted, first)
 
     def pause(self) -> None:
-        """Let go of a segment that was deleted meanwhile; keep the place in one that is still there."""
+        """Unmap the segment if it was deleted meanwhile; otherwise keep the position in it."""
         if self._map is not None and not self._path.exists():
             self.close()
 
     def close(self) -> None:
-        """Let go of the segment; the cursor can be used again."""
+        """Unmap the segment. The cursor can be used again."""
         if self._map is not None:
             self._map.close()
         self._map = self._header = None
@@ -195,14 +195,15 @@ def first_kept(directory: Path) -> int:
 
 
 def map_segment(path: Path) -> tuple[Header, mmap.mmap] | None:
-    """The segment with its header; None if it was released since it was listed."""
+    """Map a segment and read its header; None if it was released since it was listed."""
     return _read(path, lambda descriptor, header: (header, mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)))
 
 
 def _read(path: Path, look: Callable[[int, Header], _Result]) -> _Result | None:
-    """What ``look`` makes of a segment's file and header; None if it was released since it was listed.
+    """Call ``look`` with a segment's file and header, and return its result; None if the segment was released since it
+    was listed.
 
-    Between opening and reading, the file may have become another segment: its header then says so, and its name too.
+    Between opening and reading, the file may have become another segment. Its header and its name then show that.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -213,7 +214,7 @@ def _read(path: Path, look: Callable[[int, Header], _Result]) -> _Result | None:
         if header is not None and header.sequence == sequence_of(path):
             return look(descriptor, header)
         if _still_names(path, descriptor):
-            raise CorruptionError(path, "its header is damaged or another segment's")
+            raise CorruptionError(path, "its header is damaged or belongs to another segment")
         return None
     finally:
         os.close(descriptor)

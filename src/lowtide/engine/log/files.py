@@ -1,11 +1,11 @@
-"""The files of the log beside the one that is written: full segments that are still needed, and spares.
+"""The log's files other than the one being written: full segments that are still needed, and spares.
 
-A segment that is no longer needed is renamed to a spare, and a spare gets a new header and a new name when the log goes
-on in it: its blocks are on disk already, so a commit into it changes no metadata.
+A segment that is no longer needed is renamed to a spare. When the log continues in a spare, the spare gets a new header
+and a new name. Its blocks are allocated already, so a commit into it changes no metadata.
 
-Who writes: ``take`` and ``retire`` are called by the writer under the commit lock, ``release`` and ``prepare`` by the
-background; ``_lock`` guards the lists and is never held over a file operation. ``_releasing`` is held by a release, and
-by a reader of the files that needs them to stay: a release that finds it taken is left to the next checkpoint.
+Who writes: the writer calls ``take`` and ``retire`` under the commit lock, the background calls ``release`` and
+``prepare``. ``_lock`` guards the lists and is never held during a file operation. ``_releasing`` is held by a release,
+and by a reader that needs the files to stay. A release that finds it taken is left to the next checkpoint.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _SPARES = 2
 
 @dataclass(frozen=True, slots=True)
 class ClosedSegment:
-    """A segment that is full: ``last_ts`` is its last commit, ``used`` its bytes, ``size`` its file's, ``closed`` the
-    time of day since when it is full."""
+    """A full segment: ``last_ts`` is its last commit, ``used`` the bytes in use, ``size`` the size of its file,
+    ``closed`` the time at which it became full."""
 
     path: Path
     last_ts: int
@@ -65,13 +65,13 @@ class SegmentFiles:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """No segment is released meanwhile."""
+        """Keep all segments until the block ends."""
         with self._releasing:
             yield
 
     def drop_spares(self) -> int:
-        """Remove the files that wait to become segments; returns their bytes. One that cannot be removed stays until
-        the store is opened next."""
+        """Remove the spare files; return their bytes. A file that cannot be removed stays until the store is opened
+        again."""
         with self._lock:
             spares, self._spares = self._spares, []
         removed = 0
@@ -84,13 +84,14 @@ class SegmentFiles:
         return removed
 
     def retire(self, segment: ClosedSegment) -> None:
-        """Keep a full segment until it is released. Harmless when repeated."""
+        """Keep a full segment until it is released. A second call does nothing."""
         with self._lock:
             if segment not in self._closed[-1:]:
                 self._closed.append(segment)
 
     def take(self, length: int, size: int) -> tuple[Path, LogFile]:
-        """A spare of at least ``length`` bytes, or a new one, of ``size`` bytes if that is enough."""
+        """Return a spare of at least ``length`` bytes, or create one of ``size`` bytes, or more if that is too
+        small."""
         with self._lock:
             fitting = [spare for spare in self._spares if spare[1] >= length]
             if fitting:
@@ -101,7 +102,7 @@ class SegmentFiles:
         return path, self._disk.create(path, max(length, size))
 
     def prepare(self, size: int) -> None:
-        """Have a spare ready before it is needed, so that no commit waits for it. Failure is not an error yet."""
+        """Create a spare before it is needed, so that no commit waits for it. A failure here is not an error yet."""
         with self._lock:
             if self._spares:
                 return
@@ -115,8 +116,8 @@ class SegmentFiles:
             self._spares.append((path, size))
 
     def release(self, boundary: int) -> None:
-        """Recycle or remove every full segment whose commits all lie at or below ``boundary``. What fails is left for
-        the next time."""
+        """Recycle or remove every full segment whose commits are all at or below ``boundary``. What fails is left for
+        the next call."""
         if self._releasing.locked():
             return
         with self._releasing:
@@ -131,7 +132,7 @@ class SegmentFiles:
             for segment in done:
                 if len(unsynced) < room and segment.size == self._segment_bytes:
                     spare = self._spare_path()
-                    with contextlib.suppress(FileNotFoundError):  # an interrupted release had come this far
+                    with contextlib.suppress(FileNotFoundError):  # an interrupted release did this already
                         self._disk.rename(segment.path, spare)
                         unsynced.append((spare, segment.size))
                 else:
@@ -139,10 +140,10 @@ class SegmentFiles:
                 with self._lock:
                     self._closed.remove(segment)
             if done or unsynced:
-                # Before a spare gets a new header: else a power loss could bring that header back under the old name.
+                # Before a spare gets a new header: a power loss could otherwise show that header under the old name.
                 self._disk.sync_directory(self._directory)
         except OSError as error:
-            logger.warning("log segments could not be released, the next checkpoint tries again: %s", error)
+            logger.warning("log segments could not be released, the next checkpoint will retry: %s", error)
             return
         with self._lock:
             self._spares += unsynced

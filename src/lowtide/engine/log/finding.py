@@ -1,8 +1,7 @@
-"""Finding a place in the log without reading all of it: by a time of day, or by a key.
+"""Finding a place in the log without reading all of it: by time, or by key.
 
-Both look at whole segments first. As everywhere in a log that is read beside its writer, a segment may be released and
-recycled meanwhile: what was found in one counts only if its header is still the same afterwards; otherwise the look is
-repeated, or Released is raised.
+Both searches select whole segments first. A segment may be released and recycled while it is read. So a result counts
+only if the segment's header is still the same afterwards; otherwise the search is repeated, or Released is raised.
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from lowtide.errors import CorruptionError
 _TIME = Struct(">BBd")
 _ARRAYS = range(0x90, 0xA0)
 _DOUBLE = 0xCB
-"""A payload begins with these: a short MessagePack array, whose first element is a float, the time of day."""
+"""The first bytes of a payload: a short MessagePack array, whose first element is a float, the commit time."""
 
 
 class Segment(NamedTuple):
-    """A segment as its header tells of it."""
+    """A segment, as described by its header."""
 
     path: Path
     header: Header
@@ -38,12 +37,12 @@ class Segment(NamedTuple):
 
 
 def segments(directory: Path, store_id: bytes, since: int = 0) -> list[Segment]:
-    """The segments of the log that have commits after ``since``, oldest first. Looks at no older ones."""
+    """The segments that have commits after ``since``, oldest first. Older ones are not opened."""
     found: list[Segment] = []
     for path in reversed(segment_paths(directory)):
         there = map_segment(path)
         if there is None:
-            continue  # released meanwhile, as are those before it
+            continue  # it was released meanwhile, and so were those before it
         header, mapped = there
         found.append(Segment(path, header, len(mapped)))
         mapped.close()
@@ -55,8 +54,8 @@ def segments(directory: Path, store_id: bytes, since: int = 0) -> list[Segment]:
 
 
 def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> int:
-    """About how many bytes of log the commits after ``since`` up to ``until`` take: those of whole segments, and of the
-    first and the last one a share. The newest segment counts as if it were full."""
+    """Estimate the bytes of log that the commits after ``since`` up to ``until`` take: whole segments, and a share of
+    the first and the last. The newest segment counts as full."""
     total = 0.0
     known = segments(directory, store_id, since)
     for segment, following in zip(known, [*known[1:], None], strict=True):
@@ -68,14 +67,14 @@ def bytes_between(directory: Path, store_id: bytes, since: int, until: int) -> i
 
 
 def begun_between(directory: Path, store_id: bytes, since: int, until: int) -> int:
-    """The bytes of the segments that begin between the first and the last of these commits: a measure of the range that
-    stays the same while the log grows."""
+    """The bytes of the segments that begin within this range of commits: a measure of the range that does not change
+    while the log grows."""
     return sum(each.size for each in segments(directory, store_id, since) if since + 1 < each.first_ts <= until)
 
 
 def cut_between(directory: Path, store_id: bytes, since: int, until: int, parts: int) -> list[int]:
-    """Commits that cut those after ``since`` up to ``until`` into at most ``parts`` ranges, of about as much log each:
-    each range ends with one of them, but for the last. Commits of one segment count as if all were of the same size."""
+    """Split the commits after ``since`` up to ``until`` into at most ``parts`` ranges with about the same bytes of log.
+    Returns the last commit of each range except the last. All commits of one segment count as equally large."""
     known = segments(directory, store_id, since)
     ends = [each.first_ts - 1 for each in known[1:]] + [until]
     stretches: list[tuple[int, int, float]] = []
@@ -93,11 +92,11 @@ def cut_between(directory: Path, store_id: bytes, since: int, until: int, parts:
 
 
 def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, inclusive: bool) -> int | None:
-    """The last commit before the time of day ``moment``, or at it if that is ``inclusive``; no later than ``upto``,
-    which must have been published. 0 if none was committed by then; None if all that the log still has is later.
+    """The last commit before the time ``moment``, or at it if ``inclusive``, and no later than ``upto``, which must
+    have been published. 0 if nothing was committed by then; None if everything in the log is later.
 
-    Times are compared by the microsecond, as people see them. Those of commits may be a little out of order, and a
-    clock may have been set back: meant is then what lies before the first later commit of the last segment that begins
+    Times are compared in whole microseconds, as users see them. Commit times may be slightly out of order, and a clock
+    may have been set back. The result is then the commit before the first later one, in the last segment that begins
     early enough.
     """
     while True:
@@ -118,7 +117,7 @@ def last_before(directory: Path, store_id: bytes, upto: int, moment: float, *, i
 
 
 def microseconds(time: float) -> int:
-    """A time of day in whole microseconds, rounded as ``datetime.fromtimestamp`` does.
+    """A time in whole microseconds, rounded as ``datetime.fromtimestamp`` does.
 
     >>> microseconds(1777636800.25)
     1777636800250000
@@ -128,8 +127,8 @@ def microseconds(time: float) -> int:
 
 
 def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int | None:
-    """The last commit of this segment, up to ``last``, before its first one that is later; the one before the segment
-    if there is none. None if the segment is no longer there."""
+    """The commit before the first one of this segment, up to ``last``, that is later than ``moment``. That may be the
+    one before the segment. None if the segment no longer exists."""
     found = map_segment(segment.path)
     if found is None:
         return None
@@ -148,7 +147,7 @@ def _last_in(segment: Segment, last: int, moment: float, inclusive: bool) -> int
 
 
 def _times(mapped: mmap.mmap, segment: Segment, last: int) -> Iterator[tuple[int, float]]:
-    """The commits of a segment, with their times of day, not checked."""
+    """The commits of a segment and their times, without checking the frames."""
     offset = HEADER_SIZE
     while (seen := peek(mapped, offset)) is not None:
         length, _, ts = seen
@@ -166,8 +165,8 @@ def _times(mapped: mmap.mmap, segment: Segment, last: int) -> Iterator[tuple[int
 
 
 def commits_with(directory: Path, store_id: bytes, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
-    """The commits after ``since`` up to ``until``, which must have been published, that write ``full_key``. Segments in
-    which those bytes do not occur are not decoded. Raises Released if the log no longer has them all."""
+    """The commits after ``since`` up to ``until``, which must have been published, that write ``full_key``. A segment
+    that does not contain the key's bytes is not decoded. Raises Released if the log no longer has all of the range."""
     kept = [each for each in segments(directory, store_id, since) if each.first_ts <= until]
     if since < until and (not kept or kept[0].first_ts > since + 1):
         raise Released(since + 1, kept[0].first_ts if kept else until + 1)
@@ -183,8 +182,7 @@ def commits_with(directory: Path, store_id: bytes, full_key: bytes, since: int, 
 
 
 def _mentions(segment: Segment, sought: bytes) -> bool:
-    """Whether these bytes occur anywhere in the segment; true if it is no longer there, for whoever reads it will find
-    that out."""
+    """Whether these bytes occur in the segment. True if it no longer exists: the reader will notice that."""
     found = map_segment(segment.path)
     if found is None:
         return True

@@ -3,8 +3,8 @@
 ``magic crc length previous ts durable payload``, little endian. The checksum covers all that follows it and is seeded
 with the segment's salt, so a frame of a recycled segment or of another store never passes. ``previous`` is the checksum
 of the frame before, so frames cannot be dropped or reordered. ``durable`` is the last commit that was known to be on
-disk when this frame was written: it tells a tail that a power loss tore (unsynced, may be cut) from a damaged middle
-(was on disk, must not be cut). A frame without payload is a marker: it only carries ``durable``.
+disk when this frame was written. It distinguishes a tail torn by a power loss (unsynced, may be cut) from a damaged
+middle (was on disk, must not be cut). A frame without payload is a marker: it only carries ``durable``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Buffer: TypeAlias = "bytes | mmap"
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """A frame whose own checksum is right."""
+    """A frame whose checksum is correct."""
 
     offset: int
     end: int
@@ -46,13 +46,14 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
 
 
 Before = list[bytes | None]
-"""The values that the keys of a commit had before it, in the order of its writes; None where there was none."""
+"""The values that a commit replaced, in the order of its writes; None for a key that did not exist."""
 
 
 class Commit(msgspec.Struct, frozen=True, gc=False):
-    """A commit as the log tells it. ``existed`` has a byte for each of the writes: 1 if the key had a value before, 2
-    if that was a document which was replaced, not updated; ``before`` those values, if the store keeps them. A log
-    of format 1 has neither."""
+    """A commit as read from the log. ``existed`` has one byte for each write: 1 if the key had a value before, 2 if
+    that value was a document that was replaced, not updated. ``before`` has those values, if the store logs them. A log
+    of format 1 has neither. ``identity`` names the commit of a joined process, which looks for it if the answer was
+    lost."""
 
     ts: int
     time: float
@@ -60,6 +61,7 @@ class Commit(msgspec.Struct, frozen=True, gc=False):
     names: Names | None = None
     existed: bytes | None = None
     before: Before | None = None
+    identity: bytes | None = None
 
 
 class _Payload(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -68,20 +70,37 @@ class _Payload(msgspec.Struct, array_like=True, frozen=True, gc=False):
     names: Names | None = None
     existed: bytes | None = None
     before: Before | None = None
+    identity: bytes | None = None
+
+
+class _Told(msgspec.Struct, array_like=True, gc=False):
+    """A payload, of which only what it says about earlier values is decoded."""
+
+    time: float
+    writes: msgspec.Raw
+    names: msgspec.Raw
+    existed: bytes
+    before: Before | None = None
+    identity: bytes | None = None
 
 
 _LAST_PREFIX = b"\xff\xff\xff\xfd"
 
 
 def is_prefix(prefix: bytes) -> bool:
-    """Whether this can be the prefix of a keyspace, and leaves room for another one's."""
+    """Whether this can be the prefix of a keyspace. The largest numbers are excluded, so that a next one always
+    fits."""
     return len(prefix) == len(_LAST_PREFIX) and prefix <= _LAST_PREFIX
 
 
 _ABSENT, _PRESENT = b"\x00", b"\x01"
+_PLAIN, _IDENTIFIED, _NIL = b"\x94", b"\x96", b"\xc0"
+"""MessagePack: the first byte of a payload without earlier values and without an identity, that of a payload with an
+identity, and nil."""
 REPLACED = 2
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
+_decode_told = msgspec.msgpack.Decoder(_Told).decode
 _decode_many = msgspec.msgpack.Decoder(list[_Payload]).decode
 
 
@@ -93,8 +112,8 @@ def encode_payload(
     keep_before: bool,
     replaced: Collection[bytes] | None = None,
 ) -> bytes:
-    """A commit's time and content as bytes, made before the commit lock is taken and before its timestamp is known.
-    ``replaced`` are the full keys of documents that were replaced."""
+    """Encode a commit's time and content. Called before the commit lock is taken and the timestamp is known.
+    ``replaced`` has the full keys of documents that were replaced."""
     if replaced:
         pairs = zip(writes, before, strict=True)
         existed = bytes(
@@ -107,13 +126,38 @@ def encode_payload(
     return _encode((time, writes, names, existed, before) if keep_before else (time, writes, names, existed))
 
 
+def identified(payload: bytes, identity: bytes) -> bytes:
+    """The payload, with the identity of its commit."""
+    before = _NIL if payload[:1] == _PLAIN else b""
+    return b"".join([_IDENTIFIED, memoryview(payload)[1:], before, _encode(identity)])
+
+
+def told_as_there(payload: bytes, places: list[int], values: Before) -> bytes:
+    """The payload of a commit whose writes at ``places`` have found the same values there, which are in ``values``."""
+    told = _decode_told(payload)
+    existed = bytearray(told.existed)
+    for place in places:
+        existed[place] = 1
+        if told.before is not None:
+            told.before[place] = values[place]
+    rest = (told.time, told.writes, told.names, bytes(existed))
+    again = _encode(rest if told.before is None else (*rest, told.before))
+    return again if told.identity is None else identified(again, told.identity)
+
+
+def commit_of(payload: bytes) -> Commit:
+    """The commit that a joined process has encoded, which has no timestamp yet; raise one of UNDECODABLE if it cannot
+    be decoded."""
+    return _commit(0, _decode(payload))
+
+
 def decode_payload(frame: Frame) -> Commit:
-    """The commit in ``frame``; an error of UNDECODABLE if it is none."""
+    """Decode the commit in ``frame``; raise one of UNDECODABLE if that fails."""
     return _commit(frame.ts, _decode(frame.payload))
 
 
 def decode_payloads(payloads: list[bytes], first: int) -> list[Commit]:
-    """The commits of consecutive frames, of which ``first`` is the first; an error of UNDECODABLE if one is none."""
+    """Decode the commits of consecutive frames, from commit ``first``; raise one of UNDECODABLE if that fails."""
     decoded = _decode_many(b"".join([b"\xdd", len(payloads).to_bytes(4, "big"), *payloads]))
     return [_commit(ts, payload) for ts, payload in enumerate(decoded, first)]
 
@@ -121,16 +165,24 @@ def decode_payloads(payloads: list[bytes], first: int) -> list[Commit]:
 def _commit(ts: int, payload: _Payload) -> Commit:
     writes, names, existed, before = payload.writes, payload.names, payload.existed, payload.before
     if existed is not None and len(existed) != len(writes):
-        raise msgspec.ValidationError(f"{len(writes)} keys, but whether {len(existed)} existed")
+        raise msgspec.ValidationError(f"{len(writes)} keys, but {len(existed)} flags of whether they existed")
     if before is not None and len(before) != len(writes):
-        raise msgspec.ValidationError(f"{len(writes)} keys, but what {len(before)} were before")
+        raise msgspec.ValidationError(f"{len(writes)} keys, but {len(before)} values from before")
     if names is not None and not all(map(is_prefix, names.values())):
-        raise msgspec.ValidationError("a keyspace has an impossible number")
-    return Commit(ts=ts, time=payload.time, writes=writes, names=names, existed=existed, before=before)
+        raise msgspec.ValidationError("the number of a keyspace is out of range")
+    return Commit(
+        ts=ts,
+        time=payload.time,
+        writes=writes,
+        names=names,
+        existed=existed,
+        before=before,
+        identity=payload.identity,
+    )
 
 
 def decode(path: Path, frame: Frame, offset: int | None = None) -> Commit:
-    """The commit in ``frame``, which was read from ``path``, at ``offset`` if the frame does not know."""
+    """Decode the commit in ``frame``, or raise a CorruptionError that names ``path``, and ``offset`` if it is given."""
     try:
         return decode_payload(frame)
     except UNDECODABLE as error:
@@ -146,8 +198,8 @@ def encode_frame(ts: int, durable: int, previous: int, salt: int, payload: bytes
 
 
 def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
-    """What the header at ``offset`` says, unchecked: the bytes of the whole frame, its checksum and its timestamp; None
-    if it is no frame's."""
+    """Read the header at ``offset`` without checking it: the length of the whole frame, its checksum and its timestamp.
+    None if there is no header of a frame."""
     if offset + FRAME_HEADER > len(data):
         return None
     magic, crc, length, _, ts, _ = _WHOLE.unpack_from(data, offset)
@@ -155,9 +207,9 @@ def peek(data: Buffer, offset: int) -> tuple[int, int, int] | None:
 
 
 def frames_after(data: mmap, offset: int, salt: int, previous: int, ts: int, upto: int) -> tuple[list[bytes], int, int]:
-    """The payloads of the commits from ``offset`` on that follow commit ``ts``, whose checksum is ``previous``, up to
-    commit ``upto`` and for about a megabyte; the offset behind them, and the checksum of the last. As ``frame_at`` for
-    each of them, at once. They end before a marker."""
+    """Read frames from ``offset`` on: those that follow commit ``ts``, whose checksum is ``previous``, up to commit
+    ``upto``, a marker, or about a megabyte. Returns their payloads, the offset behind them and the checksum of the
+    last. Each is checked as in ``frame_at``."""
     unpack, size, head = _WHOLE.unpack_from, len(data) - FRAME_HEADER, _HEAD.size
     payloads: list[bytes] = []
     limit = offset + _STRETCH
@@ -175,7 +227,7 @@ def frames_after(data: mmap, offset: int, salt: int, previous: int, ts: int, upt
 
 
 def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
-    """The frame that starts at ``offset``, or None if there is none whose checksum is right."""
+    """The frame that starts at ``offset``; None if there is no frame with a correct checksum."""
     body = offset + FRAME_HEADER
     if body > len(data):
         return None
@@ -190,7 +242,7 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
 
 
 def begins_frame(data: bytes, previous: int) -> bool:
-    """Whether ``data`` starts like a frame that follows the one with checksum ``previous``, however little is there."""
+    """Whether ``data``, which may be cut short, starts like a frame that follows the one with checksum ``previous``."""
     head = data[:FRAME_HEADER].rstrip(b"\x00")
     chained = head[_PREVIOUS : _PREVIOUS + 4].ljust(4, b"\x00")
     expected = previous.to_bytes(4, "little")[: max(0, len(head) - _PREVIOUS)].ljust(4, b"\x00")
@@ -198,10 +250,10 @@ def begins_frame(data: bytes, previous: int) -> bool:
 
 
 def frames_from(data: bytes, offset: int, salt: int, after: int = 0) -> Iterator[Frame]:
-    """Every frame at or after ``offset`` whose own checksum is right, whatever lies between them.
+    """Every frame at or after ``offset`` with a correct checksum, whatever lies between them.
 
-    Only such as could follow commit ``after`` are looked at, and no more bytes are checksummed than a few times those
-    there are: content that was crafted to look like frames does not make opening slow.
+    Only frames that could follow commit ``after`` are considered, and the bytes checksummed are at most a few times the
+    size of ``data``: content crafted to look like frames does not make opening slow.
     """
     budget = 8 * len(data)
     while (offset := data.find(MAGIC, offset)) >= 0 and budget > 0:

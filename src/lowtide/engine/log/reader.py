@@ -1,4 +1,4 @@
-"""Commits in order, from the files, in any process: all of a stretch, or an error."""
+"""Reading a range of commits from the log's files, in any process: all of them in order, or an error."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from lowtide.errors import CorruptionError
 def read_commits(
     directory: Path, store_id: bytes, after: int, upto: int, place: LogPosition | None = None
 ) -> Iterator[Commit]:
-    """The commits with ``after < ts <= upto``; all of them, or a CorruptionError. ``place`` is where ``after`` ends, if
-    that is known: what lies before it is not looked at then.
+    """The commits with ``after < ts <= upto``: all of them, or a CorruptionError. ``place`` is where ``after`` ends, if
+    known; nothing before it is read then.
 
-    Other threads and processes may append and recycle meanwhile, as long as what was asked for is retained.
+    Other threads and processes may append and recycle meanwhile, as long as the requested commits are retained.
     """
     cursor = LogCursor(directory, store_id, after, place)
     try:

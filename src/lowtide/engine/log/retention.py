@@ -1,8 +1,8 @@
-"""How much of the log stays for the change feed: a rule, and nothing else.
+"""How much of the log is kept for the change feed: a pure rule.
 
-A segment is needed by recovery while it lies above the boundary. Besides that it stays while the newest segments up to
-it fit into ``feed_bytes``; or while a consumer has not acknowledged all of it, up to ``consumer_bytes`` and
-``consumer_age``. Segments go oldest first, so what is kept has no gap.
+Recovery needs the segments above the boundary. Others are kept while they and all newer segments fit into
+``feed_bytes``, or while a consumer has not acknowledged all of them, up to ``consumer_bytes`` and ``consumer_age``. The
+oldest segments go first, so there are no gaps.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from lowtide.engine.log.files import ClosedSegment
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """The limits: bytes kept in any case, and bytes and seconds kept for consumers."""
+    """The limits: bytes always kept, and bytes and seconds kept for consumers."""
 
     feed_bytes: int
     consumer_bytes: int
@@ -24,10 +24,10 @@ class Retention:
     def floor(
         self, segments: Sequence[ClosedSegment], boundary: int, positions: Collection[int], now: float, current: int = 0
     ) -> int:
-        """The commit up to which full segments may go: the ``segments``, oldest first, that all lie at or below it.
+        """The commit up to which full segments may go. ``segments`` are oldest first.
 
-        ``positions`` are how far those consumers have come whose next commit is there; ``current`` the bytes of the
-        segment that is written.
+        ``positions`` are those of the consumers whose next commit is still kept; ``current`` is the bytes of the
+        segment being written.
         """
         slowest = min(positions, default=None)
         kept = current

@@ -1,4 +1,4 @@
-"""A segment: a header that says whose it is, then frames, then zeros.
+"""A segment of the log: a header that names the store, then frames, then zeros.
 
 A header is on disk before the file gets its name, so a named segment with a damaged header was damaged later.
 """
@@ -24,7 +24,7 @@ _NAME = re.compile(r"(\d{10})\.log")
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a segment says of itself. ``first_ts`` is the timestamp of the first commit that may stand in it."""
+    """The header of a segment. ``first_ts`` is the timestamp of the first commit that it may contain."""
 
     store_id: bytes
     sequence: int
@@ -35,11 +35,11 @@ class Header:
 
 @dataclass(slots=True)
 class Scan:
-    """What was found in one segment: the commits in order, where they end, and what lies beyond.
+    """The contents of one segment: the commits in order, where they end, and what follows.
 
-    ``dirty`` means that bytes other than zero follow: what a recycled segment held before, or a commit that was cut
-    short; ``torn``, that the latter is seen. ``durable`` is the last commit that some frame of this segment, before or
-    beyond the end, knew to be on disk; ``beyond`` the last commit that stands beyond the end.
+    ``dirty`` means that bytes other than zero follow: old contents of a recycled segment, or a commit that was cut
+    short; ``torn`` means that it is such a commit. ``durable`` is the last commit that any frame of this segment,
+    before or after the end, records as being on disk. ``beyond`` is the last commit found after the end.
     """
 
     path: Path
@@ -69,7 +69,8 @@ def sequence_of(path: Path) -> int:
 
 
 def encode_header(header: Header) -> bytes:
-    packed = _HEADER.pack(_MAGIC, header.format, header.salt, header.store_id, header.sequence, header.first_ts)
+    fields = (header.format, header.salt, header.store_id, header.sequence, header.first_ts)
+    packed = _HEADER.pack(_MAGIC, *fields)
     return (packed + _CRC.pack(crc32(packed))).ljust(HEADER_SIZE, b"\x00")
 
 
@@ -85,7 +86,7 @@ def decode_header(data: bytes) -> Header | None:
 
 
 def chained_frames(data: bytes, header: Header) -> Iterator[Frame]:
-    """The frames from the start for as long as each follows from the one before."""
+    """The frames from the start, up to the first that does not chain to the one before it."""
     offset, crc, ts = HEADER_SIZE, header.salt, header.first_ts - 1
     while (frame := frame_at(data, offset, header.salt)) is not None:
         expected = ts + 1 if frame.payload else ts
@@ -96,7 +97,7 @@ def chained_frames(data: bytes, header: Header) -> Iterator[Frame]:
 
 
 def scan_segment(path: Path, data: bytes) -> Scan:
-    """Read one segment as far as its chain holds, and look for evidence beyond."""
+    """Read one segment up to the end of its chain, and look for frames after that."""
     header = decode_header(data)
     scan = Scan(path, len(data), header)
     if header is None:

@@ -6,13 +6,14 @@ import threading
 
 from lowtide.engine.log.writer import LogWriter
 from lowtide.errors import StoreFailed
+from lowtide.system.threads import join
 
 
 class Syncer:
-    """A thread that syncs the log ``interval`` seconds after it became dirty, and sleeps while it is not.
+    """A thread that syncs the log ``interval`` seconds after it became dirty, and sleeps while it is clean.
 
-    ``tell`` is called by the committing leader after it wrote, unless ``told`` says that this thread knows; that is
-    cleared here before the sync begins, so a commit that is missed by the sync tells again.
+    The committing leader calls ``tell`` after it wrote, unless ``told`` is set already. The thread clears ``told``
+    before the sync begins, so a commit that the sync misses calls ``tell`` again.
     """
 
     def __init__(self, log: LogWriter, interval: float) -> None:
@@ -22,6 +23,9 @@ class Syncer:
         self._dirty = threading.Event()
         self.told = False
         self._thread = threading.Thread(target=self._run, name="lowtide-sync", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. The constructor does not: the caller first makes sure that it will be closed."""
         self._thread.start()
 
     def tell(self) -> None:
@@ -34,7 +38,7 @@ class Syncer:
             self._dirty.clear()
             self.told = False
             if self._stop.is_set():
-                return  # the clear may have swallowed the wake-up of close, which sets this before
+                return  # the clear may have swallowed the wake-up of close, which sets this first
             try:
                 self._log.sync()
             except StoreFailed:
@@ -43,7 +47,4 @@ class Syncer:
     def close(self) -> None:
         self._stop.set()
         self._dirty.set()
-        if (
-            threading.current_thread() is not self._thread
-        ):  # as it is if the cyclic collector finds a dropped store here
-            self._thread.join()
+        join(self._thread)

@@ -1,8 +1,8 @@
 """The writing end of the log.
 
-Who writes: ``append`` and ``mark`` are called under the commit lock only, so position, checksum and ``last_ts`` have
-one writer. ``sync`` runs in the sync thread beside it; ``_sync_lock`` keeps a segment from being closed under a sync.
-``last_ts``, ``durable_ts`` and ``failure`` may be read by anyone, and only ever move forward.
+Who writes: ``append`` and ``mark`` are called only under the commit lock, so position, checksum and ``last_ts`` have
+one writer. ``sync`` runs in the sync thread at the same time; ``_sync_lock`` keeps a segment from being closed during a
+sync. Any thread may read ``last_ts``, ``durable_ts`` and ``failure``; they only move forward.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class LogWriter:
         self._size = 0
         self.position = 0
         self.spare_mark = 0
-        """The position past which a spare segment should be made ready."""
+        """The position past which a spare segment should be prepared."""
         self.last_ts = 0
         self.durable_ts = 0
         self.appended = 0
@@ -61,8 +61,8 @@ class LogWriter:
         self.failure: BaseException | None = None
         self._outgoing: LogFile | None = None
         self._retiring: ClosedSegment | None = None
-        """The file of the segment before the last switch, and what is to be kept of it, until ``_retire`` has done it.
-        Written under the commit lock."""
+        """The file of the segment before the last switch, and its record, until ``_retire`` has kept it. Written under
+        the commit lock."""
 
     def start(self, last_ts: int, sequence: int) -> None:
         """Begin a new segment after ``last_ts``, with the first free ``sequence``."""
@@ -71,8 +71,8 @@ class LogWriter:
         self._rotate(0)
 
     def resume(self, tail: Scan, closed: list[ClosedSegment]) -> None:
-        """Go on behind the last frame of ``tail``, whose rest is zeros. What a killed owner left unsynced is synced
-        first: later frames will say that it was."""
+        """Continue behind the last frame of ``tail``; the rest of it is zeros. What a killed owner left unsynced is
+        synced first, because later frames will say that it was."""
         assert tail.header is not None
         for segment in closed:
             self._files.retire(segment)
@@ -90,11 +90,11 @@ class LogWriter:
 
     @property
     def bytes_kept(self) -> int:
-        """The bytes of log that are still kept, spare files aside."""
+        """The bytes of log that are still kept, without spare files."""
         return self._files.bytes_used + self.position
 
     def append(self, ts: int, payload: bytes, durably: bool) -> None:
-        """Write one commit with timestamp ``ts``; all of it or, on any error, nothing."""
+        """Write one commit with timestamp ``ts``: all of it or, on any error, nothing."""
         if self.failure is not None or ts != self.last_ts + 1:
             raise self._refusal(ts)
         if self.position + FRAME_HEADER + len(payload) > self._size:
@@ -150,7 +150,7 @@ class LogWriter:
         return failed(self.failure)
 
     def _erase(self, file: LogFile, position: int, length: int, cause: BaseException) -> None:
-        """Take back what a failed append may have written, so that it cannot come back after a restart."""
+        """Erase what a failed append may have written, so that it cannot reappear after a restart."""
         try:
             file.write(position, bytes(length))
             file.sync()
@@ -158,7 +158,7 @@ class LogWriter:
             self.failure = cause
 
     def sync(self) -> None:
-        """Bring all that was appended so far to disk. A failure poisons the store."""
+        """Sync everything appended so far to disk. After a failure the store accepts no more commits."""
         with self._sync_lock:
             if self.failure is not None:
                 raise failed(self.failure) from self.failure
@@ -173,7 +173,7 @@ class LogWriter:
             self.durable_ts = max(self.durable_ts, target)
 
     def mark(self) -> None:
-        """Note in the log itself that all of it is on disk, so that later damage to its end is seen as damage."""
+        """Record in the log that all of it is on disk, so that later damage to its end is recognized as damage."""
         self.sync()
         file = self._file
         if file is None or self.position + FRAME_HEADER > self._size:
@@ -184,12 +184,12 @@ class LogWriter:
         self.position += len(frame)
 
     def _rotate(self, length: int) -> None:
-        """Switch to a fresh segment that has room for ``length`` bytes of frames; on any error stay in the old one.
+        """Switch to a new segment that has room for ``length`` bytes of frames; on any error stay in the old one.
 
-        The header is on disk before the file gets its name. If the switch is cut short after that, the name is taken
-        back: a commit into the old segment would contradict it.
+        The header is on disk before the file gets its name. If the switch is interrupted after that, the name is
+        removed again: a commit into the old segment would contradict it.
         """
-        self._retire()  # what an interrupt may have left
+        self._retire()  # an interrupt may have left it undone
         self.sync()
         header = Header(self._store_id, self._sequence + 1, self.last_ts + 1, int.from_bytes(os.urandom(4)))
         path = segment_path(self._directory, header.sequence)
@@ -223,15 +223,15 @@ class LogWriter:
                 raise
             if is_full(error):
                 raise DiskFull(
-                    f"no room for a log segment in {self._directory}: {error}; the commit changed nothing"
+                    f"no room for a log segment in {self._directory}: {error}; nothing was committed: free some space"
                 ) from error
             self.failure = error
             raise failed(error) from error
         self._retire()
 
     def _retire(self) -> None:
-        """Keep the segment that was written before the last switch, and close its file, though not under a sync. If an
-        interrupt cuts it short, the next call does the rest. Called under the commit lock."""
+        """Keep the segment that was written before the last switch, and close its file, but not during a sync. After an
+        interrupt the next call does the rest. Called under the commit lock."""
         if self._outgoing is not None:
             if self._retiring is not None:
                 self._files.retire(self._retiring)
@@ -270,13 +270,13 @@ class LogWriter:
         return min(self._segment_bytes, max(self._size * _GROWTH, _FIRST_SEGMENT))
 
     def prepare_spare(self) -> None:
-        """Make a segment ready before it is needed, in the background."""
+        """Prepare a segment before it is needed. Called in the background."""
         if self.position >= self.spare_mark and self.failure is None:
             self.spare_mark = _NEVER
             self._files.prepare(self._next_size())
 
     def release(self, boundary: int) -> None:
-        """Give up every full segment whose commits all lie at or below ``boundary``."""
+        """Release every full segment whose commits are all at or below ``boundary``."""
         self._files.release(boundary)
 
     @property
@@ -285,21 +285,21 @@ class LogWriter:
         return self._files.closed
 
     def segments(self) -> list[ClosedSegment]:
-        """The segments that are kept, oldest first, the one that is written included. Called under the commit lock."""
+        """The segments that are kept, oldest first, including the one being written. Called under the commit lock."""
         self._retire()
         return [*self._files.closed, ClosedSegment(self._path, self.last_ts, self.position, self._size, self._time())]
 
     def kept(self) -> AbstractContextManager[None]:
-        """No segment is released, recycled or given up meanwhile, so their files can be read; commits go on."""
+        """Keep all segments until the block ends, so that their files can be read. Commits continue."""
         return self._files.kept()
 
     def drop_spares(self) -> int:
-        """Remove the files that wait to become segments; returns their bytes."""
+        """Remove the spare files; return their bytes."""
         return self._files.drop_spares()
 
     def close(self) -> None:
-        """Give the file back; what should be on disk must have been synced before. Waits for whoever reads the files:
-        the next owner may change them."""
+        """Close the file, which the caller must have synced. Waits for readers of the files, because the next owner may
+        change them."""
         with self._files.kept(), self._sync_lock:  # point: close.log
             files = (self._file, self._outgoing)
             self._file = self._outgoing = None
@@ -311,8 +311,8 @@ class LogWriter:
 
 
 def failed(cause: BaseException) -> StoreFailed:
-    """The error for a log that can no longer be trusted with commits."""
+    """The error for a log that can take no more commits."""
     return StoreFailed(
-        f"the log could not be written or synced ({cause}); nothing more is accepted, since what the disk holds "
-        "is unknown: fix the disk, close the store and open it again"
+        f"the log could not be written or synced ({cause}); the store accepts no more commits, since what the disk "
+        "holds is unknown: fix the disk, close the store and open it again"
     )

@@ -20,13 +20,14 @@ class StatementBuffer:
     """What the steps of a statement read from and write to. Scans do not show what was gathered: no step scans what an
     earlier one wrote."""
 
-    __slots__ = ("_ranges", "_relied_on", "_writes", "_writing")
+    __slots__ = ("_merging", "_ranges", "_relied_on", "_writes", "_writing")
 
     def __init__(self, writing: WriteView) -> None:
         self._writing = writing
         self._writes: Writes = {}
         self._relied_on: dict[bytes, None] = {}
         self._ranges: list[Range] = []
+        self._merging: frozenset[bytes] = frozenset()
 
     @property
     def ts(self) -> int:
@@ -38,11 +39,39 @@ class StatementBuffer:
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         return [self.read(full_key) for full_key in full_keys]
 
+    def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
+        found = self._writing.peek(full_keys)
+        return [self._writes.get(key, value) for key, value in zip(full_keys, found, strict=True)]
+
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        return self._writing.chunks(wanted)
+
+    def about(self, wanted: Range) -> int:
+        return self._writing.about(wanted)
+
+    @property
+    def tracked(self) -> bool:
+        return self._writing.tracked
+
+    @property
+    def pending(self) -> Writes:
+        return {**self._writing.pending, **self._writes}
+
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         return self._writing.scan(wanted)
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
+    def time(self) -> float:
+        return self._writing.time()
+
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None:
         self._writes.update(writes)
+        self._merging |= merging
         self._relied_on.update(dict.fromkeys(relied_on))
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
@@ -56,7 +85,7 @@ class StatementBuffer:
         for each in self._ranges:
             self._writing.rely_on(each)
         if self._writes:
-            self._writing.apply(self._writes, self._relied_on)
+            self._writing.apply(self._writes, self._relied_on, merging=self._merging)
 
 
 def atomic(work: Callable[[WriteView, PrefixOf], _Result]) -> Callable[[WriteView, PrefixOf], _Result]:

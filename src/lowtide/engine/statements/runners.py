@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from lowtide.engine.statements.statement import ReadView, Statement, WriteView, statement_of
+from lowtide.engine.statements.recording import RecordingStatement
+from lowtide.engine.statements.statement import ReadView, Statement, WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
+from lowtide.engine.transaction.recording import RecordingTransaction
 from lowtide.engine.transaction.retry import Retry, run
 from lowtide.engine.transaction.snapshot import EngineSnapshot
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import EngineTransaction, begin
 from lowtide.errors import TransientError, UsageError
 
 _Result = TypeVar("_Result")
 PrefixOf = Callable[[str], bytes]
 """Tells the prefix of a keyspace's full keys."""
+
+
+Instant = EngineTransaction | EngineSnapshot
+"""What reads one instant."""
 
 
 class Statements(Protocol):
@@ -34,11 +40,22 @@ class Statements(Protocol):
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
         """Do ``work`` with a source whose statements all belong to one transaction."""
 
+    def instant(self) -> Instant | None:
+        """The transaction or snapshot itself, if it reads one instant and the whole store, so that a read needs no
+        more than that; None elsewhere."""
+
+    def writable(self) -> EngineTransaction | None:
+        """The transaction itself, if it reads one instant and can be written to; None elsewhere."""
+
     def keyspaces(self) -> list[str]:
         """The keyspaces that were ever written to, here too, as far as they can be read."""
 
     def holds(self, keyspace: str) -> bool:
         """Whether a keyspace can be read: a pin may be limited to some."""
+
+    @property
+    def caches(self) -> dict[Any, Any]:
+        """What kinds of data remember for as long as the store is open."""
 
 
 class HeldRead(Protocol):
@@ -101,14 +118,26 @@ class TransactionStatements:
             if isinstance(statement, Statement):
                 statement.close()
 
+    def instant(self) -> EngineTransaction | None:
+        tx = self._tx
+        return tx if tx.policy.fixed else None
+
+    def writable(self) -> EngineTransaction | None:
+        tx = self._tx
+        return tx if tx.policy.fixed and not tx.read_only else None
+
     def keyspaces(self) -> list[str]:
         return list(self._tx.engine.catalog.prefixes)
 
     def holds(self, keyspace: str) -> bool:
         return True
 
+    @property
+    def caches(self) -> dict[Any, Any]:
+        return self._tx.engine.caches
+
     def hold(self) -> HeldRead:
-        statement = Statement(self._tx, steady=True)
+        statement = _statement(self._tx, steady=True)
         return _HeldRead(statement, self._tx.engine.catalog.prefix_of, statement.close)
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
@@ -133,6 +162,12 @@ class SnapshotStatements:
     def write(self, work: Callable[[WriteView, PrefixOf], _Result], attempts: int = 0) -> _Result:
         raise UsageError("a snapshot is read-only; write in a transaction")
 
+    def instant(self) -> EngineSnapshot | None:
+        return self._snapshot if self._snapshot.keyspaces is None else None
+
+    def writable(self) -> None:
+        return None
+
     def keyspaces(self) -> list[str]:
         held = self._snapshot.keyspaces
         return list(self._snapshot.engine.catalog.prefixes if held is None else held)
@@ -140,6 +175,10 @@ class SnapshotStatements:
     def holds(self, keyspace: str) -> bool:
         held = self._snapshot.keyspaces
         return held is None or keyspace in held
+
+    @property
+    def caches(self) -> dict[Any, Any]:
+        return self._snapshot.engine.caches
 
     def hold(self) -> HeldRead:
         return _HeldRead(self._snapshot, self._prefix_of, None)
@@ -170,6 +209,12 @@ class AutocommitStatements:
         """The engine of now, for what reads without a snapshot."""
         return self._store.engine
 
+    def instant(self) -> None:
+        return None
+
+    def writable(self) -> None:
+        return None
+
     def keyspaces(self) -> list[str]:
         return list(self._store.engine.catalog.prefixes)
 
@@ -178,6 +223,9 @@ class AutocommitStatements:
 
     def read(self, work: Callable[[ReadView, PrefixOf], _Result]) -> _Result:
         engine = self._store.engine
+        if engine.new is not None:  # it is recorded, and reads are noted by transactions
+            with begin(engine, SNAPSHOT, True) as tx:
+                return work(tx, engine.catalog.prefix_of)
         with EngineSnapshot(engine, None) as snapshot:
             return work(snapshot, engine.catalog.prefix_of)
 
@@ -189,19 +237,47 @@ class AutocommitStatements:
         engine = self._store.engine
         if engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
-        prefix_of = engine.catalog.prefix_of
-        return run(engine.line, lambda: _begun(engine), lambda tx: work(tx, prefix_of), attempts or None)
+        return run(
+            engine.line,
+            lambda: _begun(self._store.engine),
+            lambda tx: work(tx, tx.engine.catalog.prefix_of),
+            attempts or None,
+        )
+
+    @property
+    def caches(self) -> dict[Any, Any]:
+        return self._store.engine.caches
 
     def hold(self) -> HeldRead:
         engine = self._store.engine
+        if engine.new is not None:
+            tx = begin(engine, SNAPSHOT, True)
+            return _HeldRead(tx, engine.catalog.prefix_of, lambda: _ended(tx), self._keep)
         snapshot = EngineSnapshot(engine, None)
         return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
-        engine = self._store.engine
-        return run(engine.line, lambda: _begun(engine), lambda tx: work(TransactionStatements(tx)))
+        line = self._store.engine.line
+        return run(line, lambda: _begun(self._store.engine), lambda tx: work(TransactionStatements(tx)))
+
+
+def statement_of(tx: EngineTransaction) -> EngineTransaction | Statement:
+    """What a statement of ``tx`` reads from and writes to."""
+    return tx if tx.policy.fixed else _statement(tx)
+
+
+def _statement(tx: EngineTransaction, *, steady: bool = False) -> Statement:
+    """A statement of ``tx``, which notes what it reads if the transaction does."""
+    if isinstance(tx, RecordingTransaction):
+        return RecordingStatement(tx, steady=steady)
+    return Statement(tx, steady=steady)
+
+
+def _ended(tx: EngineTransaction) -> None:
+    if not tx.state:
+        tx.commit()
 
 
 def _begun(engine: Engine) -> EngineTransaction:
     """A transaction for one statement, or for a few that belong together."""
-    return EngineTransaction(engine, SNAPSHOT, False)
+    return begin(engine, SNAPSHOT, False)

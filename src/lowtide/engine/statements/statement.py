@@ -13,14 +13,24 @@ from typing import Protocol
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.registry import Registration
-from lowtide.engine.transaction.scans import tracked
+from lowtide.engine.transaction.scans import entries_of, tracked, tracked_chunks
 from lowtide.engine.transaction.transaction import EngineTransaction
-from lowtide.engine.types import Range, Writes
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.own import OwnWrites
 
 
 class ReadView(Protocol):
-    """What reads of one instant come from: a transaction, a snapshot or a statement; keys are full keys."""
+    """What reads of one instant come from: a transaction, a snapshot or a statement; keys are full keys. ``time``
+    is that of the store's clock now, in seconds since the epoch.
+
+    * ``peek`` is ``read_many`` without a trace: a serializable transaction is not validated against what it peeked at.
+      That is right only where the answer makes no difference to what the transaction does, or is guarded otherwise:
+      rows whose key is a function of their content, and values that are read for the change feed alone.
+    * ``chunks`` is ``scan`` in lists. It has read a whole chunk when it gives it out.
+    * ``about`` is about how many keys a range of one keyspace has. It leaves no trace either, and sees no own writes.
+    * ``pending`` is what the transaction has written and not committed; its caller does not change it.
+    * ``tracked`` tells whether reads enter the read set of a serializable transaction.
+    """
 
     @property
     def ts(self) -> int: ...
@@ -29,13 +39,33 @@ class ReadView(Protocol):
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]: ...
 
+    def peek(self, full_keys: list[bytes]) -> list[bytes | None]: ...
+
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
+
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]: ...
+
+    def about(self, wanted: Range) -> int: ...
+
+    @property
+    def pending(self) -> Writes: ...
+
+    @property
+    def tracked(self) -> bool: ...
+
+    def time(self) -> float: ...
 
 
 class WriteView(ReadView, Protocol):
     """What a statement writes to, besides."""
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None: ...
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None: ...
 
     def rely_on(self, wanted: Range) -> None: ...
 
@@ -67,9 +97,13 @@ class Statement:
 
     def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
         """The values of many full keys."""
+        if self._tx.reads is not None:
+            self._tx.reads.keys.update(full_keys)
+        return self.peek(full_keys)
+
+    def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """As ``read_many``, but no part of what a serializable transaction has read; see ``ReadView``."""
         tx = self._tx
-        if tx.reads is not None:
-            tx.reads.keys.update(full_keys)
         values = tx.engine.reader.get_many(full_keys, self.ts)
         self._open_ts()
         if self._own is not None:
@@ -82,14 +116,42 @@ class Statement:
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys, with the user's keys."""
         tx = self._tx
-        own = tx.own_writes() if tx.writes and not self._steady else self._own
-        entries = self._scan(wanted, own)
+        entries = entries_of(self._chunks(wanted))
         return entries if tx.reads is None else tracked(entries, wanted, tx.reads)
 
-    def _scan(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        """As ``scan``, in lists."""
+        tx = self._tx
+        chunks = self._chunks(wanted)
+        return chunks if tx.reads is None else tracked_chunks(chunks, wanted, tx.reads)
+
+    def _chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        tx = self._tx
+        own = tx.own_writes() if tx.writes and not self._steady else self._own
+        return self._read_chunks(wanted, own)
+
+    def _read_chunks(self, wanted: Range, own: OwnWrites | None) -> Iterator[list[tuple[bytes, bytes]]]:
         for chunk in self._tx.engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()
-            yield from chunk
+            yield chunk
+
+    def about(self, wanted: Range) -> int:
+        """About how many keys there are in a range of full keys of one keyspace."""
+        return self._tx.engine.reader.about(wanted, self._open_ts())
+
+    @property
+    def pending(self) -> Writes:
+        """What the transaction has written."""
+        return self._tx.writes
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it is serializable."""
+        return self._tx.reads is not None
+
+    def time(self) -> float:
+        """The time of the store's clock, in seconds since the epoch."""
+        return self._tx.engine.time()
 
     def _open_ts(self) -> int:
         tx = self._tx
@@ -99,12 +161,20 @@ class Statement:
             raise expired.error()
         return self.ts
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
-        """Write the result of the statement; at NONE, commit it, unless another commit came first."""
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """Write the result of the statement; at NONE, commit it, unless another commit came first. What is written to
+        keyspaces in ``merging`` is not guarded: the last write wins."""
         tx = self._tx
         tx.open_ts()
         guards = self._guarding()
-        for full_key in (*relied_on, *writes):
+        guarded = [key for key in writes if key[:KEYSPACE_PREFIX] not in merging] if merging else writes
+        for full_key in (*relied_on, *guarded):
             guards.add(full_key, self.ts)
         if before is not None and tx.policy.buffered:
             tx.before.update((full_key, value) for full_key, value in before.items() if full_key not in tx.writes)
@@ -113,7 +183,7 @@ class Statement:
         finally:
             if not tx.policy.buffered:
                 tx.guards = None
-                tx.replaced = []
+                tx.replaced = None
 
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that documents were replaced, not updated."""
@@ -137,8 +207,3 @@ class Statement:
         """Let go of the snapshot. Harmless when repeated."""
         if self._registration is not None:
             self._registration.release(self._tx.engine.released)
-
-
-def statement_of(tx: EngineTransaction) -> EngineTransaction | Statement:
-    """What a statement of ``tx`` reads from and writes to."""
-    return tx if tx.policy.fixed else Statement(tx)

@@ -1,4 +1,4 @@
-"""The fast path: a keyspace of the store itself, where each call is a transaction of its own."""
+"""The fast path: a keyspace opened on the store, where each call is a transaction of its own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.errors import UsageError
 
 class Autocommit:
     """Reads the newest published state and commits each write. A single write never conflicts: the last one wins.
-    ``keep`` is the store, which must not be closed under a keyspace or a scan because it was dropped."""
+    ``keep`` is the store: the reference keeps it from being dropped, and closed, while a keyspace or scan uses it."""
 
     __slots__ = ("_engine", "_keep", "read")
 
@@ -32,12 +32,12 @@ class Autocommit:
         if engine.closed or engine.read_only:
             raise UsageError(engine.closed or "the store was opened read-only")
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
-        seen = engine.registry.published  # before the look: if it is still the last one at the commit, so is the look
+        seen = engine.registry.published  # before the read: if it is still the last at the commit, the read is current
         time = engine.time()
         payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        request = Request(writes, seen=seen, time=time, payload=payload, durably=engine.durable, names=names)
+        request = Request(writes=writes, seen=seen, time=time, payload=payload, durably=engine.durable, names=names)
         engine.committer.submit(request)
 
     def _check_open(self) -> None:
@@ -46,4 +46,6 @@ class Autocommit:
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         opened_by = caller() if self._engine.origins else None
-        return scan_latest(self._engine, wanted, None, True, opened_by, self._check_open)
+        return scan_latest(
+            self._engine, wanted, own=None, one_snapshot=True, opened_by=opened_by, check=self._check_open
+        )

@@ -1,7 +1,7 @@
-"""Callbacks of commits: after publication, in commit order, one thread at a time.
+"""Commit callbacks: called after publication, in commit order, by one thread at a time.
 
-Who writes: the leader of a commit group lines them up under the commit lock. A thread that has just committed
-runs them when that lock is free again, unless another thread is running them. So a callback may itself commit.
+Who writes: the leader of a commit group queues them under the commit lock. A thread that has just committed runs them
+when that lock is free again, unless another thread is running them. So a callback may itself commit.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ class Callbacks:
             self.due.append((ts, callback))
 
     def run(self) -> None:
-        """Run what is due. A callback that raises is logged; the others still run."""
+        """Run the callbacks that are due. One that raises is logged; the others still run."""
         while self.due and self._run_if_free():
-            pass  # what was lined up after the last look, and found the lock taken
+            pass  # callbacks queued after the last look, by a thread that found the lock taken
 
     def _run_if_free(self) -> bool:
         taken: list[bool] = []
         try:
-            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
+            # One call into C: no interrupt can come between taking the lock and recording that it is taken.
             taken.extend(map(self._running.acquire, (False,)))
             while taken[0] and self.due:
                 ts, callback = self.due.popleft()
                 try:
                     callback(ts)
                 except Exception:
-                    logger.exception("a callback of commit %d failed; the commit stands", ts)
+                    logger.exception("a callback of commit %d failed; the commit itself succeeded", ts)
             return taken[0]
         finally:
             if True in taken:

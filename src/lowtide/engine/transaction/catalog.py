@@ -1,41 +1,56 @@
 """The keyspaces by name and number.
 
-A name gets its number in memory when it is first used. The first commits that write to it carry the name with them in
-the log, and the checkpoint brings it to the base with them; so both say the names of what they hold. Numbers
-are never reused.
+A name gets its number in memory when it is first used. The first commits that write to the keyspace carry the name in
+the log, and the checkpoint writes it to the base with them. So log and base both have the names of what they hold.
+Numbers are never reused.
 
-Who writes: names and numbers under ``_lock``; a lock-free reader sees a name with its final number or not at all.
-``unlogged`` only shrinks by ``logged``, after the log has the name; two first commits at once both carry it.
+Who writes: names and numbers under ``_lock``; a lock-free reader sees a name with its final number or not at all. Only
+``logged`` removes from ``unlogged``, after the log has the name; two concurrent first commits both carry it.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from lowtide.engine.base.codec import decode_keyspace, encode_keyspace
 from lowtide.engine.types import KEYSPACE_PREFIX, Names, Writes
-from lowtide.errors import UsageError
+from lowtide.errors import TransientError, UsageError
 
 _MAX_NAME = 200
+_BLOCK = 64
+"""How many numbers are reserved at a time."""
 
 NOWHERE = b"\xff" * KEYSPACE_PREFIX
 """The prefix of a keyspace that does not exist: no key begins with it."""
 
 
 class Catalog:
-    """The names of the keyspaces, and which of them the log does not know yet."""
+    """The names of the keyspaces, and which of them are not in the log yet."""
 
-    def __init__(self, saved: Iterable[tuple[str, bytes]], *, fixed: bool = False) -> None:
+    def __init__(
+        self,
+        saved: Iterable[tuple[str, bytes]],
+        *,
+        fixed: bool = False,
+        assign: Callable[[str], bytes] | None = None,
+        reserved: int = 0,
+        reserve: Callable[[int], None] | None = None,
+    ) -> None:
         self._lock = threading.Lock()
         self._fixed = fixed
-        """Whether numbers are given out elsewhere, by the process that owns the store."""
+        """Whether another process, the owner of the store, assigns the numbers."""
+        self._assign = assign
+        """Has the owner assign a number, in a joined process."""
+        self._reserve = reserve
+        """Reserves all numbers up to a given one, durably, for joined processes."""
+        self._reserved = reserved
         self._names: dict[bytes, str] = {}
         self.prefixes: dict[str, bytes] = {}
         """Name to prefix of the keyspaces that were used."""
         self.unlogged: dict[bytes, str] = {}
-        """Keyspaces that the log does not know; ``names_to_log`` is needed only while there are any."""
-        self._last_number = 0
+        """Keyspaces that are not in the log yet; ``names_to_log`` is needed only while there are any."""
+        self._last_number = reserved
         for name, prefix in saved:
             self._add(name, prefix)
 
@@ -45,26 +60,70 @@ class Catalog:
         self.prefixes[name] = prefix
 
     def learn(self, names: Iterable[tuple[str, bytes]]) -> None:
-        """Take over names that the owner of the store gave out."""
+        """Add names that the owner of the store assigned, and that are in the log."""
         with self._lock:
             for name, prefix in names:
                 self._add(name, prefix)
+                if self.unlogged.get(prefix) == name:
+                    del self.unlogged[prefix]
+
+    def assign(self, name: str) -> bytes:
+        """The prefix of a keyspace for a joined process. Its number is reserved first: if this process dies before the
+        log has the name, the next owner gives the number to no other keyspace."""
+        with self._lock:
+            if name not in self.prefixes and self._last_number >= self._reserved and self._reserve is not None:
+                self._reserve(self._last_number + _BLOCK)
+                self._reserved = self._last_number + _BLOCK
+        return self.prefix_of(name)
+
+    def adopt(self, names: Names) -> None:
+        """Take over the names in a joined process's commit, which this or an earlier owner has assigned to it. Raises
+        TransientError if one of the keyspaces has another number by now; the process then asks for it again."""
+        with self._lock:
+            for name, prefix in names.items():
+                if self.prefixes.get(name, prefix) != prefix or self._names.get(prefix, name) != name:
+                    raise TransientError(
+                        f"the keyspace {name!r} was created by another transaction; nothing was written; retry"
+                    )
+            for name, prefix in names.items():
+                if name not in self.prefixes:
+                    self.unlogged[prefix] = name
+                    self._add(name, prefix)
+
+    def forget(self, names: Names) -> None:
+        """Ask the owner again for the numbers of these keyspaces when they are next used. What was written under the
+        old numbers still carries these names, so that the owner refuses it."""
+        with self._lock:
+            for name, prefix in names.items():
+                if self.prefixes.get(name) == prefix:
+                    del self.prefixes[name]
+
+    def has(self, prefixes: Iterable[bytes]) -> bool:
+        """Whether all of these are prefixes of keyspaces."""
+        return all(prefix in self._names for prefix in prefixes)
 
     def prefix_of(self, name: str) -> bytes:
-        """The prefix of the keyspace's full keys, which is given out now if need be; NOWHERE if that is not ours to
-        do."""
+        """The prefix of the keyspace's full keys, assigned now if it is new; NOWHERE if only another process may assign
+        it."""
         try:
             return self.prefixes[name]
         except (KeyError, TypeError):
             pass
         if not isinstance(name, str) or not name:
-            raise UsageError(f"a keyspace is named by a string that is not empty, not by {name!r}")
+            raise UsageError(f"the name of a keyspace must be a non-empty string, not {name!r}")
         if len(name.encode(errors="replace")) > _MAX_NAME:
-            raise UsageError(f"a keyspace's name may be {_MAX_NAME} bytes long at most: {name[:40]!r}...")
+            raise UsageError(f"the name of a keyspace may be at most {_MAX_NAME} bytes long: {name[:40]!r}...")
         try:
             name.encode()
         except UnicodeEncodeError as error:
-            raise UsageError(f"a keyspace's name must be encodable as UTF-8: {error}") from error
+            raise UsageError(f"the name of a keyspace must be encodable as UTF-8: {error}") from error
+        if self._assign is not None:
+            prefix = self._assign(name)
+            with self._lock:
+                if name not in self.prefixes:
+                    self.unlogged[prefix] = name
+                    self._add(name, prefix)
+                return self.prefixes[name]
         with self._lock:
             if name not in self.prefixes and self._fixed:
                 return NOWHERE
@@ -75,13 +134,13 @@ class Catalog:
             return self.prefixes[name]
 
     def names_to_log(self, writes: Writes) -> Names | None:
-        """The keyspaces of ``writes`` that the log does not know, for the commit to carry."""
+        """The keyspaces of ``writes`` that are not in the log yet, for the commit to carry."""
         prefixes = {key[:KEYSPACE_PREFIX] for key in writes}
         names = {name: prefix for prefix in prefixes if (name := self.unlogged.get(prefix)) is not None}
         return names or None
 
     def logged(self, names: Names) -> None:
-        """Note that the log has these."""
+        """Record that these names are in the log."""
         for prefix in names.values():
             self.unlogged.pop(prefix, None)
 
@@ -94,5 +153,5 @@ class Catalog:
         return self.name_of(full_key[:KEYSPACE_PREFIX]), full_key[KEYSPACE_PREFIX:]
 
     def names(self) -> list[str]:
-        """The keyspaces that were ever written to."""
+        """The keyspaces that have been written to."""
         return sorted(name for prefix, name in list(self._names.items()) if prefix not in self.unlogged)

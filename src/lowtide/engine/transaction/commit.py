@@ -23,16 +23,18 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from threading import get_ident
+from typing import TypeVar
 
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
-from lowtide.engine.log.frame import encode_payload
+from lowtide.engine.log.frame import told_as_there
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request, open_gate
+from lowtide.engine.transaction.telling import tell
 from lowtide.engine.transaction.validate import Clash, Validator
 from lowtide.engine.transaction.yielding import give_way
 from lowtide.engine.types import Names, Writes
@@ -41,12 +43,14 @@ from lowtide.errors import ConflictError, Error, TransientError, UsageError
 
 logger = logging.getLogger("lowtide")
 
+_Argument = TypeVar("_Argument")
+
 
 class Committer:
     """The one way by which anything is changed.
 
-    ``latest`` reads the newest committed value of a key. ``after_commit`` is called under the commit lock after each
-    group, ``collect_later`` when versions may be left that no snapshot sees.
+    ``after_commit`` is called under the commit lock after each group, ``collect_later`` when versions may be left that
+    no snapshot sees.
     """
 
     def __init__(
@@ -56,7 +60,6 @@ class Committer:
         versions: VersionStore,
         registry: Registry,
         validator: Validator,
-        latest: Callable[[bytes], bytes | None],
         collector: str,
         keep_before: bool,
         catalog: Catalog,
@@ -67,7 +70,6 @@ class Committer:
         self._versions = versions
         self._registry = registry
         self._validator = validator
-        self._latest = latest
         self._collector = collector
         self._keep_before = keep_before
         self._catalog = catalog
@@ -102,7 +104,7 @@ class Committer:
             raise request.error
         return request.ts
 
-    def _try(self, work: Callable[..., None], *arguments: Request) -> bool:
+    def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
         """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
         waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
         taken: list[bool] = []
@@ -111,7 +113,7 @@ class Committer:
             taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
             if taken[0]:
                 self._leader = get_ident()
-                work(*arguments)
+                work(argument)
             return taken[0]
         finally:
             if True in taken:
@@ -156,7 +158,7 @@ class Committer:
         """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
         results: list[int] = []
         try:
-            return results[0] if self._try(lambda: results.append(work())) else None
+            return results[0] if self._try(lambda _: results.append(work()), None) else None
         finally:
             if self._queue:
                 self._pass_on()
@@ -282,27 +284,33 @@ class Committer:
             request.error = self._unguarded(request, request.guards, earlier)
         if request.token:
             clash = self._validator.clash(request, earlier)  # point: commit.validate
-            if (gone := self._registry.settle(request.token)) is not None:
+            # Looked at after validation, which relies on it.
+            gone = self._registry.settle(request.token) if request.lease is None else request.lease()
+            if gone is not None:
                 request.error = gone
             elif clash is not None:
                 request.error = self._conflict(request, clash)
-        elif earlier or request.seen != self._registry.published:
+            elif request.merged:
+                places = [place for place, key in enumerate(request.writes) if key in (request.merged or ())]
+                request.payload = told_as_there(request.payload, places, [*request.writes.values()])
+        elif not request.untold and (earlier or request.seen != self._registry.published):
+            self._tell_again(request, earlier)
+        if request.untold and request.error is None:
             self._tell_again(request, earlier)
         return request.error is None
 
     def _tell_again(self, request: Request, earlier: Sequence[Request]) -> None:
         """Encode again what was there before a request that is not validated, if one of its keys has changed since it
-        was read. The base is not asked whether one has: a deletion leaves no trace there."""
+        was read; or before one that does not tell. The base is not asked: a deletion leaves no trace there."""
         writes, seen, changed = request.writes, request.seen, Writes()
         for each in earlier:
             if not each.writes.keys().isdisjoint(writes.keys()):
                 changed.update(each.writes)
-        if not changed and self._validator.write_clash(writes, seen) is None and seen >= self._versions.boundary:
+        told = not changed and not request.untold and seen >= self._versions.boundary
+        if told and self._validator.write_clash(writes, seen) is None:
             return
-        latest = self._latest
-        before = [changed[key] if key in changed else latest(key) for key in writes]
-        replaced = request.replaced
-        request.payload = encode_payload(request.time, writes, request.names, before, self._keep_before, replaced)
+        latest = self._validator.latest
+        tell(request, [changed[key] if key in changed else latest(key) for key in writes], self._keep_before)
 
     def _conflict(self, request: Request, clash: Clash, seen: int | None = None) -> ConflictError:
         self.conflicts += 1
@@ -318,6 +326,8 @@ class Committer:
         if (clash := self._validator.guard_clash(guards, earlier)) is not None:
             return self._conflict(request, clash, guards.seen(clash[0]))
         registration = guards.registration  # after validation, which leans on it
+        if request.lease is not None:
+            return request.lease()
         return self._registry.gone(registration.token) if registration is not None else None
 
     def _publish(self, accepted: list[Request]) -> None:

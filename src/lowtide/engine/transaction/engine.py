@@ -1,4 +1,4 @@
-"""What a transaction needs of an open store, in one place: the parts, and nothing that decides."""
+"""The parts of an open store that transactions use, in one place, without any logic."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Commits(Protocol):
 
 
 class NoCommits:
-    """Where nothing is committed: the store is another process's."""
+    """Refuses every commit: another process owns the store."""
 
     def __init__(self) -> None:
         self.callbacks = Callbacks()
@@ -53,12 +53,12 @@ def _as_it_is(error: ConflictError, tx: object) -> ConflictError:
 
 @dataclass(slots=True, kw_only=True)
 class Engine:
-    """The shared parts that transactions work with; wired once by the store.
+    """The shared parts that transactions use; connected once by the store.
 
-    ``now`` is the clock's monotonic time, for ages, ``time`` the time of day, for commits. ``durable`` is whether a
-    commit waits for the disk; ``sync`` brings the log to disk; ``released`` is told when a snapshot has gone that may
-    have held something back. ``expired`` has the notes of the registry: a read at a snapshot looks there before it
-    hands out what it found. ``origins`` is whether a begin remembers the line that called it.
+    ``now`` is the clock's monotonic time, for ages; ``time`` is the wall-clock time, for commits. ``durable`` says
+    whether a commit waits for the disk. ``sync`` syncs the log to disk. ``released`` is called when a snapshot has
+    ended that may have kept versions. ``expired`` has the notes of the registry: a read at a snapshot checks them
+    before it returns what it found. ``origins`` says whether a begin records the line that called it.
     """
 
     now: Callable[[], float]
@@ -74,11 +74,18 @@ class Engine:
     before_images: bool
     origins: bool = True
     line: Line = field(default_factory=Line)
-    """Where retries wait for their turn."""
+    """The queue in which retries wait for their turn."""
     explained: Callable[[ConflictError, Any], ConflictError] = _as_it_is
-    """Tells a conflict of a refused transaction in the words of the kind of data that its key belongs to."""
+    """Explains the conflict of a refused transaction in terms of the kind of data that its key belongs to."""
+    new: Callable[[], Any] | None = None
+    """Creates the transactions of a store that is recorded; see ``recording``."""
+    caches: dict[Any, Any] = field(default_factory=dict)
+    """What kinds of data remember for as long as the store is open. Any thread; what is in it guards itself."""
+    anchor: Callable[[], object] | None = None
+    """Makes an object that a transaction without a snapshot of its own holds for as long as it is open, so that what it
+    reads from stays; None if nothing is needed for that."""
     closed: str = ""
-    """Why nothing can be begun any more; empty while the store is open."""
+    """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,8 +93,8 @@ class Engine:
 
     @contextmanager
     def in_turn(self) -> Iterator[Engine]:
-        """An engine for one transaction of this thread that meets no conflict: the commit lock is held from here on,
-        so everyone else's commits wait. For milliseconds only."""
+        """An engine for one transaction of this thread that cannot conflict. It holds the commit lock until the block
+        ends, so all other commits wait. For milliseconds only."""
         committer = self.committer
         with committer.exclusive():
             yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))

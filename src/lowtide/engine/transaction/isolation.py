@@ -9,7 +9,7 @@ from lowtide.errors import UsageError
 
 
 class Isolation(enum.Enum):
-    """How much of what others commit a transaction may see, weakest first."""
+    """The isolation levels, weakest first: how much a transaction may see of concurrent commits."""
 
     NONE = "none"
     READ_COMMITTED = "read_committed"
@@ -20,11 +20,12 @@ class Isolation(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What a level does.
+    """What an isolation level does.
 
-    ``buffered``: writes wait for the commit (else each is committed at once). ``scan_snapshot``: a scan is of one
-    snapshot, if only its own. ``fixed``: all reads are of one snapshot, drawn at begin, and the first committer wins:
-    the commit fails if a key that it writes was committed since. ``tracks_reads``: also if a key that it read was.
+    ``buffered``: writes are buffered until the commit; otherwise each is committed at once. ``scan_snapshot``: each
+    scan reads one snapshot. ``fixed``: all reads are of one snapshot, drawn at begin, and the first committer wins: the
+    commit fails if a key that it writes was changed since. ``tracks_reads``: it also fails if a key that it read was
+    changed.
     """
 
     level: Isolation
@@ -50,11 +51,11 @@ SNAPSHOT = _BY_NAME[Isolation.SNAPSHOT]
 
 
 def policy_of(isolation: Isolation | str) -> Policy:
-    """The policy of a level, given as the enum's member or its name in either case."""
+    """The policy of a level, given as a member of the enum or its name, in upper or lower case."""
     policy = _BY_NAME.get(isolation) if isinstance(isolation, Isolation | str) else None
     if policy is None and isinstance(isolation, str):
         policy = _BY_NAME.get(isolation.lower())
     if policy is None:
         names = ", ".join(repr(level.value) for level in Isolation)
-        raise UsageError(f"unknown isolation level {isolation!r}; known are {names}")
+        raise UsageError(f"unknown isolation level {isolation!r}; the levels are {names}")
     return policy

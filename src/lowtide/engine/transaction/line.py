@@ -1,30 +1,30 @@
-"""The line: retries that have failed often go first, one after another, and others give way to them.
+"""The line: a queue in which retries that failed several times take turns, while other retries give way to them.
 
 Transactions never block each other: the first to commit wins, and the others retry. A long transaction could lose
-against short ones for ever. So a retry that has failed a few times takes a place in the line, with what its last
-attempt wrote and relied on. It has its turn when no earlier place touches the same keys. During its turn other retried
-transactions whose writes would make it fail wait before they commit. Commits to other keys are never held up, and
-neither are transactions that are not retried: those of ``store.begin`` and ``store.transaction``.
+against short ones forever. So a retry that has failed a few times takes a place in the line, with the keys that its
+last attempt wrote and relied on. It gets its turn when no earlier place touches the same keys. During its turn, other
+retried transactions whose writes would make it fail wait before they commit. Commits to other keys never wait, and
+neither do transactions that are not retried: those of ``store.begin`` and ``store.transaction``.
 
-Nothing waits for ever. A turn has a time of its own, so a holder that hangs, sleeps or dies is passed over. A thread
-that has a place never waits for another turn, so there are no circles; a retry inside a retry is such a thread.
+Nothing waits forever. A turn has a time limit, so a holder that hangs, sleeps or dies is skipped. A thread that has a
+place never waits for another turn, so there are no deadlocks; a retry inside a retry is such a thread.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, KeysView, Set
+from collections.abc import Callable, Collection, KeysView, Set
 from threading import get_ident
 
 from lowtide.engine.transaction.read_set import RangeSet
 from lowtide.system.clock import Clock, SystemClock
 
 _LOOK_AGAIN = 0.05
-"""Seconds after which a waiter looks again, in case that a place was left without a word."""
+"""Seconds after which a waiter looks again, in case a place was left without a notification."""
 
 
 class Footprint:
-    """What a transaction wrote and relied on; keys are full keys. Immutable."""
+    """The full keys that a transaction wrote and relied on. Immutable."""
 
     __slots__ = ("_ranges", "_read", "writes")
 
@@ -33,8 +33,14 @@ class Footprint:
         self._read = read
         self._ranges = ranges
 
+    @property
+    def parts(self) -> tuple[list[bytes], list[bytes], list[tuple[bytes, bytes | None]]]:
+        """The keys that were written, the keys and the ranges that were relied on, for another process."""
+        read = [key for keys in self._read for key in keys]
+        return list(self.writes), read, [(each.low, each.high) for each in self._ranges.ranges]
+
     def disturbed_by(self, writes: KeysView[bytes]) -> bool:
-        """Whether a commit of these keys makes the transaction fail, if it does the same again."""
+        """Whether a commit of these keys makes the transaction fail, if it repeats the same reads and writes."""
         return (
             not self.writes.isdisjoint(writes)
             or any(not writes.isdisjoint(keys) for keys in self._read)
@@ -42,13 +48,13 @@ class Footprint:
         )
 
     def meets(self, other: Footprint) -> bool:
-        """Whether one of the two commits makes the other one fail."""
+        """Whether a commit of one of the two makes the other fail."""
         return self.disturbed_by(other.writes) or other.disturbed_by(self.writes)
 
 
 class Place:
-    """A place in the line. ``footprint`` is written by its thread, ``until`` under the lock of the line: the end of its
-    turn, None before that has begun. ``left`` is set when it has left, or was passed over."""
+    """A place in the line. Its thread writes ``footprint``. ``until`` is the end of its turn, None before the turn
+    begins; it is written under the lock of the line. ``left`` is set when the place has left or was skipped."""
 
     __slots__ = ("footprint", "left", "seconds", "thread", "until")
 
@@ -61,15 +67,26 @@ class Place:
 
 
 class Line:
-    """The places, in the order in which they were taken. ``places`` is replaced under the lock, and read without."""
+    """The places, in the order in which they were taken. ``places`` is replaced under the lock, and read without it."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.places: tuple[Place, ...] = ()
+        self.notify: Callable[[int], None] = _ignore
+        """Called with the number of places when it changes, for the retries of other processes."""
         self._lock = threading.Lock()
 
+    @property
+    def busy(self) -> bool:
+        """Whether a retry may have to give way to a place."""
+        return bool(self.places)
+
+    def holds(self, place: Place) -> bool:
+        """Whether a place was neither left nor skipped."""
+        return not place.left.is_set()
+
     def has_place(self) -> bool:
-        """Whether this thread has one."""
+        """Whether this thread has a place."""
         here = get_ident()
         return any(place.thread == here for place in self.places)
 
@@ -77,18 +94,20 @@ class Line:
         """Take a place at the end."""
         with self._lock:
             self.places = (*self.places, place)
+            self.notify(len(self.places))
 
     def leave(self, place: Place) -> None:
-        """Give it up. Harmless when repeated."""
+        """Give up the place. A second call does nothing."""
         with self._lock:
             self._remove(place)
 
     def _remove(self, place: Place) -> None:
         self.places = tuple(each for each in self.places if each is not place)
+        self.notify(len(self.places))
         place.left.set()
 
     def wait(self, place: Place, deadline: float) -> None:
-        """Until it is this place's turn, or it was passed over, or the time ``deadline`` has come."""
+        """Wait until it is this place's turn, or it was skipped, or the time ``deadline`` has come."""
         while (now := self.clock.monotonic()) < deadline and not place.left.is_set():
             with self._lock:
                 before = self._before(place, now)
@@ -97,8 +116,8 @@ class Line:
             before.left.wait(min(_LOOK_AGAIN, deadline - now))
 
     def _before(self, place: Place, now: float) -> Place | None:
-        """The first of the earlier places that touches the same keys. None begins the turn. Passes over those whose
-        time is up, and begins the turn of one whose thread has not noticed yet."""
+        """The first earlier place that touches the same keys. If there is none, the turn begins. Skips places whose
+        time is up, and begins the turn of a place whose thread has not noticed yet."""
         for each in self.places:
             if each is place:
                 break
@@ -117,8 +136,8 @@ class Line:
         return True
 
     def give_way(self, writes: KeysView[bytes], deadline: float) -> bool:
-        """Wait until no one has its turn whom a commit of these keys would make fail, or until the time ``deadline``.
-        Returns whether it had to."""
+        """Wait while a place has its turn that a commit of these keys would make fail, until the time ``deadline``.
+        Returns whether it had to wait."""
         waited = False
         while self.places and not self.has_place() and (now := self.clock.monotonic()) < deadline:
             with self._lock:
@@ -131,3 +150,7 @@ class Line:
             waited = True
             holder.left.wait(min(_LOOK_AGAIN, deadline - now))
         return waited
+
+
+def _ignore(places: int) -> None:
+    """Do nothing: for a line that no other process looks at."""

@@ -1,4 +1,4 @@
-"""Where in the user's program a transaction, a snapshot or a pin comes from."""
+"""Where in the user's program a transaction, a snapshot or a pin was created."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from types import CodeType
 from typing import Final
 
 Caller = tuple[CodeType, int]
-"""A place in a program: code, and the offset of an instruction in it. Cheap to take, turned into words by Origin."""
+"""A place in a program: code, and the offset of an instruction in it. Cheap to take; Origin turns it into text."""
 
 _SKIPPED: Final = ("lowtide.", "contextlib")
-"""The beginnings of modules' names whose frames are not the user's."""
+"""The prefixes of modules whose frames are not the user's."""
+
+_outside: set[str] = set()
+"""The user's modules that have called before: this lookup is faster than comparing prefixes."""
+_MOST_OUTSIDE: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +40,18 @@ def origin_of(caller: Caller | None) -> Origin:
 
 
 def caller() -> Caller:
-    """The innermost frame outside this package, seen from the function that calls this. In a thread of Lowtide's own
-    there is none: then that function's own caller.
+    """The innermost frame outside this package, seen from the function that calls this. In one of Lowtide's own threads
+    there is none: then it is that function's caller.
 
-    It walks a frame for each call inside the package, so ``store.begin`` and its like call it first and pass the result
-    on.
+    It walks over a frame for each call inside the package, so ``store.begin`` and similar methods call it first and
+    pass on the result.
     """
     nearest = frame = sys._getframe(2)
+    try:
+        if frame.f_globals["__name__"] in _outside:
+            return frame.f_code, frame.f_lasti
+    except (KeyError, TypeError):
+        pass  # no name, or one that is not a string
     while True:
         name = frame.f_globals.get("__name__")
         if type(name) is not str or not name.startswith(_SKIPPED):
@@ -53,4 +62,8 @@ def caller() -> Caller:
         frame = frame.f_back
     if name == "threading":
         frame = nearest
+    elif type(name) is str:
+        if len(_outside) >= _MOST_OUTSIDE:
+            _outside.clear()
+        _outside.add(name)
     return frame.f_code, frame.f_lasti

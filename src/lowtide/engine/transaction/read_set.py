@@ -1,4 +1,4 @@
-"""What a serializable transaction has read: keys, absent ones too, and ranges as far as they were scanned."""
+"""The read set of a serializable transaction: keys, including absent ones, and the scanned parts of ranges."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lowtide.engine.types import Range
 
 
 class ReadSet:
-    """Keys and ranges, checked against the keys of later commits. Used by one transaction only."""
+    """Keys and ranges, to check against the keys of later commits. Used by one transaction only."""
 
     __slots__ = ("keys", "ranges")
 
@@ -18,12 +18,12 @@ class ReadSet:
         self.ranges: list[Range] = []
 
     def begin_range(self) -> int:
-        """Room for a scan that is about to start; returns where."""
+        """Reserve a slot for a scan that is about to start; return its index."""
         self.ranges.append(Range(b"", b""))
         return len(self.ranges) - 1
 
     def extend_range(self, index: int, covered: Range) -> None:
-        """Note how far the scan has come."""
+        """Record how far the scan has come."""
         self.ranges[index] = covered
 
     def compiled(self) -> RangeSet:
@@ -47,7 +47,7 @@ class RangeSet:
         self.ranges = [Range(low, high) for low, high in merged]
 
     def find(self, keys: Iterable[bytes]) -> bytes | None:
-        """One of ``keys`` that lies in a range, or None."""
+        """One of ``keys`` that is in a range, or None."""
         if not self._lows:
             return None
         for key in keys:

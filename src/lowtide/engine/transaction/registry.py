@@ -1,4 +1,4 @@
-"""The live snapshots and their timestamps, so that what they see is kept.
+"""The registry of live snapshots and their timestamps, so that what they see is kept.
 
 ``live`` maps a token to a timestamp. Each thread adds and removes its own without a lock: single dict operations are
 atomic. The draw of a timestamp and its registration are *one step for the collector*, by this protocol:
@@ -6,33 +6,39 @@ atomic. The draw of a timestamp and its registration are *one step for the colle
     begin:    t = published; live[token] = t; repeat unless published is still t
     collect:  bound = published; sample = live
 
-If the sample misses the entry, it was taken before the entry was set, and ``bound`` was read before that; ``begin``
+If the sample misses the entry, it was taken before the entry was set, and ``bound`` was read before that. ``begin``
 then read ``published == t`` after it, so ``bound <= t``. A collector drops only what ended at or before ``bound``:
-nothing that a snapshot at ``t >= bound`` sees. Without the second look at ``published`` a commit could slip in
-between the draw and the registration, and a collection after it drop what the snapshot is about to read.
+nothing that a snapshot at ``t >= bound`` sees. Without the second read of ``published``, a commit could come between
+the draw and the registration, and a collection after it could drop what the snapshot is about to read.
 
-A registration is an object, :class:`Registration`, and its tables are filled in after it has its token. So at every
+A registration is an object, :class:`Registration`, and the tables are filled in after it has its token. So at every
 instruction an interrupt finds it either released or owned: an owner that is dropped drops it, and its destructor
-releases it. ``details`` names it before it is in ``live`` and until after it has left: what is in ``live`` is named.
-One whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, for they must keep too much rather than
-too little; a snapshot at another one's timestamp does not lean on it.
+releases it. ``details`` has it from before it is in ``live`` until after it has left, so everything in ``live`` has
+details. A registration whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, because they must keep
+too much rather than too little. A snapshot at another one's timestamp does not rely on it.
 
-The interpreter swallows what a destructor raises, an interrupt as well, and then the tables still have its token.
-``reap`` releases whatever has no owner any more; the monitor and a thorough collection call it.
+The interpreter swallows what a destructor raises, including an interrupt, and then the tables still have its token.
+``reap`` releases registrations that have no owner any more; the monitor and a thorough collection call it.
 
-A snapshot that has become too old is *expired*: it leaves ``live`` though its owner still has it. The note in
-``expired`` is written first. Whatever is collected because the snapshot left ``live`` is collected after that, so one
-who reads first and looks for the note afterwards never hands out an answer that a collection has falsified. The note
-goes when the owner gives the registration back, as every owner does, if only in its destructor.
+A snapshot that has become too old is *expired*: it leaves ``live`` although its owner still has it. The note in
+``expired`` is written first, and versions are collected only after the snapshot has left ``live``. So a reader that
+reads first and checks for the note afterwards never returns a result that a collection has falsified. The note is
+removed when the owner releases the registration, at the latest in its destructor.
 
 Nothing here keeps an owner alive: the tables refer to registrations weakly, and registrations to no owner.
+
+When a transaction has ended and its registration is released and reported, the registration goes to ``spare``, for the
+next begin. This happens only if nothing else refers to it: an error's traceback may, and then dropping its next owner
+would not drop it. So a spare registration is as good as a new one. If an interrupt prevents the reuse, it is dropped.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from sys import getrefcount
 from typing import Final, TypeVar
 from weakref import ref
 
@@ -53,8 +59,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The note about a snapshot that was ended because of its ``age``, in seconds, under the limit of that time.
-    ``owner`` is its registration."""
+    """The note about a snapshot that was ended at ``age``, in seconds, under the ``limit`` of that time. ``owner`` is
+    its registration."""
 
     ts: int
     age: float
@@ -66,7 +72,7 @@ class Expired:
         where = str(self.origin)
         return SnapshotExpired(
             f"the snapshot of commit {self.ts} that was opened at {where} was ended at the age of {self.age:.1f} s, "
-            f"since max_snapshot_age is {self.limit:g} s; what it sees is no longer kept; begin another one",
+            f"because max_snapshot_age is {self.limit:g} s; what it sees is no longer kept: begin another one",
             age=self.age,
             where=where,
         )
@@ -76,25 +82,37 @@ Details = tuple[bool, float, Caller | None]
 """(may still commit, begun at, opened by)"""
 
 NOT_DRAWN: Final = -1
+_MOST_SPARE: Final = 64
+
+
+def _referred_once() -> int:
+    here = object()
+    return getrefcount(here)
+
+
+REFERRED_ONCE: Final = _referred_once()
+"""The result of ``getrefcount`` for an object that only one local variable refers to."""
 
 
 class Registration:
     """A live snapshot, held by the transaction, snapshot, statement or scan that reads at ``ts``, until it is released
-    or dropped. Used by the thread of its owner; made by ``Registry.register`` and ``register_at``.
+    or dropped. Used by the thread of its owner; created by ``Registry.register`` and ``register_at``.
 
-    ``token`` is 0 once it is released and that was told; ``ts`` is ``NOT_DRAWN`` until others may lean on it.
+    ``token`` is 0 before it is registered, and after it was released and reported. ``ts`` is ``NOT_DRAWN`` until other
+    snapshots may rely on it. ``ref`` is the tables' weak reference.
     """
 
-    __slots__ = ("__weakref__", "_registry", "token", "ts")
+    __slots__ = ("__weakref__", "_registry", "ref", "token", "ts")
 
     def __init__(self, registry: Registry) -> None:
+        self.token = 0
         self.ts = NOT_DRAWN
         self._registry = registry
-        self.token = registry.next_token()
+        self.ref = ref(self)
 
     def release(self, released: Callable[[int], None]) -> None:
-        """Give the snapshot back and tell ``released`` its timestamp. Harmless when repeated, and after an interrupt it
-        is to be repeated: by the owner, or else by the destructor."""
+        """Release the snapshot and call ``released`` with its timestamp. It can be repeated, and must be after an
+        interrupt: by the owner, or else by the destructor."""
         if token := self.token:
             self._registry.release(token)
             released(self.ts)
@@ -119,32 +137,39 @@ class Registry:
     def __init__(self, published: int) -> None:
         self.live: dict[int, int] = {}
         self.details: dict[int, tuple[Details, ref[Registration]]] = {}
-        """Of each token in ``live``, and of those that come and go, what is told of it, and its owner."""
+        """The details and the owner of each token in ``live``, and of those being registered or released."""
         self.serializable: dict[int, int] = {}
         """Token to timestamp of the live transactions that track their reads."""
         self.partial: set[int] = set()
-        """The tokens of snapshots at pins that hold a few keyspaces only: no other snapshot may rely on them."""
+        """The tokens of snapshots at pins that hold only a few keyspaces. No other snapshot may rely on them."""
         self.expired: dict[int, Expired] = {}
-        """The notes of snapshots that were expired and not yet given back; empty in the usual case."""
+        """The notes of snapshots that were expired and not yet released; usually empty."""
         self.expirations = 0
-        """How many were expired in all; written by the one thread that expires."""
+        """How many snapshots were expired in all; written by the one thread that expires."""
         self.published = published
-        """The last commit that everyone may see. Written by the leader of a commit group only, and only upwards."""
+        """The last commit that readers may see. Only the leader of a commit group writes it; it only grows."""
         self.syncing = False
         """Whether a commit waits for the disk. Written by the leader of a commit group; a hint for readers."""
         self.abandoned: Callable[[int], None] = _ignore
-        """Told of timestamps that were registered for an instant only, or whose owner was dropped; set by the store.
-        Never waits, and takes no lock: it may run in a destructor."""
-        self.next_token: Callable[[], int] = itertools.count(1).__next__
+        """Called with timestamps that were registered only for a moment, or whose owner was dropped; set by the store.
+        It never waits and takes no lock, since it may run in a destructor."""
+        self.spare: deque[Registration] = deque(maxlen=_MOST_SPARE)
+        """Registrations without an owner, for reuse by the next begins; see the module."""
+        self.tokens = itertools.count(1)
 
     def last_published(self) -> int:
         return self.published
 
     def register(self, details: Details, tracks_reads: bool = False) -> Registration:
         """Draw a timestamp and register it."""
-        registration = Registration(self)
-        token = registration.token
-        self.details[token] = (details, ref(registration))
+        try:
+            # Reuse one: creating it, with its weak reference and its destructor, takes longer than everything else.
+            registration = self.spare.pop() if self.spare else Registration(self)
+        except IndexError:  # another thread has taken it
+            registration = Registration(self)
+        registration.ts = NOT_DRAWN
+        registration.token = token = next(self.tokens)
+        self.details[token] = (details, registration.ref)
         ts = self.published
         if tracks_reads:
             self.serializable[token] = ts
@@ -155,8 +180,10 @@ class Registry:
         return registration
 
     def _draw_again(self, token: int, ts: int, tracks_reads: bool) -> int:
-        """Draw anew until nothing was committed meanwhile; returns the timestamp. A collector may have met one of the
-        others and kept something for it, so it is told of each when it is no longer there."""
+        """Draw timestamps until nothing was committed in between; return the last.
+
+        A collector may have seen a discarded timestamp and kept versions for it, so each one is reported to it.
+        """
         while self.published != ts:
             before, ts = ts, self.published
             if tracks_reads:
@@ -168,16 +195,17 @@ class Registry:
     def register_at(
         self, at: int, details: Details, pinned: Callable[[], bool] = bool, *, partial: bool = False
     ) -> Registration:
-        """Register a snapshot at ``at``, which must be the last commit or a timestamp that another snapshot holds, or a
-        pin, which ``pinned`` tells. One that is ``partial`` can read only a part of the store.
+        """Register a snapshot at ``at``, which must be the last commit, or a timestamp that another snapshot or, by
+        ``pinned``, a pin holds. A ``partial`` snapshot can read only a part of the store.
 
-        The other one is looked for after this one was registered, so at every moment at least one of them is there.
+        The other holder is looked up after this snapshot was registered, so at least one of them is there at any
+        moment.
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
         registration = Registration(self)
-        token = registration.token
-        self.details[token] = (details, ref(registration))
+        registration.token = token = next(self.tokens)
+        self.details[token] = (details, registration.ref)
         if partial:
             self.partial.add(token)
         self.live[token] = at
@@ -202,8 +230,8 @@ class Registry:
         return owner is not None and owner.ts != NOT_DRAWN
 
     def release(self, token: int) -> Expired | None:
-        """Forget a snapshot; returns the note if it was expired before. Harmless when repeated; takes no lock, so it
-        may run in a destructor."""
+        """Forget a snapshot; return the note if it was expired before. A second call does nothing. It takes no lock, so
+        it may run in a destructor."""
         self.live.pop(token, None)  # point: release.live
         self.details.pop(token, None)
         if self.serializable or self.partial:
@@ -212,22 +240,23 @@ class Registry:
         return self.expired.pop(token, None) if self.expired else None
 
     def settle(self, token: int) -> TransientError | None:
-        """Release a snapshot that a commit was validated with, after that. If it had gone before, see ``gone``."""
-        gone = self.gone(token)
+        """Release a snapshot after its commit was validated. If it was no longer live, return why; see ``gone``."""
+        gone = self.gone(token) if token not in self.live else None
         expired = self.release(token)
         return expired.error() if expired is not None else gone
 
     def gone(self, token: int) -> TransientError | None:
-        """Why a snapshot is no longer live: it was expired, or released because its thread was interrupted. What it
-        kept for the validation of its commit may be gone as well, so the commit must be refused."""
+        """The error for a snapshot that is no longer live: it was expired, or released because its thread was
+        interrupted. What it kept for the validation of its commit may be gone as well, so the commit must be
+        refused."""
         if token in self.live:
             return None
         if (expired := self.expired.get(token)) is not None:
             return expired.error()
-        return TransientError("the thread of this transaction was interrupted in its commit; nothing was written")
+        return TransientError("the thread of this transaction was interrupted during its commit; nothing was written")
 
     def reap(self) -> None:
-        """Release what has no owner any more: its destructor was interrupted."""
+        """Release registrations without an owner, whose destructor was interrupted."""
         for token, (_, owner) in _items(self.details):
             if owner() is None:
                 ts = self.live.get(token)
@@ -239,15 +268,15 @@ class Registry:
                 self.release(token)
 
     def expire(self, entry: Entry, age: float, limit: float) -> bool:
-        """End a snapshot whose owner still has it; false if the owner gave it back meanwhile. See the module.
+        """End a snapshot whose owner still has it; false if the owner released it meanwhile. See the module.
 
-        The owner looks for the note after it has left ``live``, this looks at ``live`` after it has written the note:
-        whichever comes last takes the note away.
+        The owner looks for the note after the snapshot has left ``live``. This checks ``live`` after it has written the
+        note. Whichever comes last removes the note.
         """
         token = entry.token
         details = self.details.get(token)
         if details is None or not self._is_drawn(token):
-            return False  # given back, or about to be drawn again
+            return False  # released, or about to be drawn again
         self.expired[token] = Expired(entry.ts, age, limit, entry.origin, details[1])
         if self.live.pop(token, None) is None:  # point: expire.noted
             self.expired.pop(token, None)
@@ -259,7 +288,7 @@ class Registry:
         return True
 
     def entries(self) -> list[Entry]:
-        """The live snapshots at one moment, oldest first; also those that are being drawn."""
+        """The live snapshots at one moment, oldest first, including those being drawn."""
         found = []
         for token, ts in _items(self.live):
             if (details := self.details.get(token)) is not None:
@@ -268,11 +297,11 @@ class Registry:
         return sorted(found, key=lambda entry: entry.ts)
 
     def timestamps(self) -> list[int]:
-        """What the collector must keep. Read ``published`` first, see the module."""
+        """The timestamps that the collector must keep. Read ``published`` first; see the module."""
         return [ts for _, ts in _items(self.live)]
 
     def has_all(self, timestamps: Iterable[int]) -> bool:
-        """Whether a snapshot lives at each of these."""
+        """Whether there is a live snapshot at each of these."""
         return set(timestamps) <= {ts for _, ts in _items(self.live)}
 
     def oldest_writer(self) -> int | None:
@@ -287,11 +316,11 @@ class Registry:
 
 
 _UNKNOWN = ((True,), None)
-"""The details of one that left after ``live`` was read: what is not known counts as a writer."""
+"""The details of a snapshot that left after ``live`` was read: unknown, so it counts as a writer."""
 
 
 def _ignore(ts: int) -> None:
-    """Where nothing is collected."""
+    """Do nothing: for a registry without a collector."""
 
 
 _Value = TypeVar("_Value")
@@ -302,5 +331,5 @@ def _items(table: dict[int, _Value]) -> list[tuple[int, _Value]]:
     while True:
         try:
             return list(table.items())
-        except RuntimeError:  # a destructor ran meanwhile and removed its own
+        except RuntimeError:  # a destructor ran meanwhile and removed its entry
             continue

@@ -4,70 +4,59 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
 
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.types import Names, Writes
+from lowtide.errors import TransientError
+
+JOINED: Final = -1
+"""The token of a commit whose snapshot is in another process. No registration has it."""
 
 
-class Request:
+class Request(msgspec.Struct, kw_only=True, eq=False):
     """One commit on its way. Filled by its thread, then owned by the leader until ``done``.
 
     ``token`` is the live snapshot against which the first committer wins; 0 lets the last one win. ``seen`` is the
     commit as of which ``payload`` tells what was there before: the snapshot's, if there is one; a request without one
     must be told again, for ``time``, if others have committed since. ``names`` are the keyspaces that the log does not
-    know yet.
+    know yet. ``merging`` are the prefixes of the keyspaces in which its puts merge with equal ones, and ``merged`` the
+    keys at which validation found that they do.
+
+    ``lease`` is set for the commit of a joined process, which has no snapshot here. It tells why what the validation
+    relies on may be gone; ``token`` is then ``JOINED``, or 0 if the last one wins. ``identity`` is in the payload.
+    ``untold`` says that the payload lacks the values from before.
+
+    A Struct, since each commit makes one: with so many fields an ``__init__`` takes eight times as long.
     """
 
-    __slots__ = (
-        "callbacks",
-        "done",
-        "durably",
-        "error",
-        "gate",
-        "guards",
-        "names",
-        "payload",
-        "reads",
-        "replaced",
-        "seen",
-        "time",
-        "token",
-        "ts",
-        "writes",
-    )
-
-    def __init__(
-        self,
-        writes: Writes,
-        *,
-        seen: int,
-        time: float,
-        payload: bytes,
-        durably: bool,
-        names: Names | None,
-        token: int = 0,
-        reads: ReadSet | None = None,
-        callbacks: list[Callback] | None = None,
-        guards: Guards | None = None,
-        replaced: frozenset[bytes] | None = None,
-    ) -> None:
-        self.writes = writes
-        self.seen = seen
-        self.time = time
-        self.payload = payload
-        self.durably = durably
-        self.names = names
-        self.token = token
-        self.reads = reads
-        self.callbacks = callbacks
-        self.guards = guards
-        self.replaced = replaced
-        self.gate: threading.Lock | None = None
-        self.done = False
-        self.error: BaseException | None = None
-        self.ts = 0
+    writes: Writes
+    seen: int
+    time: float
+    payload: bytes
+    durably: bool
+    names: Names | None
+    token: int = 0
+    lease: Callable[[], TransientError | None] | None = None
+    identity: bytes | None = None
+    untold: bool = False
+    reads: ReadSet | None = None
+    callbacks: list[Callback] | None = None
+    guards: Guards | None = None
+    merging: frozenset[bytes] = frozenset()
+    merged: set[bytes] | None = None
+    replaced: frozenset[bytes] | None = None
+    gate: threading.Lock | None = None
+    done: bool = False
+    error: BaseException | None = None
+    ts: int = 0
+    recorded: Any = None
+    """The transaction, if it notes what it does; see ``recording``."""
 
 
 def open_gate(gate: threading.Lock | None) -> None:

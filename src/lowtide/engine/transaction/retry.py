@@ -1,8 +1,8 @@
-"""When a transaction that failed is tried again: the one policy of all that retry.
+"""When a failed transaction is retried: the one retry policy of Lowtide.
 
-After a conflict comes a short random pause, so that transactions that collided do not collide again. After ``PATIENCE``
-failures, or after one although it had given way, a transaction takes a place in the line (see ``line``). From then on
-its attempts go first. The retries end after a number of attempts or a time.
+A conflict is followed by a short random pause, so that the same transactions do not collide again. After ``PATIENCE``
+failures, or after one failure although it had given way, a transaction takes a place in the line (see ``line``). From
+then on its attempts go first. The retries end after a number of attempts or a time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from lowtide.engine.types import Range
 from lowtide.errors import ADVICE, ConflictError, TransientError, UsageError
 
 TIMEOUT: Final = 60.0
-"""Seconds for which ``store.run`` retries, unless it is told otherwise."""
+"""Seconds for which ``store.run`` retries by default."""
 PATIENCE: Final = 3
 """Failures after which a transaction takes a place in the line."""
 _FIRST_PAUSE: Final = 0.0002
@@ -27,7 +27,7 @@ _LONGEST_PAUSE: Final = 0.05
 _SHORTEST_TURN: Final = 0.1
 _LONGEST_TURN: Final = 5.0
 _ATTEMPTS_IN_A_TURN: Final = 4
-"""A turn lasts as long as so many of the longest attempt so far, within these bounds in seconds."""
+"""A turn lasts this many times the longest attempt so far, within these bounds in seconds."""
 
 _Tx = TypeVar("_Tx", bound=EngineTransaction)
 _Result = TypeVar("_Result")
@@ -42,7 +42,7 @@ def pauses(longest: float = _LONGEST_PAUSE) -> Iterator[float]:
 
 
 def footprint_of(tx: EngineTransaction) -> Footprint:
-    """What a transaction has written and relied on so far, also one that was refused."""
+    """The keys that a transaction, even a refused one, has written and relied on so far."""
     read: list[Set[bytes]] = []
     ranges: list[Range] = []
     if tx.reads is not None:
@@ -55,8 +55,8 @@ def footprint_of(tx: EngineTransaction) -> Footprint:
 
 
 class Retry:
-    """The attempts of one call that began at ``begun``, made by its thread. ``attempts`` and ``timeout``, in seconds,
-    bound them; the time only after an attempt that was made in the line."""
+    """The attempts of one call, which began at ``begun``. Used by the calling thread. ``attempts`` and ``timeout``, in
+    seconds, limit them; the time does so only after an attempt that was made in the line."""
 
     def __init__(self, line: Line, begun: float, attempts: int | None = None, timeout: float = inf) -> None:
         self._line = line
@@ -71,18 +71,18 @@ class Retry:
         self._place: Place | None = None
 
     def give_way(self, tx: EngineTransaction) -> None:
-        """Before the commit of an attempt: let those go first whose turn it is."""
+        """Let retries go first whose turn it is. Called before the commit of an attempt."""
         if tx.writes and not tx.state:
             now = self._now()
             self._longest = max(self._longest, now - self._attempt)
             self._gave_way = self._line.give_way(tx.writes.keys(), now + _LONGEST_TURN)
 
     def failed(self, error: TransientError, tx: EngineTransaction | None = None) -> None:
-        """An attempt has failed: wait until it is time for the next one, or raise ``error`` if there is none. ``tx`` is
-        the transaction that was refused, if this attempt had one of its own."""
+        """Wait until it is time for the next attempt, or raise ``error`` if there is none. Called when an attempt has
+        failed. ``tx`` is the refused transaction, if the attempt had its own."""
         now = self._now()
         self._failures += 1
-        if not self._gave_way:  # else the time was noted before it waited
+        if not self._gave_way:  # otherwise the time was recorded before it waited
             self._longest = max(self._longest, now - self._attempt)
         if self._attempts is not None and self._failures >= self._attempts:
             raise self._gave_up(error)
@@ -94,10 +94,10 @@ class Retry:
         self._attempt, self._gave_way = self._now(), False
 
     def _line_up(self, tx: EngineTransaction) -> bool:
-        """Wait for a turn; false if this thread has one already. If that is for this call, an attempt has failed in its
-        turn, because of a commit that is not retried."""
+        """Wait for a turn; false if this thread has one already. If that is this call's own turn, the attempt failed in
+        it because of a commit that is not retried."""
         line, place = self._line, self._place
-        if place is not None and not place.left.is_set():
+        if place is not None and line.holds(place):
             place.footprint = footprint_of(tx)
             return False
         if line.has_place():
@@ -109,14 +109,14 @@ class Retry:
         return True
 
     def _gave_up(self, error: TransientError) -> TransientError:
-        """The error, saying what was tried, if that was more than one attempt."""
+        """The error, with the number of attempts and the time in its message if there was more than one attempt."""
         if self._failures > 1:
             tried = f"given up after {self._failures} attempts in {self._now() - self._begun:.1f} s"
             error.args = (f"{str(error).removesuffix(ADVICE)}; {tried}",)
         return error
 
     def end(self) -> None:
-        """The call has ended. Harmless when repeated."""
+        """End the call: leave the line. A second call does nothing."""
         if self._place is not None:
             self._line.leave(self._place)
 
@@ -128,7 +128,7 @@ def run(
     attempts: int | None = None,
     timeout: float = inf,
 ) -> _Result:
-    """Run ``work`` in a transaction and commit it, with a new transaction for each attempt; returns its result."""
+    """Run ``work`` in a transaction and commit it, with a new transaction for each attempt; return its result."""
     retry: Retry | None = None
     begun = line.clock.monotonic()
     try:
@@ -137,7 +137,7 @@ def run(
             try:
                 with tx:
                     result = work(tx)
-                    if line.places:
+                    if line.busy:
                         retry = retry or Retry(line, begun, attempts, timeout)
                         retry.give_way(tx)
                 return result
@@ -150,7 +150,7 @@ def run(
 
 
 def bounds(attempts: int | None, timeout: float | None) -> tuple[int | None, float]:
-    """The bounds that a caller means: a time by default, unless it gives a number of attempts."""
+    """The limits of attempts and time: the default time applies unless a number of attempts is given."""
     if attempts is not None and (isinstance(attempts, bool) or not isinstance(attempts, int) or attempts < 1):
         raise UsageError(f"attempts must be a whole number of at least 1, not {attempts!r}")
     if timeout is None:

@@ -19,13 +19,13 @@ class _Unwritten:
 MISSING: Final = _Unwritten()
 
 Undo = list[tuple[bytes, bytes | _Unwritten | None]]
-"""What to restore, in the order in which it was overwritten: full key, and what the buffer held."""
+"""What to restore, in the order in which it was overwritten: full key and old value in the buffer."""
 
 
 class Savepoint:
-    """A context manager: an error inside undoes what was written inside, and goes on to the caller.
+    """A context manager. An error inside it undoes the writes inside it, and propagates.
 
-    Savepoints nest; what a finished inner one wrote belongs to the outer one from then on.
+    Savepoints nest. The writes of a finished inner savepoint belong to the outer one.
     """
 
     __slots__ = ("_callbacks", "_mark", "_outer", "_replaced", "_tx", "undo")
@@ -37,7 +37,7 @@ class Savepoint:
         self._outer: Savepoint | None = None
         self._replaced = 0
         self.undo: Undo = []
-        """What the transaction has overwritten since the outermost savepoint began."""
+        """The entries that the transaction has overwritten since the outermost savepoint began."""
 
     def __enter__(self) -> Savepoint:
         tx = self._tx
@@ -45,14 +45,14 @@ class Savepoint:
         self._mark = len(self.undo)
         self._outer, tx.innermost = tx.innermost, self
         self._callbacks = tx.callbacks
-        self._replaced = len(tx.replaced)
+        self._replaced = len(tx.replaced or ())
         return self
 
     def rollback(self) -> None:
-        """Undo what was written since the savepoint began, and go on inside it."""
+        """Undo everything written since the savepoint began. The savepoint stays open."""
         tx, undo = self._tx, self.undo
         if self._mark < 0:
-            raise UsageError("this savepoint has ended: what was written in it belongs to the transaction now")
+            raise UsageError("this savepoint has ended: its writes belong to the transaction now")
         if tx.innermost is not self:
             raise UsageError("a savepoint inside this one is still open; leave that one first")
         if tx.overlay is not None:
@@ -60,11 +60,12 @@ class Savepoint:
         while len(undo) > self._mark:
             key, before = undo.pop()
             if isinstance(before, _Unwritten):
-                tx.writes.pop(key, None)  # an interrupt may have come between the note and the write
+                tx.writes.pop(key, None)  # an interrupt may have come between the record and the write
             else:
                 tx.writes[key] = before
         tx.callbacks = self._callbacks
-        del tx.replaced[self._replaced :]
+        if tx.replaced is not None:
+            del tx.replaced[self._replaced :]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

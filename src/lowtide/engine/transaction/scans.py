@@ -1,8 +1,10 @@
-"""Scans of a transaction: one whose reads are validated, and one of what is committed now."""
+"""Scans of a transaction: with validated reads, and of the latest committed state."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final
 
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.origin import Caller
@@ -11,9 +13,23 @@ from lowtide.engine.transaction.registry import Registration
 from lowtide.engine.types import Range
 from lowtide.engine.versions.own import OwnWrites
 
+_CHUNK: Final = 512
+
+
+def entries_of(chunks: Iterator[list[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of chunks, one by one."""
+    for chunk in chunks:
+        yield from chunk
+
+
+def chunks_of(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:
+    """Entries in lists, for a scan that must be seen one by one."""
+    while chunk := list(islice(entries, _CHUNK)):
+        yield chunk
+
 
 def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSet) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a scan, noting how far it has come: one that stops early has read only up to there."""
+    """The entries of a scan, recording how far it has come: a scan that stops early has read only up to there."""
     index = reads.begin_range()
     keyspace = wanted.low[:4]
     for entry in entries:
@@ -22,19 +38,33 @@ def tracked(entries: Iterator[tuple[bytes, bytes]], wanted: Range, reads: ReadSe
     reads.extend_range(index, wanted)
 
 
+def tracked_chunks(
+    chunks: Iterator[list[tuple[bytes, bytes]]], wanted: Range, reads: ReadSet
+) -> Iterator[list[tuple[bytes, bytes]]]:
+    """As ``tracked``, of a scan in chunks: what is given out was read to the end of its chunk."""
+    index = reads.begin_range()
+    keyspace = wanted.low[:4]
+    for chunk in chunks:
+        if chunk:
+            reads.extend_range(index, wanted.upto(keyspace + chunk[-1][0]))
+        yield chunk
+    reads.extend_range(index, wanted)
+
+
 def scan_latest(
     engine: Engine,
     wanted: Range,
+    *,
     own: OwnWrites | None,
     one_snapshot: bool,
     opened_by: Caller | None,
     check: Callable[[], object],
 ) -> Iterator[tuple[bytes, bytes]]:
-    """A scan of what is committed: as of one instant, or of the latest instant for each chunk.
+    """Scan the committed state: at one instant, or at the latest instant for each chunk.
 
-    The snapshot is registered for as long as the scan runs, and given back when the iterator is exhausted or dropped.
-    ``check`` is called before each chunk and raises if the scan may not go on. Whether the snapshot was expired is
-    looked at after each chunk was read; a scan that takes a new one for each chunk never gets old.
+    The snapshot is registered while the scan runs, and released when the iterator is exhausted or dropped. ``check`` is
+    called before each chunk, and raises if the scan may not continue. After each chunk the scan checks whether the
+    snapshot has expired; a scan that takes a new snapshot for each chunk never becomes old.
     """
     registration: Registration | None = None
 

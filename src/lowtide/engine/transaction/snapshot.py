@@ -10,7 +10,8 @@ from lowtide.engine.base.cuts import of_keys
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import ReadKeyspace, range_within
 from lowtide.engine.transaction.origin import Caller, caller
-from lowtide.engine.types import KEYSPACE_PREFIX, Range
+from lowtide.engine.transaction.scans import entries_of
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.counting import count_visible
 from lowtide.engine.versions.cutting import estimated_cuts
 from lowtide.engine.versions.newest import newest_change
@@ -18,7 +19,8 @@ from lowtide.errors import UsageError
 
 
 class Closing(Protocol):
-    """What goes with a snapshot: closed with it, or, in its destructor, which may run anywhere, only told to go."""
+    """Something that ends with a snapshot. It is closed with it; in the destructor, which may run anywhere, it is only
+    asked to end."""
 
     def close(self) -> None: ...
 
@@ -27,7 +29,7 @@ class Closing(Protocol):
 
 class EngineSnapshot:
     """The committed state at ``ts``, kept for as long as this is open; ``lowtide.Snapshot`` holds one. Any number of
-    threads may read it at once. ``engine`` is what it reads from."""
+    threads may read it at once. It reads from ``engine``."""
 
     __slots__ = ("_closed", "_closing", "_registration", "engine", "keep", "keyspaces", "ts")
 
@@ -47,7 +49,7 @@ class EngineSnapshot:
         self.keyspaces = keyspaces
         """The keyspaces that can be read; None for all."""
         self.keep: object = None
-        """The store, which must not be closed under this because it was dropped."""
+        """The store: this reference keeps it from being dropped, and closed, while the snapshot is open."""
         self._closing: Closing | None = None
         self._closed = False
         if opened_by is None and engine.origins:
@@ -59,20 +61,20 @@ class EngineSnapshot:
         else:
             self._registration = registry.register_at(at, details, pinned, partial=keyspaces is not None)
         self.ts = self._registration.ts
-        self._closing = closing  # last: of a snapshot that could not be made it is the caller's
+        self._closing = closing  # last: if the snapshot cannot be created, the caller keeps it
 
     def keyspace(self, name: str) -> ReadKeyspace:
         """The keyspace ``name``, as it was at ``ts``."""
         if self.keyspaces is not None and name not in self.keyspaces:
             held = ", ".join(map(repr, self.keyspaces))
-            raise UsageError(f"this snapshot is at a pin of {held} only, not of keyspace {name!r}; pin that one, too")
-        return ReadKeyspace(self, name, self.engine.catalog.prefix_of(name))
+            raise UsageError(f"this snapshot reads a pin of {held} only, not of keyspace {name!r}; pin that one too")
+        return ReadKeyspace(name, self.engine.catalog.prefix_of(name), self.read, self)
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key at ``ts``."""
         engine = self.engine
         value = engine.reader.get(full_key, self.ts)
-        # Looked at after the read: what is closed or expired meanwhile may have been collected under it.
+        # Checked after the read: if the snapshot was closed or expired meanwhile, its versions may have been collected.
         if engine.expired or self._closed:
             self.open_ts()
         return value
@@ -83,27 +85,68 @@ class EngineSnapshot:
         self.open_ts()
         return values
 
+    def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """As ``read_many``: a snapshot keeps no account of what was read."""
+        return self.read_many(full_keys)
+
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a range of full keys at ``ts``, with the user's keys."""
+        return entries_of(self.chunks(wanted))
+
+    def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
+        """The first entry of a range of full keys that has an end, with the user's key. Faster than a scan."""
+        entry = self.engine.reader.first(wanted, self.ts)
+        self.open_ts()  # after the read, see ``read``
+        return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
+
+    def few(self, wanted: Range, most: int, limit: int) -> list[tuple[bytes, bytes]] | None:
+        """The entries of a range of full keys, or the first ``limit`` if that is not 0; None if there are more than
+        ``most``."""
+        entries, whole = self.engine.reader.beginning(wanted, self.ts, most)
+        self.open_ts()  # after the read, see ``read``
+        if limit:
+            return entries[:limit] if whole or len(entries) >= limit else None
+        return entries if whole else None
+
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        """As ``scan``, in lists."""
         for chunk in self.engine.reader.scan(wanted, self.open_ts, None):
             self.open_ts()  # after the chunk was read, see ``read``
-            yield from chunk
+            yield chunk
         self.open_ts()
 
+    def about(self, wanted: Range) -> int:
+        """About how many keys there are in a range of full keys of one keyspace."""
+        return self.engine.reader.about(wanted, self.open_ts())
+
+    @property
+    def tracked(self) -> bool:
+        """Never: it writes nothing."""
+        return False
+
+    @property
+    def pending(self) -> Writes:
+        """Nothing: a snapshot is not written to."""
+        return {}
+
+    def time(self) -> float:
+        """The time of the store's clock, in seconds since the epoch."""
+        return self.engine.time()
+
     def cuts(self, keyspace: str, parts: int, start: bytes | None = None, stop: bytes | None = None) -> list[bytes]:
-        """Keys that cut ``start <= key < stop`` of a keyspace into ``parts`` with about as many keys each, to scan them
-        one beside the other: at most ``parts`` - 1, ascending, each the first key of a part. Fewer if there are too few
+        """Return keys that split ``start <= key < stop`` of a keyspace into ``parts`` of about equal size, to scan them
+        in parallel. The keys ascend, and each is the first of its part: ``parts`` - 1 keys, or fewer if there are few
         keys.
 
-        It takes milliseconds, however many keys there are: they are not counted, but estimated from the pages that they
-        lie on.
+        This takes milliseconds for any number of keys: it does not count them, but estimates from the pages they are
+        on.
 
         >>> with store.snapshot() as snapshot:
         ...     snapshot.cuts("fruit", 3)
         [b'banana', b'blueberry']
         """
         if not isinstance(parts, int) or isinstance(parts, bool) or parts < 1:
-            raise UsageError(f"a range is cut into a whole number of parts, 1 or more, not {parts!r}")
+            raise UsageError(f"parts must be a whole number of at least 1, not {parts!r}")
         wanted = range_within(self.keyspace(keyspace).prefix, start, stop)
         cuts = estimated_cuts(*self.engine.reader.sources, wanted, self.open_ts(), parts)
         self.open_ts()  # after that was read, see ``read``
@@ -112,16 +155,16 @@ class EngineSnapshot:
         return [key[KEYSPACE_PREFIX:] for key in cuts]
 
     def count(self, wanted: Range) -> int:
-        """How many keys there are in a range of full keys of one keyspace at ``ts``. By the headers of the base's
-        pages, unless the keyspace was changed after ``ts`` and a checkpoint has passed: then they are read."""
+        """Count the keys in a range of full keys of one keyspace at ``ts``. It uses the headers of the base's pages,
+        unless the keyspace changed after ``ts`` and a checkpoint followed: then it reads the keys."""
         count = count_visible(*self.engine.reader.sources, wanted, self.open_ts())
         self.open_ts()  # after that was read, see ``read``
         return count if count is not None else sum(1 for _ in self.scan(wanted))
 
     def unchanged_since(self, keyspace: str) -> int | None:
-        """A commit after which the keyspace did not change, up to ``ts``: what was read there of it at that commit, or
-        at any later one for which this says the same, is still right. None if it is not known, above all if the
-        keyspace was changed after ``ts`` and a checkpoint has passed.
+        """Return a commit after which the keyspace did not change, up to ``ts``. Anything read from it at that commit,
+        or at a snapshot that returns the same commit, is still valid. None if this is not known, usually because the
+        keyspace changed after ``ts`` and a checkpoint followed.
 
         >>> store.keyspace("fruit").put(b"lime", b"green")
         >>> changed = store.stats().last_commit
@@ -152,8 +195,8 @@ class EngineSnapshot:
         return self.ts
 
     def close(self) -> None:
-        """Let go of what only this snapshot sees. Harmless when repeated."""
-        self._closed = True  # first: a thread that reads meanwhile looks at it after it has read
+        """Close the snapshot, so that versions only it sees can be collected. A second call does nothing."""
+        self._closed = True  # first: a thread that is reading checks this after it has read
         self._registration.release(self.engine.released)
         if self._closing is not None:
             self._closing.close()

@@ -7,31 +7,31 @@ commit. A rollback discards the buffer and nothing else. A transaction that is d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
+from sys import getrefcount
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, ClassVar, Final, Self
 
 from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.guards import Guards
-from lowtide.engine.transaction.isolation import Isolation, Policy
+from lowtide.engine.transaction.isolation import Policy
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.reads import TransactionReads
+from lowtide.engine.transaction.registry import REFERRED_ONCE
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
-from lowtide.engine.transaction.scans import scan_latest, tracked
 from lowtide.engine.transaction.yielding import Yielding
 from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
-from lowtide.engine.versions.own import Overlay, OwnWrites
 from lowtide.errors import ConflictError, UsageError
 
-_OPEN: Final = ""
+_NOWHERE: Final[frozenset[bytes]] = frozenset()
 
 
-class EngineTransaction:
+class EngineTransaction(TransactionReads):
     """A transaction over full keys; ``lowtide.Transaction`` holds one.
 
     Statements, savepoints and retries work on its attributes, all in the transaction's own thread:
@@ -41,105 +41,44 @@ class EngineTransaction:
     * ``before``: the values at the snapshot of keys that it writes, as far as statements have read them.
     * ``reads``: what a serializable transaction has read; None at other levels. ``guards``: what its statements rely
       on besides; None if nothing. Both are read by the leader of the commit group, under the commit lock.
+    * ``merging``: the prefixes of keyspaces in which its puts merge with equal ones, see ``validate``.
     * ``replaced``: full keys of documents that were replaced. ``callbacks``: what ``on_commit`` was given.
     * ``innermost``: the open savepoint that is inside all others.
+    * ``keep``: the store, which must not be closed under this because it was dropped.
+    * ``memo``: what kinds of data remember of its snapshot, without own writes, for as long as it is open.
+
+    ``begin`` makes it: that takes less time than an ``__init__``, which is called from C.
     """
 
     __slots__ = (
-        "_registration",
         "_wrote_at_once",
         "before",
         "callbacks",
-        "engine",
         "guards",
         "innermost",
         "keep",
-        "overlay",
-        "policy",
+        "memo",
+        "merging",
         "read_only",
-        "reads",
         "replaced",
-        "state",
-        "ts",
-        "writes",
     )
 
-    def __init__(self, engine: Engine, policy: Policy, read_only: bool, opened_by: Caller | None = None) -> None:
-        if engine.closed:
-            raise UsageError(engine.closed)
-        self.engine = engine
-        self._registration: Registration | None = None
-        """What it reads at; None below SNAPSHOT. It stays until the transaction is dropped, and then gives itself back
-        if an interrupt has kept the transaction from doing so."""
-        self.policy = policy
-        self.state = _OPEN
-        self.writes: Writes = {}
-        self.innermost: Savepoint | None = None
-        self.reads: ReadSet | None = None
-        self.replaced: list[bytes] = []
-        self.before: Writes = {}
-        self.callbacks: list[Callback] | None = None
-        self.guards: Guards | None = None
-        self.overlay: Overlay | None = None
-        self._wrote_at_once = False
-        self.keep: object = None
-        """The store, which must not be closed under this because it was dropped."""
-        if engine.read_only:
-            read_only = True
-        self.read_only = read_only
-        registry = engine.registry
-        if not policy.fixed:
-            self.ts = registry.published
-            """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
-            return
-        if policy.tracks_reads and not read_only:
-            self.reads = ReadSet()
-        if opened_by is None and engine.origins:
-            opened_by = caller()
-        details = (not read_only, engine.now(), opened_by)
-        self._registration = registration = registry.register(details, self.reads is not None)
-        self.ts = registration.ts
-
-    @property
-    def isolation(self) -> Isolation:
-        """The level that this transaction was begun at."""
-        return self.policy.level
-
-    # Reading and writing, by full key
+    recorded: ClassVar[bool] = False
+    """Whether it notes what it reads; see ``recording``."""
+    read_only: bool
+    keep: object
+    memo: dict[Any, Any]
+    before: Writes
+    guards: Guards | None
+    merging: frozenset[bytes]
+    replaced: list[bytes] | None
+    callbacks: list[Callback] | None
+    innermost: Savepoint | None
+    _wrote_at_once: bool
 
     def keyspace(self, name: str) -> Keyspace:
         """The keyspace ``name``, as this transaction sees it. It exists once something was put into it."""
-        return Keyspace(self, name, self.engine.catalog.prefix_of(name))
-
-    def read(self, full_key: bytes) -> bytes | None:
-        """The value of a full key: own writes first, then what is committed."""
-        if self.state:
-            raise self._finished()
-        writes, engine = self.writes, self.engine
-        if writes and full_key in writes:
-            value = writes[full_key]
-        elif self._registration is not None:
-            if self.reads is not None:
-                self.reads.keys.add(full_key)
-            value = engine.reader.get(full_key, self.ts)
-        else:
-            return engine.reader.get_latest(full_key)
-        if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
-            self.open_ts()
-        return value
-
-    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
-        """The values of many full keys, each as ``read`` gives it, of a transaction that reads one instant."""
-        if self.state:
-            raise self._finished()
-        if self.reads is not None:
-            self.reads.keys.update(full_keys)
-        values = self.engine.reader.get_many(full_keys, self.ts)
-        self.open_ts()
-        writes = self.writes
-        if not writes:
-            return values
-        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
+        return Keyspace(name, self.engine.catalog.prefix_of(name), self.read, self)
 
     def write(self, full_key: bytes, value: bytes | None) -> None:
         """Set or, with None, delete a full key."""
@@ -175,10 +114,19 @@ class EngineTransaction:
         else:
             self.writes = writes
 
-    def apply(self, writes: Writes, relied_on: Iterable[bytes], before: Writes | None = None) -> None:
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None:
         """Write the result of a statement, as ``write_many`` does. The commit fails if another transaction has changed
         one of the full keys in ``relied_on`` since the statement read it. ``before`` has the values that the statement
-        read of the keys it writes, so that the commit need not read them again."""
+        read of the keys it writes, so that the commit need not read them again. What is put into keyspaces with a
+        prefix in ``merging`` merges with equal puts of others, see ``validate``."""
+        if merging:
+            self.merging |= merging
         if before is not None:
             own = self.writes
             if own:  # what the statement saw of these are the transaction's own writes
@@ -188,8 +136,24 @@ class EngineTransaction:
         for full_key in relied_on:
             self.guarding().add(full_key, self.ts)
 
+    def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
+        """As ``apply``, for one key that is written, and one that it relies on."""
+        if full_key not in self.writes:
+            self.before[full_key] = before
+        self.write(full_key, value)
+        guards = self.guards
+        if guards is None:
+            guards = self.guards = Guards()
+        guards.keys.setdefault(relied_on, self.ts)
+
+    def time(self) -> float:
+        """The time of the store's clock, in seconds since the epoch."""
+        return self.engine.time()
+
     def note_replaced(self, full_keys: set[bytes]) -> None:
         """Let the change feed say that the documents with these full keys were replaced, not updated."""
+        if self.replaced is None:
+            self.replaced = []
         self.replaced.extend(full_keys)
 
     def rely_on(self, wanted: Range) -> None:
@@ -213,47 +177,9 @@ class EngineTransaction:
         self.ts = self._submit(writes, False)
         self._wrote_at_once = True
 
-    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        """The entries of a range of full keys, with the user's keys."""
-        if self.state:
-            raise self._finished()
-        own = self.own_writes() if self.writes else None
-        if self.policy.fixed:
-            entries = self._scan_snapshot(wanted, own)
-            return entries if self.reads is None else tracked(entries, wanted, self.reads)
-        opened_by = caller() if self.engine.origins else None
-        return scan_latest(self.engine, wanted, own, self.policy.scan_snapshot, opened_by, self.open_ts)
-
-    def own_writes(self) -> OwnWrites:
-        """The own writes as they are now, for a scan."""
-        if self.overlay is None:
-            self.overlay = Overlay()
-        return self.overlay.view(self.writes, self.policy.fixed)
-
-    def _scan_snapshot(self, wanted: Range, own: OwnWrites | None) -> Iterator[tuple[bytes, bytes]]:
-        for chunk in self.engine.reader.scan(wanted, self.open_ts, own):
-            self.open_ts()  # after the chunk was read, see ``read``
-            yield from chunk
-        self.open_ts()
-
-    def open_ts(self) -> int:
-        """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
-        it sees is no longer kept. Below SNAPSHOT it has none, and nothing that could expire."""
-        if self.state:
-            raise self._finished()
-        registration = self._registration
-        if registration is not None and (expired := self.engine.expired.get(registration.token)) is not None:
-            raise expired.error()
-        return self.ts
-
-    # Ending
-
     def commit(self) -> int:
-        """Make everything durable and visible at once; returns the commit's timestamp.
-
-        Raises ConflictError if another transaction committed first. Whatever it raises, the transaction has ended.
-        A transaction that wrote nothing returns the timestamp that it read at.
-        """
+        """Make everything durable and visible at once; returns the commit's timestamp, or the one that was read at if
+        nothing was written. Whatever it raises, the transaction has ended."""
         if self.state:
             raise self._finished()
         writes = self.writes
@@ -275,7 +201,8 @@ class EngineTransaction:
             if self._wrote_at_once and self.engine.durable:
                 self.engine.sync()
         finally:
-            self._end("committed")
+            self.state = "committed"
+            self._give_back()
         if self.callbacks is not None:
             callbacks = self.engine.committer.callbacks
             callbacks.line_up(self.ts, self.callbacks)
@@ -293,12 +220,11 @@ class EngineTransaction:
         else:
             before = engine.reader.get_many(writes, seen)
         replaced = frozenset(self.replaced) if self.replaced else None
-        payload = encode_payload(time, writes, names, before, engine.before_images, replaced)
+        payload = encode_payload(time, writes, names, before, engine.before_images, replaced=replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
-        callbacks = self.callbacks if self.policy.buffered else None
         request = Request(
-            writes,
+            writes=writes,
             seen=seen,
             time=time,
             payload=payload,
@@ -306,9 +232,11 @@ class EngineTransaction:
             names=names,
             token=token,
             reads=self.reads,
-            callbacks=callbacks,
+            callbacks=self.callbacks if self.policy.buffered else None,
             guards=self.guards,
+            merging=self.merging,
             replaced=replaced,
+            recorded=self if self.recorded else None,
         )
         ts = engine.committer.submit(request)
         if registration is not None and ts == seen + 1:
@@ -327,28 +255,27 @@ class EngineTransaction:
             if self.state == "refused":
                 return
             raise self._finished()
-        self._end("rolled back")
+        self.state = "rolled back"
+        self._give_back()
         if self._wrote_at_once:
             warnings.warn("isolation NONE commits each write at once: this rollback undid nothing", stacklevel=2)
-
-    def _end(self, how: str) -> None:
-        self.state = how
-        self._give_back()
 
     def _give_back(self) -> None:
         """Give the snapshot back, and the registration that guards have below SNAPSHOT. Harmless when repeated."""
         if self.guards is not None and self.guards.registration is not None:
             self.guards.registration.release(self.engine.released)
         registration = self._registration
-        if registration is not None and (token := registration.token):  # as its ``release`` does, without calls
+        if registration is not None:
             registry = self.engine.registry
-            registry.release(token)
-            if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
-                self.engine.released(self.ts)
-            registration.token = 0
-
-    def _finished(self) -> UsageError:
-        return UsageError(f"this transaction was {self.state} and cannot be used any more; begin another one")
+            if token := registration.token:  # as its ``release`` does, without calls
+                registry.release(token)
+                if registry.published != self.ts:  # else no other one has committed since, so it held nothing back
+                    self.engine.released(self.ts)
+                registration.token = 0
+            # No call between these: an interrupt, and what it may call, comes before both or after.
+            registration, self._registration = self._registration, None
+            if registration is not None and getrefcount(registration) == REFERRED_ONCE:
+                registry.spare.append(registration)
 
     def savepoint(self) -> Savepoint:
         """A part of the transaction that is undone on its own if it fails."""
@@ -360,13 +287,7 @@ class EngineTransaction:
 
     def on_commit(self, callback: Callback) -> None:
         """Call ``callback(ts)`` after the commit was published, in commit order; not at all if it fails, or if the
-        savepoint that this is called in is rolled back.
-
-        >>> with store.transaction() as tx:
-        ...     tx.keyspace("fruit").put(b"fig", b"green")
-        ...     tx.on_commit(lambda ts: print("it is committed"))
-        it is committed
-        """
+        savepoint that this is called in is rolled back."""
         if self.state:
             raise self._finished()
         self.callbacks = [*(self.callbacks or ()), callback]
@@ -384,7 +305,40 @@ class EngineTransaction:
         elif self.writes or self.callbacks is not None or self._wrote_at_once:
             self.commit()
         else:
-            self._end("committed")
+            self.state = "committed"
+            self._give_back()
 
     def __repr__(self) -> str:
-        return f"<transaction at {self.ts}, {self.isolation.name}, {self.state or 'open'}>"
+        return f"<transaction at {self.ts}, {self.policy.level.name}, {self.state or 'open'}>"
+
+
+def begin(
+    engine: Engine, policy: Policy, read_only: bool, opened_by: Caller | None = None, keep: object = None
+) -> EngineTransaction:
+    """Begin a transaction at the level of ``policy``."""
+    if engine.closed:
+        raise UsageError(engine.closed)
+    tx: EngineTransaction = EngineTransaction() if engine.new is None else engine.new()
+    tx.engine = engine
+    tx.policy = policy
+    tx.keep = keep
+    tx.state = ""
+    tx.writes, tx.before, tx.memo = {}, {}, {}
+    tx.innermost = tx.reads = tx.replaced = tx.callbacks = tx.guards = tx.overlay = None
+    tx._registration = None
+    tx.merging = _NOWHERE
+    tx._wrote_at_once = False
+    tx.read_only = read_only = read_only or engine.read_only
+    if not policy.fixed:
+        if engine.anchor is not None:
+            tx.keep = keep, engine.anchor()
+        tx.ts = engine.registry.published
+        return tx
+    if policy.tracks_reads and not read_only:
+        tx.reads = ReadSet()
+    if opened_by is None and engine.origins:
+        opened_by = caller()
+    details = (not read_only, engine.now(), opened_by)
+    tx._registration = registration = engine.registry.register(details, tx.reads is not None)
+    tx.ts = registration.ts
+    return tx

@@ -2,18 +2,23 @@
 
 Called under the commit lock by the leader of a commit group, so nothing is committed meanwhile except the earlier
 members of the group, whose keys are passed along.
+
+*Equal puts merge*: a request may name keyspaces in which a put is no conflict if the newest value of the key is the one
+that it puts, whichever transaction put it there. Keys whose value is a function of the key need this, such as
+statements and terms: two transactions that add the same one agree. A deletion merges with nothing, and nothing merges
+with a deletion.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.request import Request
-from lowtide.engine.types import Range
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore
 
@@ -71,9 +76,13 @@ class RecentCommits:
 class Validator:
     """The checks of a commit against what was committed since its snapshot."""
 
-    def __init__(self, versions: VersionStore, base: Base, *, published: int) -> None:
+    def __init__(
+        self, versions: VersionStore, base: Base, *, published: int, latest: Callable[[bytes], bytes | None]
+    ) -> None:
         self._versions = versions
         self._base = base
+        self.latest = latest
+        """Reads the newest committed value of a key."""
         self.recent = RecentCommits(published)
 
     def write_clash(self, writes: Iterable[bytes], since: int) -> Clash | None:
@@ -81,6 +90,8 @@ class Validator:
         active, frozen, _ = self._versions.view
         chains = active.chains
         below = since < self._versions.boundary  # point: validate.boundary
+        if frozen is None and not below and isinstance(writes, dict) and chains.keys().isdisjoint(writes):
+            return None
         for key in writes:
             chain = chains.get(key)
             if chain is not None:
@@ -97,16 +108,35 @@ class Validator:
     def clash(self, request: Request, earlier: Sequence[Request]) -> Clash | None:
         """Why a request that was read at a snapshot may not commit after ``earlier``, the accepted members of its
         group: the rules of SNAPSHOT for what it writes, and of SERIALIZABLE for what it reads."""
-        clash = self.write_clash(request.writes, request.seen)
+        clash = (
+            self.unequal_clash(request, earlier) if request.merging else self.write_clash(request.writes, request.seen)
+        )
         if clash is None and request.reads is not None:
-            clash = self.read_clash(request.reads, request.seen)
+            clash = self.read_clash(request.reads, request.seen, joined=request.lease is not None)
         if clash is None and earlier:
             clash = self.group_clash(request, earlier)
         return clash
 
+    def unequal_clash(self, request: Request, earlier: Sequence[Request]) -> Clash | None:
+        """As ``write_clash``, for a request whose puts merge with equal ones. Records those that do in the request, and
+        those that merge with what an ``earlier`` member of the group writes."""
+        writes, merging = request.writes, request.merging
+        among = {key: value for each in earlier for key, value in each.writes.items() if key in writes}
+        merged = {key for key, value in among.items() if _merges(writes, key, value, merging)}
+        rest = iter(writes)
+        while (clash := self.write_clash(rest, request.seen)) is not None:
+            key = clash[0]
+            if key not in among:
+                if not _merges(writes, key, self.latest(key), merging):
+                    return clash
+                merged.add(key)
+        request.merged = merged
+        return None
+
     def group_clash(self, request: Request, accepted: Sequence[Request]) -> Clash | None:
         """A clash of what was written or read with an earlier member of the group."""
-        writes, reads = request.writes, request.reads
+        reads = request.reads
+        writes = request.writes.keys() - request.merged if request.merged else request.writes.keys()
         ranges = reads.compiled() if reads is not None else None
         for earlier in accepted:
             keys = earlier.writes.keys()
@@ -136,14 +166,18 @@ class Validator:
                     return key, request.ts
         return None
 
-    def _changed_at(self, key: bytes) -> int:
+    def _changed_after(self, key: bytes, since: int) -> int:
+        """When a key was changed, or 0 if it was not changed after ``since``."""
         changed = self._versions.changed_at(key)
-        return changed if changed is not None else self._base.changed_at(key)
+        if changed is None and since < self._versions.boundary:  # in this order, see ``visibility``
+            changed = self._base.changed_at(key)
+        return changed if changed is not None and changed > since else 0
 
-    def read_clash(self, reads: ReadSet, since: int) -> Clash | None:
-        """One of the read keys, or of the keys in the read ranges, that was committed after ``since``."""
+    def read_clash(self, reads: ReadSet, since: int, *, joined: bool = False) -> Clash | None:
+        """One of the read keys, or of the keys in the read ranges, that was committed after ``since``. Commits are
+        remembered for the transactions of this process only, not for those of ``joined`` processes."""
         ranges = reads.compiled()
-        if since < self.recent.complete_after:
+        if joined or since < self.recent.complete_after:
             return self._read_clash_in_versions(reads, ranges.ranges, since)
         for ts, keys in self.recent.since(since):
             if not keys.isdisjoint(reads.keys):
@@ -154,9 +188,14 @@ class Validator:
 
     def _read_clash_in_versions(self, reads: ReadSet, ranges: list[Range], since: int) -> Clash | None:
         for key in reads.keys:
-            if (changed := self._changed_at(key)) > since:
+            if changed := self._changed_after(key, since):
                 return key, changed
         for each in ranges:
             if (clash := changed_since(self._versions, self._base, each, since)) is not None:
                 return clash
         return None
+
+
+def _merges(writes: Writes, key: bytes, newest: bytes | None, merging: frozenset[bytes]) -> bool:
+    """Whether what a request puts is what is there."""
+    return newest is not None and newest == writes[key] and key[:KEYSPACE_PREFIX] in merging

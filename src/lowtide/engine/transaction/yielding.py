@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lowtide.engine.log.frame import encode_payload
 from lowtide.engine.transaction.request import Request
+from lowtide.engine.transaction.telling import tell
 from lowtide.engine.transaction.validate import Validator
 from lowtide.engine.types import Writes
 
@@ -43,7 +43,6 @@ def give_way(
     writes = {key: value for key, value in request.writes.items() if key not in changed}
     if not changed or not writes:
         return
-    before = [yielding.before[key] for key in writes]
-    request.payload = encode_payload(request.time, writes, request.names, before, keep_before, request.replaced)
     request.writes = writes
+    tell(request, [yielding.before[key] for key in writes], keep_before)
     yielding.left_out.extend(changed)

@@ -1,1 +1,1 @@
-"""What was committed since the last checkpoint, in memory, and how a snapshot reads it together with the base."""
+"""The versions in memory, committed since the last checkpoint, and how a snapshot reads them together with the base."""

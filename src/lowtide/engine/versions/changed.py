@@ -12,7 +12,7 @@ _STEP = 4096
 
 
 def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> tuple[bytes, int] | None:
-    """A key of the range that was changed after ``since`` and when, or None. For commits, under their lock."""
+    """A key of the range that changed after ``since``, and when; or None. Called by commits, under their lock."""
     for layer in versions.layers:
         keys = layer.keys.between(wanted.low, wanted.high, sys.maxsize, False)
         for key in keys:
@@ -28,8 +28,8 @@ def changed_since(versions: VersionStore, base: Base, wanted: Range, since: int)
 
 
 def all_changed_since(versions: VersionStore, base: Base, wanted: Range, since: int) -> list[bytes]:
-    """The keys of the range that were changed after ``since``, deletions included, perhaps with some that were changed
-    just now; and none is missing, as long as a writer is registered at ``since``: see ``visibility`` for the order."""
+    """The keys of the range that changed after ``since``, including deletions, and possibly some that changed just now.
+    None is missing as long as a writer is registered at ``since``; see ``visibility`` for the order."""
     found: dict[bytes, None] = {}
     for layer in versions.layers:
         for key in layer.keys.between(wanted.low, wanted.high, sys.maxsize, False):

@@ -1,7 +1,8 @@
-"""Counting a range as a snapshot sees it: the base by its pages, and what the layers add and take away.
+"""Counting a range as a snapshot sees it: the base by its pages, plus or minus the changes in the layers.
 
-Exact. The layers are taken before the base is looked at, as in any read, and the base is counted in the transaction in
-which it is asked for the keys of the layers: so what a checkpoint brings there meanwhile is counted once.
+The count is exact. The layers are taken before the base is read, as in any read. The base is counted in the same
+transaction in which the keys of the layers are looked up in it, so what a checkpoint moves there meanwhile is counted
+once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import BaseRows
 
 MOST: Final = 20_000
-"""Keys of the layers beyond which it is faster to read all."""
+"""The number of keys in the layers above which it is faster to read everything."""
 
 
 def count_visible(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int) -> int | None:

@@ -1,7 +1,7 @@
-"""Cutting a range evenly as a snapshot sees it: the base's outline, and what the layers change of it.
+"""Cutting a range evenly as a snapshot sees it: the base's outline, and the changes in the layers.
 
-An estimate. Of a snapshot below the boundary the base's rows that are newer do not count, and the keys that the history
-has do: they are those of rows that were changed or deleted since, for this snapshot or for another old one.
+The result is an estimate. For a snapshot below the boundary, newer rows of the base do not count, but the keys in the
+history do: they belong to rows that were changed or deleted since, and are kept for this or another old snapshot.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from lowtide.engine.versions.visibility import BaseRows
 if TYPE_CHECKING:
     from lowtide.engine.base.types import Txn
 FEW, FEW_HEAVY = 50_000, 1_000
-"""Rows of the base below which its keys are better counted; the latter if they have large values."""
+"""The numbers of rows in the base below which it is better to count keys; the second is for large values."""
 
 _CELLS_OF_A_PART = 16
 _SAMPLE = 8192
 
 
 def estimated_cuts(versions: VersionStore, rows: BaseRows, wanted: Range, ts: int, parts: int) -> list[bytes] | None:
-    """Full keys that cut the range evenly at ``ts``; None if there is so little in the base that its keys are to be
-    counted, or if that is all that can be done. The layers are taken before the base is looked at, as in any read."""
+    """Full keys that cut the range evenly at ``ts``; None if the caller must count keys instead, because the base has
+    few or its pages cannot be used. The layers are taken before the base is read, as in any read."""
     layers = versions.layers
     keys = sorted({key for each in layers for key in each.keys.between(wanted.low, wanted.high, sys.maxsize, False)})
     newest = _outline(rows, wanted, parts)
@@ -37,7 +37,7 @@ def estimated_cuts(versions: VersionStore, rows: BaseRows, wanted: Range, ts: in
         return None
     old = rows.read(lambda txn: _is_older(rows, txn, wanted.low[:KEYSPACE_PREFIX], ts))
     if not old and len(keys) * parts * 50 <= newest.rows:
-        return newest.cuts  # a fiftieth of a part makes no difference
+        return newest.cuts  # a fiftieth of a part does not matter
     cells = parts * _CELLS_OF_A_PART
     fine = _outline(rows, wanted, cells, below=horizon(ts) if old else None)
     if fine is None:
@@ -64,7 +64,7 @@ def _outline(
 
 
 def _points(layers: list[Layer], rows: BaseRows, keys: list[bytes], ts: int) -> list[tuple[bytes, float]]:
-    """How the layers change the number of keys: a sample of their keys, each with what it adds or takes away."""
+    """How the layers change the number of keys: a sample of their keys, each with what it adds or subtracts."""
     step = -(-len(keys) // _SAMPLE) or 1
     sample = keys[::step]
     below, newer = rows.rows_of(sample), horizon(ts)

@@ -1,26 +1,26 @@
-"""The gaps of a store: what scans have noted, and what puts cut out again. See ``gaps`` for what a gap says.
+"""The gaps of a store: scans record them, puts cut them. See ``gaps`` for what a gap means.
 
-A scan that comes through many deleted keys *watches* while it does, and notes the range that it came through as a gap
-since its snapshot. The order of the steps is the argument that no gap hides a put:
+A scan that passes many deleted keys *watches* meanwhile, and then notes the range that it passed as a gap since its
+snapshot. The order of the steps guarantees that no gap hides a put:
 
-    scan:     watch; take the layers and look at keys, chains and base; note; end the watch
+    scan:     watch; take the layers and read keys, chains and base; note; end the watch
     publish:  put the versions on their chains; look for watches, then for gaps; make the timestamp visible
 
 A scan notes only keys whose newest version, as it saw it, is a tombstone at or before its snapshot, and only if the
-snapshot is not below the boundary: then every later commit is in the layers that it took. A put after the snapshot into
-the range is therefore one that the scan did not see on its chain. It was put there after the scan began to watch, so
-its publisher, which looks for watches after that, finds the watch, or, if that has ended, the gap. It tells every watch
-its keys and cuts them out of the gaps before its timestamp is visible; a scan at or after that timestamp takes the gaps
-later, and does not find one that has the key.
+snapshot is not below the boundary: then every later commit is in the layers that it took. So the scan did not see, on
+its chain, any put into the range after the snapshot. Such a put reached its chain after the scan began to watch. Its
+publisher looks for watches after that, so it finds the watch or, if that has ended, the gap. It passes its keys to
+every watch and cuts them out of the gaps before its timestamp is visible. A scan at or after that timestamp takes the
+gaps later, and finds none that contains the key.
 
-No thread waits. ``_lock`` is only ever tried: by a scan that notes, which gives up if it is taken, and by the
-publisher, which forgets all gaps then. What the scan that has the lock still notes goes into the table that was
-forgotten: it took that before it looked at what publishers told it. If it took the new table instead, it was told
-before, and leaves out the keys itself. Forgetting is one assignment, right at any time and by any thread.
+No thread waits. ``_lock`` is never waited for. If it is taken, a scan gives up noting, and the publisher forgets all
+gaps. A scan that holds the lock then notes into the forgotten table, which it took before it read the keys that
+publishers passed to its watch. If it took the new table instead, it had those keys before, and leaves them out itself.
+Forgetting is one assignment; any thread may do it at any time.
 
-Who writes: an entry of ``of``, under ``_lock``, a scan that notes or the one publisher; ``of`` itself, the publisher,
-the checkpoint that drops a layer, and who closes the store. Readers take ``of`` and the tuple of a keyspace without a
-lock.
+Who writes: an entry of ``of`` is written under ``_lock``, by a scan that notes or by the one publisher. ``of`` itself
+is replaced by the publisher, by the checkpoint that drops a layer, and by the thread that closes the store. Readers
+take ``of`` and the tuple of a keyspace without a lock.
 """
 
 from __future__ import annotations
@@ -34,55 +34,56 @@ from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes, after_prefix
 from lowtide.engine.versions.gaps import MOST_KEYS, Gap, Gaps, bounded, covers, noted, past, without
 
 MOST_GAPS = 256
-"""Gaps that are kept of one keyspace."""
+"""The largest number of gaps of one keyspace."""
 MOST_KEYSPACES = 1024
-"""Keyspaces of which gaps are kept."""
+"""The largest number of keyspaces with gaps."""
 MOST_PUTS = 1000
-"""A watch that was told of more puts notes nothing."""
+"""The largest number of puts that a watch records; with more, its scan notes nothing."""
 
 
 class ScanWatch:
-    """What publishers tell a scan that is about to note a gap. ``puts`` grows at the publisher's hand."""
+    """What publishers report to a scan that is about to note a gap. Only the publisher adds to ``puts``."""
 
     __slots__ = ("lost", "puts")
 
     def __init__(self) -> None:
         self.puts: list[bytes] = []
         self.lost = False
-        """Whether there were too many puts to tell."""
+        """Whether there were too many puts to record."""
 
 
 class GapMap:
     """The gaps by keyspace; see the module for who may do what."""
 
-    __slots__ = ("_closed", "_lock", "_watches", "of")
+    __slots__ = ("_closed", "_lock", "of", "watches")
 
     def __init__(self) -> None:
         self.of: dict[bytes, Gaps] = {}
         """The gaps of each keyspace, by its prefix; empty in the usual case."""
         self._lock = threading.Lock()
-        self._watches: list[ScanWatch] = []
+        self.watches: list[ScanWatch] = []
+        """The scans that are about to note a gap; empty in the usual case."""
         self._closed = False
 
     def past(self, wanted: Range, ts: int) -> Range | None:
-        """What is left of a range without the gaps at its beginning; see ``gaps.past``."""
+        """A range without the gaps at its beginning; see ``gaps.past``."""
         gaps = self.of.get(wanted.low[:KEYSPACE_PREFIX])
         return wanted if gaps is None else past(gaps, wanted, ts)
 
     def watch(self) -> ScanWatch:
-        """Be told of puts from now on."""
+        """Start to record puts."""
         watch = ScanWatch()
-        self._watches.append(watch)
+        self.watches.append(watch)
         return watch
 
     def unwatch(self, watch: ScanWatch) -> None:
-        """Be told no more. Harmless when repeated."""
+        """Stop recording puts. A second call does nothing."""
         with contextlib.suppress(ValueError):
-            self._watches.remove(watch)
+            self.watches.remove(watch)
 
     def note(self, watch: ScanWatch, dead: Range, since: int, live: Callable[[], list[int]]) -> None:
-        """Note that nothing in ``dead`` is visible from ``since`` on, but for what the watch was told of. ``live`` says
-        which snapshots live: a hint, see ``gaps.noted``."""
+        """Note that nothing in ``dead`` is visible from ``since`` on, except the puts that the watch recorded. ``live``
+        returns the live snapshots, as a hint: see ``gaps.noted``."""
         low, high = dead.low, dead.high
         end = after_prefix(low[:KEYSPACE_PREFIX])
         if high is None or low >= high or len(low) < KEYSPACE_PREFIX or (end is not None and high > end):
@@ -90,7 +91,7 @@ class GapMap:
         self._try(lambda: self._note(watch, Gap(low, high, since), live))
 
     def _note(self, watch: ScanWatch, gap: Gap, live: Callable[[], list[int]]) -> None:
-        of = self.of  # before reading what the watch was told, see the module
+        of = self.of  # before reading what the watch recorded, see the module
         prefix = gap.low[:KEYSPACE_PREFIX]
         gaps = noted(of.get(prefix, ()), gap, lambda low, high: any(low <= ts < high for ts in live()))
         gaps = bounded(without(gaps, watch.puts[:]), MOST_GAPS)  # point: gaps.note
@@ -101,10 +102,10 @@ class GapMap:
         of[prefix] = gaps  # point: gaps.noted
 
     def put(self, writes: Writes) -> None:
-        """Cut the keys that a commit puts out of the gaps, and tell those who watch. By the publisher, when the chains
-        have the writes and before a reader may see them. May be repeated."""
-        # Watches first: one that ended in between has noted its gap before, and that is found then.
-        watches, of = self._watches[:], self.of
+        """Cut the keys that a commit puts out of the gaps, and report them to the watches. The publisher calls this
+        when the chains have the writes, before a reader may see them. It may be repeated."""
+        # Watches first: one that ended in between has noted its gap already, and that is found next.
+        watches, of = self.watches[:], self.of
         if not watches and not of:
             return
         keys = [key for key, value in writes.items() if value is not None]
@@ -116,7 +117,7 @@ class GapMap:
                 self.unwatch(watch)
             else:
                 watch.puts += keys
-        # Also if there is no gap yet: who holds the lock may be about to note one, and have looked before it was told.
+        # Even if there is no gap yet: a scan with the lock may be about to note one, and have read its watch before.
         if not self._try(lambda: self._cut(keys)):  # point: gaps.cut
             self.of = {}
 
@@ -137,7 +138,7 @@ class GapMap:
         self.of = {}
 
     def close(self) -> None:
-        """Note nothing any more: a scan of a store that is closed is to fail, not to find nothing."""
+        """Refuse further notes: a scan of a closed store must fail, not find nothing."""
         self._closed = True  # first, see ``_note``
         self.of = {}
 
@@ -155,7 +156,7 @@ class GapMap:
                 self._lock.release()
 
     def check(self) -> None:
-        """Assert what must hold of the gaps at rest; for tests."""
+        """Assert the invariants of the gaps at rest; for tests."""
         for prefix, gaps in self.of.items():
             assert 0 < len(gaps) <= MOST_GAPS, gaps
             assert all(each.low < each.high and each.low[:KEYSPACE_PREFIX] == prefix for each in gaps), gaps
@@ -163,7 +164,7 @@ class GapMap:
 
 
 def _any_inside(of: dict[bytes, Gaps], keys: list[bytes]) -> bool:
-    """Whether a gap may have one of the keys."""
+    """Whether a gap may contain one of the keys."""
     if len(keys) > MOST_KEYS:
         return True
     return any((gaps := of.get(key[:KEYSPACE_PREFIX])) is not None and covers(gaps, key) for key in keys)

@@ -1,13 +1,12 @@
 """Gaps: ranges of keys in which a scan finds nothing. Pure functions of immutable values.
 
-A gap ``[low, high)`` with ``since`` says: no key of the range is visible to any snapshot at or after ``since``, up to
-the next put into the range. Deletions leave it true, and so does whatever moves versions without changing what is
-visible: a collection, a checkpoint. A put cuts its key out of the gap.
+A gap ``[low, high)`` with ``since`` means: no key of the range is visible to any snapshot at or after ``since``, until
+the next put into the range. It stays true after deletions, and after collections and checkpoints, which move versions
+without changing what is visible. A put cuts its key out of the gap.
 
-The gaps of a keyspace are a tuple, in order and disjoint. Where two of them say something about the same key, the
-smaller ``since`` is kept: both are true, and that one serves more snapshots. Neighbours are joined, with the larger
-``since``, unless a snapshot lives that the smaller one serves and the larger does not. So a run of deleted keys has at
-most one gap more than there are snapshots.
+The gaps of a keyspace are a tuple, ordered and disjoint. Where two overlap, the smaller ``since`` is kept: both are
+true, and that one serves more snapshots. Neighbours are joined, with the larger ``since``, unless there is a live
+snapshot that only the smaller one serves. So a run of deleted keys has at most one gap more than there are snapshots.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from typing import NamedTuple, TypeAlias
 from lowtide.engine.types import Range
 
 MOST_KEYS = 64
-"""Of more puts than these, all that lies between the first and the last is cut out, instead of each of them."""
+"""With more puts than this, everything between the first and the last is cut out, instead of each key."""
 
 
 class Gap(NamedTuple):
-    """Nothing is visible in ``low <= key < high`` from ``since`` on, up to the next put."""
+    """Nothing is visible in ``low <= key < high`` from ``since`` on, until the next put."""
 
     low: bytes
     high: bytes
@@ -37,8 +36,8 @@ _low, _high, _since = itemgetter(0), itemgetter(1), itemgetter(2)
 
 
 def past(gaps: Gaps, wanted: Range, ts: int) -> Range | None:
-    """What is left of a range for a scan at ``ts`` that leaves out the gaps at its beginning: the range itself if there
-    are none, None if nothing is left."""
+    """A range without the gaps at its beginning, for a scan at ``ts``: the range itself if there are none, None if
+    nothing is left."""
     low, high, reverse, _ = wanted
     if high is None:
         return wanted
@@ -58,14 +57,14 @@ def past(gaps: Gaps, wanted: Range, ts: int) -> Range | None:
 
 
 def covers(gaps: Gaps, key: bytes) -> bool:
-    """Whether one of the gaps has the key."""
+    """Whether one of the gaps contains the key."""
     at = bisect_right(gaps, key, key=_low) - 1
     return at >= 0 and key < gaps[at].high
 
 
 def noted(gaps: Gaps, gap: Gap, apart: Callable[[int, int], bool]) -> Gaps:
-    """The gaps with another one among them. ``apart`` says whether a snapshot lives at or after the one timestamp and
-    before the other."""
+    """The gaps with another one added. ``apart`` says whether there is a live snapshot at or after the first timestamp
+    and before the second."""
     first = bisect_left(gaps, gap.low, key=_high)
     end = bisect_right(gaps, gap.high, key=_low)
     pieces: list[Gap] = []
@@ -87,7 +86,7 @@ def noted(gaps: Gaps, gap: Gap, apart: Callable[[int, int], bool]) -> Gaps:
 
 
 def _joined(pieces: list[Gap], apart: Callable[[int, int], bool]) -> Gaps:
-    """Neighbours made one, where no snapshot is served worse by that."""
+    """Join neighbours where this serves no snapshot worse."""
     joined = pieces[:1]
     for piece in pieces[1:]:
         low, high, since = joined[-1]
@@ -100,7 +99,7 @@ def _joined(pieces: list[Gap], apart: Callable[[int, int], bool]) -> Gaps:
 
 
 def cut(gaps: Gaps, low: bytes, high: bytes) -> Gaps:
-    """The gaps without ``low <= key < high``; the same object if none of them has anything there."""
+    """The gaps without ``low <= key < high``; the same object if none of them overlaps it."""
     first = bisect_right(gaps, low, key=_high)
     end = bisect_left(gaps, high, key=_low)
     if first >= end:
@@ -121,7 +120,8 @@ def without(gaps: Gaps, keys: Sequence[bytes]) -> Gaps:
 
 
 def bounded(gaps: Gaps, most: int) -> Gaps:
-    """At most so many of the gaps. The one with the smallest ``since`` goes first: it has not grown for longest."""
+    """At most ``most`` of the gaps. Those with the smallest ``since`` are dropped first: they have not grown for
+    longest."""
     while len(gaps) > most:
         oldest = gaps.index(min(gaps, key=_since))
         gaps = gaps[:oldest] + gaps[oldest + 1 :]

@@ -1,25 +1,26 @@
-"""The versions in memory, in two layers: the active one, and while a checkpoint runs the frozen one below it.
+"""The versions in memory, in two layers: the active one and, while a checkpoint runs, the frozen one below it.
 
-A checkpoint *freezes* the active layer and puts an empty one above it. What it then writes to the base is the frozen
-layer, which never changes again, and when the base has it the layer is dropped whole: one assignment, no matter how
-many keys. So no version at or below a published boundary is ever taken out of a chain one by one.
+A checkpoint *freezes* the active layer and puts an empty one above it. It then writes the frozen layer, which never
+changes again, to the base. When the base has it, the whole layer is dropped by one assignment, however many keys it
+has. So no version at or below a published boundary is ever removed from a chain one by one.
 
 Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``drop_frozen`` runs in the one checkpoint
-that froze. A lock-free reader takes ``view`` once, a pair that is replaced whole, and may then see: versions newer than
+that froze. A lock-free reader takes ``view`` once, a tuple that is replaced as a whole. It may see: versions newer than
 its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and a frozen
-layer that the base already has (the same versions, harmless). It looks into the base only after it took ``view``.
+layer that the base already has (the same versions, harmless). It reads the base only after it took ``view``.
 
-The view's third part caches rows of the base, as (timestamp, value). Readers fill it with what they found in LMDB,
-and it is replaced by another one together with the drop of a layer: a copy, in which what the layer has brought to the
-base is brought up to date. So a cache is filled and used only by readers whose view has, in its layers, whatever the
-base may have received since the cache was begun: a row that is out of date there is hidden by a layer, and one that is
-newer than a snapshot says so. What a reader of the old view still adds to the old cache, no other reader sees.
+The view's third part caches rows of the base, as (timestamp, value). Readers fill it with what they found in LMDB. When
+a layer is dropped, the same assignment replaces the cache by a copy that is updated with the layer's versions. So a
+cache is filled and used only by readers whose view has, in its layers, everything that the base may have received since
+the cache was created. An outdated row in it is hidden by a layer, and the timestamp of a row shows whether it is newer
+than a snapshot. No reader of the new view sees what a reader of the old view still adds to the old cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NoReturn, TypeAlias
+from itertools import islice
+from typing import Final, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.chain import Chain, versions_of
@@ -28,9 +29,11 @@ from lowtide.engine.versions.ordered import OrderedKeys
 from lowtide.errors import UsageError
 
 Chains: TypeAlias = dict[bytes, Chain]
-RowCache: TypeAlias = dict[bytes, tuple[int, bytes]]
+RowCache: TypeAlias = dict[bytes, tuple[int, bytes | None]]
+ABSENT: Final = (1 << 62, None)
+"""In a cache: the base has no row of the key. It is newer than every snapshot, so an old one looks into the history."""
 LARGEST_CACHED = 504
-"""Values that are larger are not cached, so that the size of a cache is bounded by its number of rows."""
+"""Larger values are not cached, so that the number of rows bounds the size of a cache."""
 
 View: TypeAlias = "tuple[Layer, Layer | None, RowCache]"
 
@@ -46,18 +49,18 @@ class Layer:
         self.names: Names = {}
         """Keyspaces that these commits were the first to write to."""
         self.held: dict[bytes, None] = {}
-        """Keys with more than one version; those whose chain was looked at last come last."""
+        """Keys with more than one version; the most recently examined chains come last."""
         self.versions = 0
         self.bytes = 0
 
     def recount(self) -> None:
-        """Recount, after an interrupt in the middle of a change. O(n)."""
+        """Recompute the counters, after an interrupt in the middle of a change. O(n)."""
         counted = [_size(key, value) for key, chain in self.chains.items() for _, value in versions_of(chain)]
         self.versions, self.bytes = len(counted), sum(counted)
         self.held.update({key: None for key, chain in self.chains.items() if chain[2] is not None})
 
     def check(self) -> None:
-        """Assert what must hold of a layer at rest; for tests and ``verify``."""
+        """Assert the invariants of a layer at rest; for tests and ``verify``."""
         counted = [(key, list(versions_of(chain))) for key, chain in self.chains.items()]
         assert self.versions == sum(len(versions) for _, versions in counted), (self.versions, counted)
         assert self.bytes == sum(_size(key, value) for key, versions in counted for _, value in versions)
@@ -79,7 +82,7 @@ class ClosedChains(Chains):
 
 
 class ClosedKeys(OrderedKeys):
-    """The keys of a store that is closed: a scan asks for them before it asks the base."""
+    """The keys of a store that is closed. A scan reads them before it reads the base."""
 
     __slots__ = ("_reason",)
 
@@ -90,11 +93,16 @@ class ClosedKeys(OrderedKeys):
     def between(self, low: bytes, high: bytes | None, limit: int, reverse: bool) -> NoReturn:
         raise UsageError(self._reason)
 
+    def first(self, low: bytes, high: bytes, reverse: bool) -> NoReturn:
+        raise UsageError(self._reason)
+
 
 class VersionStore:
-    """All versions in memory; see the module for who may do what."""
+    """All versions in memory; see the module for who writes what."""
 
-    def __init__(self, boundary: int) -> None:
+    def __init__(self, boundary: int, cache_rows: int = 0) -> None:
+        self._cache_rows = cache_rows
+        """The rows that a cache may have."""
         self.active = Layer()
         self.frozen: Layer | None = None
         self.frozen_upto = boundary
@@ -102,33 +110,39 @@ class VersionStore:
         """The commit up to which the base holds everything."""
         self.view: View = (self.active, None, {})
         self.gaps = GapMap()
-        """Where scans need not look; see there."""
+        """The ranges that scans can skip; see ``gap_map``."""
         self._closed = False
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
-        """Put the versions of one commit on their chains; returns the keys that had one. No reader sees them until the
-        timestamp is published. May be repeated after an interrupt, with a ``recount`` behind it."""
+        """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
+        timestamp is published. It may be repeated after an interrupt, followed by ``recount``."""
         layer = self.active
         chains = layer.chains
         grown: list[bytes] = []
-        size = 0
-        for key, value in writes.items():
-            older = chains.get(key)
-            if older is None:
-                layer.keys.add(key)
-            else:
-                if older[0] == ts:
-                    older = older[2]
-                grown.append(key)
-            chains[key] = (ts, value, older)
-            size += len(key) + len(value or b"")
-        self.gaps.put(writes)  # point: publish.gaps
+        if chains.keys().isdisjoint(writes):
+            layer.keys.add_all(writes)
+            chains.update([(key, (ts, value, None)) for key, value in writes.items()])
+        else:
+            for key, value in writes.items():
+                older = chains.get(key)
+                if older is None:
+                    layer.keys.add(key)
+                else:
+                    if older[0] == ts:
+                        older = older[2]
+                    grown.append(key)
+                chains[key] = (ts, value, older)
+        size = sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
+        gaps = self.gaps
+        # Most commits need no call. Watches first, in the same order as in ``put``.
+        if gaps.watches or gaps.of:  # point: publish.gaps
+            gaps.put(writes)
         layer.versions += len(writes)
         layer.bytes += size
         return grown
 
     def prune(self, keys: Iterable[bytes], pruned: Callable[[Chain], Chain]) -> int:
-        """Replace the chains of ``keys`` by what ``pruned`` leaves of them; returns how many versions went."""
+        """Replace the chains of ``keys`` by what ``pruned`` returns for them; return how many versions were dropped."""
         try:
             return self._prune(keys, pruned)
         except BaseException:
@@ -141,9 +155,9 @@ class VersionStore:
         dropped = 0
         for key in keys:
             try:
-                held.pop(key, None)  # what is still needed goes to the back of the line
+                held.pop(key, None)  # a chain that is still needed moves to the end
             finally:
-                held[key] = None  # before anything else can be interrupted: a chain that is not here is forgotten
+                held[key] = None  # before anything else can be interrupted: a chain that is not here is never pruned
             chain = chains.get(key)
             kept = pruned(chain) if chain is not None and chain[2] is not None else chain
             if chain is not None and kept is not None and kept is not chain:
@@ -162,10 +176,10 @@ class VersionStore:
     ) -> int:
         """Drop from each chain the version that the newest one superseded, unless it is needed.
 
-        The one before that is judged once more: the snapshot that it was kept for may have ended, and then the whole
-        chain is pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing goes.
-        No snapshot needs what began after ``unseen_after``, so it is not asked for: beside one old reader, that is
-        all.
+        The version before that is judged again: if the snapshot that it was kept for has ended, the whole chain is
+        pruned. So a chain stays as short as ``prune`` makes it, at O(1) for a key as long as nothing is dropped. No
+        snapshot needs what began after ``unseen_after``, so such versions are not looked up. With one old reader those
+        are all of them.
         """
         layer = self.active
         chains, held = layer.chains, layer.held
@@ -195,7 +209,7 @@ class VersionStore:
         return dropped + accounted
 
     def keep_newest(self, keys: Iterable[bytes]) -> int:
-        """As ``prune`` where no snapshot lives: of each chain only the newest version stays."""
+        """The same as ``prune`` without any live snapshot: only the newest version of each chain stays."""
         layer = self.active
         chains, held = layer.chains, layer.held
         dropped = size = 0
@@ -213,7 +227,8 @@ class VersionStore:
         return dropped
 
     def _account(self, key: bytes, before: Chain, after: Chain) -> int:
-        """Take off the counters what ``after`` no longer has of ``before``; returns how many versions that is."""
+        """Subtract the versions of ``before`` that ``after`` no longer has from the counters; return how many there
+        are."""
         kept = {ts for ts, _ in versions_of(after)}
         gone = [_size(key, value) for ts, value in versions_of(before) if ts not in kept]
         self.active.versions -= len(gone)
@@ -234,19 +249,21 @@ class VersionStore:
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
-        cache = _brought_up_to_date(self.view[2], self.frozen.chains) if self.frozen is not None else {}
+        cache: RowCache = {}
+        if self.frozen is not None:
+            cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
         self.boundary = self.frozen_upto
         if not self._closed:
             self.view = (self.active, None, cache)  # point: drop.view
         self.frozen = None  # point: drop.frozen
-        # Last: an interrupt may come in a call, and gaps that stay do no harm. Most of what they skip is gone.
+        # Last: a call may be interrupted, and gaps that remain are harmless. Most of the keys they skip are gone.
         self.gaps.forget()
 
     def close(self, reason: str) -> None:
-        """Let every further read fail with ``reason``, also one that would need neither LMDB nor a new snapshot."""
+        """Make every further read fail with ``reason``, even one that needs neither LMDB nor a new snapshot."""
         closed = Layer()
         closed.chains, closed.keys = ClosedChains(reason), ClosedKeys(reason)
-        self._closed = True  # first: the last checkpoint, which is still to come, must not open the view again
+        self._closed = True  # first: the last checkpoint, which follows, must not open the view again
         self.view = (closed, None, {})
         self.gaps.close()
 
@@ -264,9 +281,18 @@ class VersionStore:
         return [layer for layer in self.view[:2] if layer is not None]
 
 
-def _brought_up_to_date(cache: RowCache, chains: Chains) -> RowCache:
-    """A copy of ``cache`` for a base that has received the newest versions of ``chains``."""
+def _brought_up_to_date(cache: RowCache, chains: Chains, most: int) -> RowCache:
+    """A copy of ``cache`` for a base that has received the newest versions of ``chains``. Up to ``most`` rows, it takes
+    in what was written: that is often read next."""
     fresh = dict(cache)
+    room = most - len(fresh)
+    if room > 0:
+        added = ((key, chain) for key, chain in chains.items() if key not in cache)
+        fresh.update(
+            (key, (ts, value))
+            for key, (ts, value, _) in islice(added, room)
+            if value is not None and len(value) <= LARGEST_CACHED
+        )
     for key in fresh.keys() & chains.keys():
         ts, value, _ = chains[key]
         if value is None or len(value) > LARGEST_CACHED:

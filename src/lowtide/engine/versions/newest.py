@@ -12,9 +12,9 @@ from lowtide.engine.versions.visibility import BaseRows
 
 
 def newest_change(versions: VersionStore, rows: BaseRows, prefix: bytes, ts: int) -> int | None:
-    """A commit after which the keyspace has not changed, up to ``ts``, a registered snapshot; None if none is known:
-    there are no marks, or the base has a later change. The layers are taken before the base is looked at: what they no
-    longer have is marked there. O(keys of the keyspace in memory)."""
+    """A commit after which the keyspace has not changed, up to ``ts``, a registered snapshot. None if none is known,
+    because there are no marks or the base has a later change. The layers are taken before the base is read: what they
+    no longer have is marked there. O(keys of the keyspace in memory)."""
     layers = versions.layers
     newest = rows.read(lambda txn: newest_in(rows, txn, prefix))
     if newest is None or newest > ts:

@@ -1,10 +1,13 @@
-"""The keys of a dict in order, sorted only for a scan.
+"""The keys of a dict in order, sorted only when a scan needs them.
 
-Who writes: ``add`` is called by the one publishing thread, without a lock; a scan drains what was added under
-``_lock``. ``list.append`` and slicing are atomic, and a drain removes exactly the elements that it copied, so none is
-lost between the two. It fills the sorted list before it empties the other, so a key is at every moment in one of them,
-and who finds both empty, the fresh one first, has missed nothing. A scan may miss a key that is being added at that
-moment: it belongs to a commit that the scan's snapshot does not see.
+The keys of each keyspace are ordered on their own: most keyspaces, such as those of documents that are found by index,
+are written and never scanned.
+
+Who writes: the one publishing thread calls ``add`` and ``add_all``, without a lock. A scan drains what was added, under
+``_lock``. ``list.append``, ``list.extend`` with a dict and slicing are atomic, and a drain removes exactly the elements
+that it copied, so none is lost. It fills the parts before it empties the list, so a key is always in one of them. A
+reader that finds first the fresh list and then the parts empty has missed nothing. A scan may miss a key that is being
+added at that moment: it belongs to a commit that the scan's snapshot does not see.
 """
 
 from __future__ import annotations
@@ -15,42 +18,107 @@ from itertools import islice
 
 from sortedcontainers import SortedList
 
+from lowtide.engine.types import KEYSPACE_PREFIX
+
+
+class KeyspaceKeys:
+    """The keys of one keyspace: those in order, and those that no scan has asked for yet. Used under the lock."""
+
+    __slots__ = ("fresh", "ordered")
+
+    def __init__(self) -> None:
+        self.ordered: SortedList[bytes] = SortedList()
+        self.fresh: list[bytes] = []
+
 
 class OrderedKeys:
-    """A set of keys that can be walked in order from anywhere; keys are only ever added."""
+    """An ordered set of keys that can be walked from anywhere. Keys are never removed."""
 
-    __slots__ = ("_draining", "_fresh", "_lock", "_sorted", "_table", "add")
+    __slots__ = ("_draining", "_fresh", "_lock", "_parts", "_table", "add", "add_all")
 
     def __init__(self, table: Mapping[bytes, object]) -> None:
         self._table = table
-        """Whose keys these are; a key is added here before it is put there."""
+        """The dict whose keys these are. A key is added here before it is added to the dict."""
         self._lock = threading.Lock()
         self._draining = False
-        """Whether a drain has begun and not ended: one that was interrupted leaves the sorted list in any state."""
-        self._sorted: SortedList[bytes] = SortedList()
+        """Whether a drain is unfinished: an interrupted one leaves the parts in any state."""
+        self._parts: dict[bytes, KeyspaceKeys] = {}
+        """By the first bytes of their keys."""
         self._fresh: list[bytes] = []
         self.add = self._fresh.append
         """Add a key that is not in the set."""
+        self.add_all = self._fresh.extend
+        """Add keys of which none is in the set, all at once."""
 
     def between(self, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
-        """Up to ``limit`` keys with ``low <= key < high`` in scan order. O(log n + limit), plus sorting what is new."""
-        if not self._fresh and not self._sorted and not self._draining:
+        """Up to ``limit`` keys with ``low <= key < high`` in scan order. O(log n + limit), plus sorting new keys."""
+        if not self._fresh and not self._parts and not self._draining:
             return []
+        found: list[bytes] = []
         with self._lock:
-            if self._fresh or self._draining:
-                self._drain()
-            keys = self._sorted.irange(low, high, inclusive=(True, False), reverse=reverse)
-            return list(islice(keys, limit))
+            for keys in self._within(low, high, reverse):
+                rest = keys.irange(low, high, inclusive=(True, False), reverse=reverse)
+                found += islice(rest, limit - len(found))
+                if len(found) == limit:
+                    break
+        return found
+
+    def first(self, low: bytes, high: bytes, reverse: bool) -> bytes | None:
+        """The first key with ``low <= key < high``, in reverse the last one. O(log n), plus sorting new keys."""
+        if not self._fresh and not self._parts and not self._draining:
+            return None
+        with self._lock:
+            for keys in self._within(low, high, reverse):
+                at = keys.bisect_left(high) - 1 if reverse else keys.bisect_left(low)
+                if 0 <= at < len(keys) and low <= (key := keys[at]) < high:
+                    return key
+        return None
+
+    def count(self, low: bytes, high: bytes | None) -> int:
+        """How many keys there are with ``low <= key < high``. O(log n), plus sorting what is new."""
+        if not self._fresh and not self._parts and not self._draining:
+            return 0
+        with self._lock:
+            return sum(
+                (len(keys) if high is None else keys.bisect_left(high)) - keys.bisect_left(low)
+                for keys in self._within(low, high, False)
+            )
+
+    def _within(self, low: bytes, high: bytes | None, reverse: bool) -> list[SortedList[bytes]]:
+        """The keys of the keyspaces that a range touches, in scan order. Called under the lock."""
+        if self._fresh or self._draining:
+            self._drain()
+        parts, prefix = self._parts, low[:KEYSPACE_PREFIX]
+        if high is not None and high[:KEYSPACE_PREFIX] == prefix and len(prefix) == KEYSPACE_PREFIX:
+            part = parts.get(prefix)
+            return [self._ordered(part)] if part is not None else []
+        touched = [each for each in parts if each >= prefix and (high is None or each < high)]
+        return [self._ordered(parts[each]) for each in sorted(touched, reverse=reverse)]
+
+    def _ordered(self, part: KeyspaceKeys) -> SortedList[bytes]:
+        """The keys of a keyspace, all of them in order. Called under the lock."""
+        if part.fresh:
+            self._draining = True
+            part.ordered.update(part.fresh)
+            part.fresh = []
+            self._draining = False
+        return part.ordered
 
     def _drain(self) -> None:
-        """Sort what is new, or everything if the last drain was interrupted. Under the lock."""
-        # Listed before the fresh ones are copied: what comes in between is among the fresh ones alone.
+        """Divide the new keys by keyspace, or all keys if the last drain was interrupted. Called under the lock."""
+        # Listed before the fresh keys are copied: a key added in between is only among the fresh ones.
         known = list(self._table) if self._draining else None
         fresh = self._fresh[:]
         self._draining = True
-        if known is None:
-            self._sorted.update(fresh)
-        else:
-            self._sorted = SortedList({*known, *fresh})
+        parts, added = self._parts, fresh
+        if known is not None:
+            unsorted = [key for part in parts.values() for key in part.fresh]
+            parts, added = {}, list({*known, *unsorted, *fresh})
+        for key in added:
+            prefix = key[:KEYSPACE_PREFIX]
+            if prefix not in parts:
+                parts[prefix] = KeyspaceKeys()
+            parts[prefix].fresh.append(key)
+        self._parts = parts
         del self._fresh[: len(fresh)]  # point: scan.drain
         self._draining = False

@@ -1,13 +1,13 @@
-"""A transaction's own writes as its scans lay them over what is committed.
+"""A transaction's own writes, which its scans merge with the committed entries.
 
 A scan shows the writes as they were when it began, and the transaction may write while it scans. So a scan reads the
-transaction's buffer through a *view*, which notes the former value of a key before that is changed: a scan costs
-nothing for the writes that it does not come to, and a write costs O(1) for each view that is still in use.
+transaction's buffer through a *view*, which saves the value of a key before it is changed. A scan costs nothing for
+writes outside of what it reads, and a write costs O(1) for each view in use.
 
-What a transaction has deleted itself hides rows that are committed. Where scans came through such rows, the transaction
-keeps gaps of its own (see ``gaps``): it reads one instant, so only its own writes can put anything there.
+The transaction's own deletions hide committed rows. Where scans passed such rows, the transaction keeps gaps of its own
+(see ``gaps``). It reads one instant, so only its own writes can put anything there.
 
-Used by one thread at a time, as the transaction is.
+One thread at a time uses it, as with the transaction.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.gaps import Gap, Gaps, bounded, noted, past, without
 
 _FEW: Final = 64
-"""So many new keys are put in their places one by one; for more, all are sorted."""
+"""Up to this many new keys are inserted one by one; with more, all keys are sorted."""
 _MOST_GAPS: Final = 256
 
 
@@ -34,7 +34,7 @@ _MISSING: Final = _Unset()
 
 
 class OwnWrites:
-    """The own writes as they are when this is made. ``fixed`` says that the transaction reads one instant."""
+    """The transaction's writes at the time this is created. ``fixed`` says that the transaction reads one instant."""
 
     __slots__ = ("__weakref__", "_before", "_fixed", "_gaps", "_keys", "_overlay", "_writes")
 
@@ -42,10 +42,10 @@ class OwnWrites:
         self._overlay = overlay
         self._writes = writes
         self._keys = keys
-        """In order: all keys of this view, and perhaps some that the transaction has written since."""
+        """All keys of this view, in order, and possibly some that the transaction has written since."""
         self._fixed = fixed
         self._before: dict[bytes, bytes | _Unset | None] | None = None
-        """What was changed since, as it was before; None if nothing was."""
+        """The earlier values of keys that were changed since; None if there are none."""
         self._gaps: Gaps = ()
         """The transaction's gaps as they were before that change."""
 
@@ -55,7 +55,7 @@ class OwnWrites:
         return self._before is None
 
     def values_over(self, full_keys: list[bytes], committed: list[bytes | None]) -> list[bytes | None]:
-        """What is committed of some keys, with the own writes in its place."""
+        """The committed values of some keys, overridden by the transaction's own writes."""
         values: list[bytes | None] = []
         for key, value in zip(full_keys, committed, strict=True):
             own = self._value(key)
@@ -68,7 +68,7 @@ class OwnWrites:
         return self._writes.get(key, _MISSING)
 
     def keep(self, keys: Iterable[bytes]) -> None:
-        """Note what ``keys`` have before they are changed."""
+        """Save the values of ``keys`` before they are changed."""
         if self._before is None:
             self._before, self._gaps = {}, self._overlay.gaps
         for key in keys:
@@ -81,13 +81,13 @@ class OwnWrites:
         return at < len(self._keys) and wanted.covers(self._keys[at])
 
     def past(self, wanted: Range) -> Range | None:
-        """What is left of a range without the own gaps at its beginning; None if nothing is."""
+        """A range without the transaction's gaps at its beginning; None if nothing is left."""
         gaps = self._overlay.gaps if self._before is None else self._gaps
         return past(gaps, wanted, 0) if gaps else wanted
 
     def over(self, entries: list[tuple[bytes, bytes]], part: Range) -> list[tuple[bytes, bytes]]:
-        """The committed ``entries`` of ``part`` with the own writes laid over them, and the user's keys. Where own
-        deletions hide those at its beginning, that is noted."""
+        """The committed ``entries`` of ``part``, merged with the own writes, with the user's keys. If own deletions
+        hide the entries at its beginning, that is noted as a gap."""
         keys = self._keys
         first = bisect_left(keys, part.low)
         end = bisect_left(keys, part.high) if part.high is not None else len(keys)
@@ -111,12 +111,12 @@ class Overlay:
 
     def __init__(self) -> None:
         self._keys: list[bytes] | None = None
-        """The keys of the buffer in order, as of the last scan. Keys are only ever added, but for ``undo``."""
+        """The keys of the buffer in order, as of the last scan. Only ``undo`` removes keys."""
         self._views: list[weakref.ref[OwnWrites]] = []
         self.gaps: Gaps = ()
 
     def view(self, writes: Writes, fixed: bool) -> OwnWrites:
-        """The buffer as it is now. O(what is new in it since the last one)."""
+        """A view of the buffer as it is now. O(keys that are new since the last view)."""
         keys = self._keys
         if keys is None or len(writes) - len(keys) > _FEW:
             keys = self._keys = sorted(writes)
@@ -132,13 +132,13 @@ class Overlay:
         return view
 
     def change(self, changes: Writes) -> None:
-        """Before the buffer takes ``changes``."""
+        """Called before the buffer takes ``changes``."""
         self._keep(changes)
         if self.gaps and (puts := [key for key, value in changes.items() if value is not None]):
             self.gaps = without(self.gaps, puts)
 
     def undo(self, keys: Iterable[bytes]) -> None:
-        """Before ``keys`` go back to what they were at a savepoint."""
+        """Called before ``keys`` are restored to their values at a savepoint."""
         self._keep(keys)
         self._keys = None
         self.gaps = ()

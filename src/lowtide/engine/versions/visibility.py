@@ -1,9 +1,9 @@
 """What a snapshot sees: chains first, then the base.
 
-The order is the whole argument. ``view`` is taken first; the LMDB transaction is begun after it. A checkpoint commits
-to LMDB first and drops its layer after that. So whatever a reader no longer finds in ``view`` was committed to LMDB
-before the drop, hence before ``view`` was taken, hence before the LMDB transaction was begun: it is found there. If
-instead the reader still has the layer and LMDB already has its content, both say the same. No retry is needed.
+Correctness rests on the order. A reader takes ``view`` first and begins its LMDB transaction after that. A checkpoint
+commits to LMDB first and drops its layer after that. So what a reader no longer finds in ``view`` was committed to LMDB
+before the drop, hence before ``view`` was taken, hence before the LMDB transaction began: it is found there. If the
+reader still has the layer and LMDB already has its content, both agree. No retry is needed.
 """
 
 from __future__ import annotations
@@ -18,22 +18,26 @@ from lowtide.engine.base.codec import LATEST, horizon
 from lowtide.engine.base.types import TableHandle, Txn
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
-from lowtide.engine.versions.layers import LARGEST_CACHED, Layer, RowCache, VersionStore
+from lowtide.engine.versions.estimating import estimated_count
+from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
 from lowtide.engine.versions.own import OwnWrites
 
 _Result = TypeVar("_Result")
 
 _READS_BETWEEN = 128
-"""How many reads go by before one gives way to a commit. Fewer cost more switches than they save waiting."""
+"""One in this many reads yields to a commit. With a smaller number, switching costs more than it saves in waiting."""
 
 _second = itemgetter(1)
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096
-_LEAST_RUN = 32
+_LEAST_RUN = 8
+_FEW = 128
+_MOST_KEPT = 128
+"""Rows that are read together are cached up to this number. A larger read would displace what is read repeatedly."""
 
 
 class Published(Protocol):
-    """Who knows the last published timestamp, whether a commit is waiting for the disk, and which snapshots live."""
+    """Provides the last published timestamp, whether a commit is waiting for the disk, and the live snapshots."""
 
     published: int
     syncing: bool
@@ -42,7 +46,7 @@ class Published(Protocol):
 
 
 class BaseRows(Protocol):
-    """What lies below the layers: the base, or the base as it was at a pin."""
+    """The rows below the layers: the base, or the base as it was at a pin."""
 
     directory: Path
 
@@ -57,7 +61,7 @@ class BaseRows(Protocol):
 
     def row(self, full_key: bytes) -> bytes | None: ...
 
-    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bool, tuple[bytes, bytes] | None]: ...
+    def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]: ...
 
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]: ...
 
@@ -71,9 +75,9 @@ class BaseRows(Protocol):
 
 
 class Reader:
-    """Reads of the committed state at a timestamp. Lock-free; any number of threads."""
+    """Reads the committed state at a timestamp. Lock-free, for any number of threads."""
 
-    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "first_chunk", "least_run")
+    __slots__ = ("_base", "_cache_rows", "_reads", "_registry", "_versions", "first_chunk", "least_run", "sparse")
 
     def __init__(self, versions: VersionStore, base: BaseRows, registry: Published, cache_rows: int) -> None:
         self._versions = versions
@@ -82,13 +86,16 @@ class Reader:
         self._cache_rows = cache_rows
         self._reads = 0
         self.first_chunk = 0
-        """So many entries a scan reads at first, unless it was told; 0 for the usual number."""
+        """How many entries a scan reads in its first chunk by default; 0 for the usual number."""
         self.least_run = _LEAST_RUN
-        """So many keys in a row that are not visible are worth a gap."""
+        """The number of consecutive invisible keys that are worth a gap."""
+        self.sparse: set[bytes] = set()
+        """The prefixes of keyspaces in which keys are often looked up that do not exist. Their absence is cached. A
+        kind of data adds to it; an addition that a reader misses costs it a look into the base."""
 
     @property
     def sources(self) -> tuple[VersionStore, BaseRows]:
-        """Where it reads: the layers, and what lies below them."""
+        """What it reads: the layers, and the rows below them."""
         return self._versions, self._base
 
     def get(self, full_key: bytes, ts: int) -> bytes | None:
@@ -115,17 +122,17 @@ class Reader:
         return self._base.read_history(full_key, ts)  # point: read.history
 
     def get_many(self, full_keys: Collection[bytes], ts: int) -> list[bytes | None]:
-        """The values of many keys at ``ts``, with one look into the base for all that is not in memory."""
+        """The values of many keys at ``ts``, with one read of the base for those that are not in memory."""
         if len(full_keys) == 1:
             return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
         chains = active.chains
         values: list[bytes | None] = []
-        missing: dict[bytes, int] = {}
+        missing: list[tuple[int, bytes]] = []
         if frozen is None and not any(map(chains.get, full_keys)):  # none of them is in a layer
             rows = map(cache.get, full_keys)
             values = [row[1] if row is not None and row[0] <= ts else None for row in rows]
-            missing = {key: place for place, key in enumerate(full_keys) if values[place] is None}
+            missing = [(place, key) for place, key in enumerate(full_keys) if values[place] is None]
             full_keys = ()
         for key in full_keys:
             chain = chains.get(key)
@@ -138,19 +145,22 @@ class Reader:
             elif (row := cache.get(key)) is not None and row[0] <= ts:
                 values.append(row[1])
             else:
-                missing[key] = len(values)
+                missing.append((len(values), key))
                 values.append(None)
         if missing:
             newer = horizon(ts)
-            found = self._base.rows_of(list(missing))  # point: read.rows
-            for key, place in missing.items():
+            found = self._base.rows_of([key for _, key in missing])  # point: read.rows
+            kept = cache if len(missing) <= _MOST_KEPT else None
+            for place, key in missing:
                 at = found.get(key)
                 values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
+                if kept is not None and at is not None and at < LATEST:
+                    self._keep(key, (int.from_bytes(at[:8], "big"), at[8:]), kept)
         return values
 
     def get_latest(self, full_key: bytes) -> bytes | None:
-        """The newest published value. Needs no registered snapshot: the chain is taken before the published timestamp
-        is, so a version newer than that was not yet published, and its predecessor not yet pruned."""
+        """The newest published value. No registered snapshot is needed: the chain is taken before the published
+        timestamp is read, so a version newer than that was not yet published, and its predecessor not yet pruned."""
         if self._registry.syncing:
             self._give_way()
         active, frozen, cache = self._versions.view
@@ -169,30 +179,36 @@ class Reader:
         return row[1] if row is not None else None
 
     def _give_way(self) -> None:
-        """Let others have the GIL now and then while a commit is at the disk. Reads that find everything in memory
-        never do by themselves, and four threads of them would let the commit come back after 20 ms. The count is a
-        hint that may lose an update."""
+        """Release the GIL now and then while a commit waits for the disk. Reads that find everything in memory never do
+        so otherwise, and four threads of them could delay the commit by 20 ms. The count is a hint that may lose an
+        update."""
         self._reads += 1
         if self._reads % _READS_BETWEEN == 0:
             sleep(0)  # not the clock's: this takes no time, and only releases the GIL
 
-    def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes] | None:
-        """The base's row of a key, as timestamp and value; kept in ``cache``, which belongs to the caller's view."""
+    def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes | None] | None:
+        """The base's row of a key, as timestamp and value. It is added to ``cache``, which belongs to the caller's
+        view."""
         row = self._base.row(full_key)  # point: read.row
         if row is None or row >= LATEST:
+            if full_key[:KEYSPACE_PREFIX] in self.sparse and len(cache) < self._cache_rows:
+                cache[full_key] = ABSENT
             return None
-        value = row[8:]
-        found = (int.from_bytes(row[:8], "big"), value)
-        if len(value) <= LARGEST_CACHED and self._cache_rows:
-            if len(cache) >= self._cache_rows:
-                cache.clear()
-            cache[full_key] = found  # point: read.fill
+        found = (int.from_bytes(row[:8], "big"), row[8:])
+        self._keep(full_key, found, cache)
         return found
 
+    def _keep(self, full_key: bytes, row: tuple[int, bytes], cache: RowCache) -> None:
+        """Add a row of the base to ``cache``."""
+        if len(row[1]) <= LARGEST_CACHED and self._cache_rows:
+            if len(cache) >= self._cache_rows:
+                cache.clear()
+            cache[full_key] = row  # point: read.fill
+
     def scan(self, wanted: Range, ts: Callable[[], int], own: OwnWrites | None) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is asked before
-        each chunk, and answers always the same for a scan of one snapshot. ``own`` are the transaction's own writes, as
-        they were when the scan began."""
+        """The entries of the range in scan order, with the user's keys, a chunk at a time. ``ts`` is called before each
+        chunk; for a scan of one snapshot it always returns the same. ``own`` are the transaction's own writes, as they
+        were when the scan began."""
         size = wanted.first or self.first_chunk or _FIRST_CHUNK
         if own is not None and not own.touches(wanted):
             own = None
@@ -207,9 +223,16 @@ class Reader:
                 rest = own.past(rest)
             size = min(size * 2, _LARGEST_CHUNK)
 
+    def about(self, wanted: Range, ts: int) -> int:
+        """About how many keys of a range of one keyspace there are at ``ts``; exact if they are few."""
+        entries, last, _ = self._look(wanted, ts, _FEW, KEYSPACE_PREFIX)
+        if last is None:
+            return len(entries)
+        return max(len(entries), estimated_count(self._versions, self._base, wanted))
+
     def values(self, wanted: Range, ts: Callable[[], int], size: int) -> Iterator[list[bytes]]:
-        """As ``scan``, the values alone, forwards, in lists of about ``size``. Up to the first key that a layer has,
-        they are the base's; the layers are looked at before the base is, as ever."""
+        """The same as ``scan``, but only the values, forwards, in lists of about ``size``. Up to the first key in a
+        layer they come from the base alone. The layers are read before the base, as always."""
         rest: Range | None = wanted
         while rest is not None:
             at, low, high = ts(), rest.low, rest.high
@@ -226,32 +249,59 @@ class Reader:
             beyond = Range(nearest, high) if nearest is not None else None
             rest = rest.beyond(last) if last is not None else beyond
 
-    def first(self, low: bytes, high: bytes, ts: int) -> tuple[bytes, bytes] | None:
-        """The first entry with ``low <= key < high``, with its full key. Faster than a scan that stops there. At a
-        ``ts`` that is not registered, an entry that is not found may have been there."""
+    def beginning(self, wanted: Range, ts: int, most: int) -> tuple[list[tuple[bytes, bytes]], bool]:
+        """The first entries of a range at ``ts``, with the user's keys: ``most`` or a few more or less; and whether
+        these are all."""
+        entries, last = self._chunk(wanted, ts, most, KEYSPACE_PREFIX)
+        return entries, last is None
+
+    def first(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
+        """The first entry of a range with an end, with its full key. Faster than a scan that stops there. If ``ts`` is
+        not registered, it may miss an entry."""
+        gaps = self._versions.gaps
+        if gaps.of:
+            rest = gaps.past(wanted, ts)
+            if rest is None:
+                return None
+            wanted = rest
+        low, high, reverse, _ = wanted
+        assert high is not None
         active, frozen, _ = self._versions.view
-        above = active.keys.between(low, high, 1, False) or (
-            frozen is not None and frozen.keys.between(low, high, 1, False)
-        )
-        if not above:
-            known, entry = self._base.first(low, high, ts)
-            if known:
-                return entry
-        for chunk in self.scan(Range(low, high, False, 2), lambda: ts, None):
+        nearest: tuple[bytes, bytes] | None = None
+        for layer in (active,) if frozen is None else (active, frozen):
+            key = layer.keys.first(low, high, reverse)
+            if key is None:
+                continue
+            chain = visible(layer.chains.get(key), ts)
+            if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
+                entries, last, _ = self._look(wanted, ts, self.least_run, 0)
+                return entries[0] if entries else None if last is None else self._first_of_scan(wanted, ts)
+            if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
+                nearest = (key, value)
+        # A key of the base that comes before the first key of each layer is in no layer.
+        known, entry = self._base.first(low, high, ts, reverse)
+        if not known:
+            return self._first_of_scan(wanted, ts)
+        if entry is None or nearest is None:
+            return entry or nearest
+        return entry if (entry[0] > nearest[0] if reverse else entry[0] < nearest[0]) else nearest
+
+    def _first_of_scan(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
+        for chunk in self.scan(wanted._replace(first=self.least_run), lambda: ts, None):
             for key, value in chunk:
-                return low[:KEYSPACE_PREFIX] + key, value
+                return wanted.low[:KEYSPACE_PREFIX] + key, value
         return None
 
     def _chunk(self, wanted: Range, ts: int, size: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """What is visible at ``ts`` of a part of the range, in scan order, and the part's last key, None at the end.
-        ``strip`` bytes are taken off the entries' keys. Deleted keys at its beginning are left out once a scan has come
-        through them, see ``gap_map``."""
+        """The entries of a part of the range that are visible at ``ts``, in scan order, and the part's last key, None
+        at the end. ``strip`` bytes are removed from the entries' keys. Deleted keys at the beginning are skipped once a
+        scan has passed them; see ``gap_map``."""
         gaps = self._versions.gaps
         if gaps.of:
             rest = gaps.past(wanted, ts)
             if rest is None:
                 return [], None
-            if rest is not wanted:  # others have been deleted since, as often as not
+            if rest is not wanted:  # more keys have often been deleted since
                 wanted, size = rest, max(size, self.least_run)
         entries, last, _ = self._look(wanted, ts, size, strip)
         if entries or last is None:
@@ -263,8 +313,8 @@ class Reader:
         return self._skip(wanted, ts, strip)
 
     def _skip(self, wanted: Range, ts: int, strip: int) -> tuple[list[tuple[bytes, bytes]], bytes | None]:
-        """As ``_chunk``, of a range that begins with many keys that are not visible: come through them all, and note
-        them as a gap."""
+        """The same as ``_chunk``, for a range that begins with many invisible keys: pass all of them, and note them as
+        a gap."""
         gaps, size = self._versions.gaps, self.least_run
         entries: list[tuple[bytes, bytes]] = []
         last: bytes | None = None
@@ -278,7 +328,7 @@ class Reader:
                     break
                 rest, last = gaps.past(rest.beyond(last), ts), None
                 size = min(size * 2, _LARGEST_CHUNK)
-            # After the layers were taken: a commit after ``ts`` that they do not have has moved the boundary before.
+            # After the layers were taken: a commit after ``ts`` that they lack has moved the boundary before.
             if ts >= self._versions.boundary:
                 ends = [wanted.low[:strip] + key for key, _ in entries[:1]] + ([newer] if newer is not None else [])
                 end = (max(ends) if wanted.reverse else min(ends)) if ends else None
@@ -291,8 +341,8 @@ class Reader:
     def _look(
         self, wanted: Range, ts: int, size: int, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None, bytes | None]:
-        """What is visible at ``ts`` of a part of the range, in scan order; the part's last key, None at the end; and
-        the first key in it that the layers have a version of after ``ts``."""
+        """The entries of a part of the range that are visible at ``ts``, in scan order; the part's last key, None at
+        the end; and the first key in it with a version after ``ts`` in the layers."""
         low, high, reverse = wanted.low, wanted.high, wanted.reverse
         touched: list[tuple[Layer, list[bytes]]] = []
         for layer in self._versions.layers:

@@ -113,5 +113,5 @@ def test_a_grandchild_opens_them_too() -> None:
 def test_what_others_opened_in_this_process_is_refused_in_words(tmp_path: Path) -> None:
     base = Base(tmp_path, SIZE, create=True)
     base.close()
-    with lmdb.open(str(tmp_path), max_dbs=16), pytest.raises(UsageError, match="other means"):
+    with lmdb.open(str(tmp_path), max_dbs=16), pytest.raises(UsageError, match="not through Lowtide"):
         Base(tmp_path, SIZE)

@@ -54,7 +54,7 @@ def test_never_above_it(leases: Leases) -> None:
 def test_a_name_in_use_is_refused_with_what_can_be_done(leases: Leases, clock: ManualClock) -> None:
     row = leases.take("p", 10)
     clock.advance(4)
-    with pytest.raises(UsageError, match="exists, at commit 5, for 6 seconds more; renew it, remove it"):
+    with pytest.raises(UsageError, match="exists, at commit 5, for another 6 seconds; renew it, remove it"):
         leases.take("p", 10)
     assert leases.all() == [("p", row)]
 
@@ -145,7 +145,7 @@ def test_a_pin_beside_another_lies_where_that_lies(leases: Leases, base: Base) -
 def test_a_pin_beside_a_scoped_one_holds_no_more_than_that(leases: Leases) -> None:
     scoped = leases.take("scoped", 10, keyspaces=["k"])
     assert leases.take("same", 10, beside=("scoped", scoped)).keyspaces == ("k",)
-    with pytest.raises(UsageError, match="holds 'k' only"):
+    with pytest.raises(UsageError, match="holds only 'k'"):
         leases.take("more", 10, beside=("scoped", scoped), keyspaces=["k", "other"])
     whole = leases.take("whole", 10)
     assert leases.take("part", 10, beside=("whole", whole), keyspaces=["k"]).keyspaces == ("k",)

@@ -82,5 +82,5 @@ def test_where_another_process_may_write_the_reader_is_told_what_to_do(
     path: Path, monkeypatch: pytest.MonkeyPatch, pin: str | None, number: int
 ) -> None:
     refuse_to_write(monkeypatch, path, number)
-    with pytest.raises(lowtide.Error, match=r"cannot be written here .*read a backup"):
+    with pytest.raises(lowtide.Error, match=r"cannot write to .*read a backup"):
         lowtide.open_snapshot(path, pin=pin)

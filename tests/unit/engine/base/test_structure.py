@@ -75,10 +75,10 @@ def set_bytes(at: int, new: bytes) -> Callable[[bytearray], None]:
 
 
 DAMAGES: list[tuple[str, Callable[[bytearray], None], str]] = [
-    ("another number", set_bytes(0, b"\x07\x07"), "it says that it is page"),
+    ("another number", set_bytes(0, b"\x07\x07"), "its header says page"),
     ("another kind", set_bytes(10, b"\x08\x00"), "flags"),
     ("no nodes", set_bytes(12, b"\x10\x00"), "it has 0 nodes"),
-    ("too much room", set_bytes(14, b"\xff\xff"), "its free room"),
+    ("too much room", set_bytes(14, b"\xff\xff"), "its free space"),
     ("a node outside", set_bytes(16, b"\xfe\x0f"), "a node lies outside of it"),
     ("nodes in another order", lambda page: page.__setitem__(slice(16, 20), page[18:20] + page[16:18]), "order"),
 ]

@@ -33,15 +33,15 @@ def test_a_scoped_keyspace_keeps_what_counts_everywhere_too() -> None:
     assert (living.of(A).live, living.of(B).live, living.of(C).live) == ((2, 3, 4, 6), (3, 4, 6), (4, 6))
 
 
-def test_nobody_lives_only_without_snapshots_and_pins_of_every_kind() -> None:
-    assert with_pins(Exact((), 9), []).nobody
-    assert not with_pins(Exact((4,), 9), []).nobody
-    assert not with_pins(Exact((), 9), [pin(2, A)]).nobody
-    assert not with_pins(Exact((), 9), [pin(2, everywhere=True)]).nobody
+def test_nothing_lives_only_without_snapshots_and_pins_of_every_kind() -> None:
+    assert with_pins(Exact((), 9), []).empty
+    assert not with_pins(Exact((4,), 9), []).empty
+    assert not with_pins(Exact((), 9), [pin(2, A)]).empty
+    assert not with_pins(Exact((), 9), [pin(2, everywhere=True)]).empty
 
 
 def test_a_pin_of_keyspaces_that_did_not_exist_yet_holds_nothing() -> None:
-    assert with_pins(Exact((), 9), [pin(2)]).nobody
+    assert with_pins(Exact((), 9), [pin(2)]).empty
 
 
 PREFIXES = st.sampled_from([A, B, C])

@@ -19,12 +19,14 @@ from lowtide.engine.log.frame import (
     encode_payload,
     frame_at,
     frames_from,
+    is_prefix,
 )
 
 u32 = st.integers(0, 2**32 - 1)
 timestamps = st.integers(0, 2**63 - 1)
 writes = st.dictionaries(st.binary(min_size=4, max_size=40), st.none() | st.binary(max_size=60), max_size=8)
-names = st.none() | st.dictionaries(st.text(min_size=1, max_size=20), st.binary(min_size=4, max_size=4), max_size=3)
+prefixes = st.binary(min_size=4, max_size=4).filter(is_prefix)
+names = st.none() | st.dictionaries(st.text(min_size=1, max_size=20), prefixes, max_size=3)
 
 
 @given(st.floats(allow_nan=False), writes, names, timestamps, timestamps, u32, u32)

@@ -17,6 +17,7 @@ def test_a_commit_is_synced_without_anyone_asking(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = start_log(tmp_path, disk)
     syncer = Syncer(log, interval=0.001)
+    syncer.start()
     try:
         for round_ in range(1, 4):
             append(log, b"x")
@@ -31,6 +32,7 @@ def test_an_idle_log_is_not_synced(tmp_path: Path) -> None:
     disk = FaultyDisk()
     log = start_log(tmp_path, disk)
     syncer = Syncer(log, interval=0.001)
+    syncer.start()
     append(log, b"x")
     syncer.tell()
     disk.wait_for("sync", 1)
@@ -44,6 +46,7 @@ def test_several_commits_within_an_interval_share_a_sync(tmp_path: Path) -> None
     for _ in range(50):
         append(log, b"x")
     syncer = Syncer(log, interval=0.001)
+    syncer.start()
     syncer.tell()
     disk.wait_for("sync", 1)
     syncer.close()
@@ -53,6 +56,7 @@ def test_several_commits_within_an_interval_share_a_sync(tmp_path: Path) -> None
 def test_closing_ends_the_thread_even_in_the_middle_of_a_long_interval(tmp_path: Path) -> None:
     log = start_log(tmp_path)
     syncer = Syncer(log, interval=3600)
+    syncer.start()
     append(log, b"x")
     syncer.tell()
     syncer.close()
@@ -64,6 +68,7 @@ def test_a_sync_that_fails_poisons_the_log_and_is_not_tried_again(tmp_path: Path
     disk = FaultyDisk()
     log = start_log(tmp_path, disk)
     syncer = Syncer(log, interval=0.001)
+    syncer.start()
     append(log, b"x")
     disk.fail("sync")
     syncer.tell()

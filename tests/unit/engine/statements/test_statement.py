@@ -8,7 +8,8 @@ import pytest
 
 import lowtide
 from lowtide import ConflictError, UsageError
-from lowtide.engine.statements.statement import Statement, statement_of
+from lowtide.engine.statements.runners import statement_of
+from lowtide.engine.statements.statement import Statement
 from lowtide.engine.types import Range
 
 BELOW = ["none", "read_committed", "snapshot_read"]

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.engine.base.codec import encode_keyspace
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.errors import UsageError
 from tests.conftest import OpenStore
@@ -103,3 +104,41 @@ def test_names_of_refused_and_of_first_commits_survive_a_reopen(open_store: Open
     assert again.keyspace("later").get(b"y") == b"2"
     assert again.keyspace("new").get(b"x") == b"1"
     assert list(again.keyspace("only in what was refused").scan()) == []
+
+
+def test_numbers_of_joined_processes_are_reserved_before_they_are_given_out() -> None:
+    reserved: list[int] = []
+    catalog = Catalog([("a", encode_keyspace(7))], reserve=reserved.append)
+    assert catalog.assign("b") == encode_keyspace(8)
+    assert reserved == [7 + 64]
+    assert [catalog.assign(name) for name in ("b", "c")] == [encode_keyspace(8), encode_keyspace(9)]
+    assert len(reserved) == 1
+    assert Catalog([("a", encode_keyspace(7))], reserved=reserved[0]).prefix_of("d") == encode_keyspace(72)
+
+
+def test_a_name_is_adopted_unless_the_keyspace_has_another_number() -> None:
+    catalog = Catalog([("a", encode_keyspace(1))], reserved=64)
+    catalog.adopt({"b": encode_keyspace(9)})
+    assert catalog.prefix_of("b") == encode_keyspace(9)
+    assert catalog.names_to_log({encode_keyspace(9) + b"x": b""}) == {"b": encode_keyspace(9)}
+    for names in ({"a": encode_keyspace(2)}, {"c": encode_keyspace(1)}):
+        with pytest.raises(lowtide.TransientError):
+            catalog.adopt(names)
+
+
+def test_a_joined_process_asks_the_owner_once_and_learns_from_the_log() -> None:
+    asked: list[str] = []
+
+    def assign(name: str) -> bytes:
+        asked.append(name)
+        return encode_keyspace(len(asked))
+
+    catalog = Catalog([], fixed=True, assign=assign)
+    prefix = catalog.prefix_of("a")
+    assert catalog.prefix_of("a") == prefix
+    assert catalog.names_to_log({prefix + b"x": b""}) == {"a": prefix}
+    catalog.learn([("a", prefix)])
+    assert catalog.names_to_log({prefix + b"x": b""}) is None
+    assert asked == ["a"]
+    catalog.forget({"a": prefix})
+    assert catalog.prefix_of("a") == encode_keyspace(2)

@@ -123,7 +123,7 @@ def test_a_store_that_was_never_checkpointed_is_cut_evenly(open_store: OpenStore
 
 @pytest.mark.parametrize("parts", [0, -1, True, 2.0, "2", None])
 def test_parts_are_a_whole_number(store: lowtide.Store, parts: object) -> None:
-    with store.snapshot() as snapshot, pytest.raises(UsageError, match="whole number of parts"):
+    with store.snapshot() as snapshot, pytest.raises(UsageError, match="parts must be a whole number"):
         snapshot.cuts("k", parts)  # type: ignore[arg-type]
 
 

@@ -142,9 +142,9 @@ def test_a_value_that_is_not_bytes_is_refused(store: lowtide.Store, value: bytes
 def test_a_key_that_is_too_long_is_refused(store: lowtide.Store) -> None:
     key = b"x" * (types.MAX_KEY + 1)
     for keyspace in keyspaces(store):
-        with pytest.raises(UsageError, match=f"a key may be {types.MAX_KEY} bytes long"):
+        with pytest.raises(UsageError, match=f"a key may be at most {types.MAX_KEY} bytes long"):
             keyspace.put(key, b"")
-        with pytest.raises(UsageError, match=f"a key may be {types.MAX_KEY} bytes long"):
+        with pytest.raises(UsageError, match=f"a key may be at most {types.MAX_KEY} bytes long"):
             keyspace.delete(key)
 
 
@@ -171,7 +171,7 @@ class Huge(bytes):
 
 def test_a_value_that_is_too_large_is_refused(store: lowtide.Store) -> None:
     for keyspace in keyspaces(store):
-        with pytest.raises(UsageError, match=f"a value may be {types.MAX_VALUE} bytes long"):
+        with pytest.raises(UsageError, match=f"a value may be at most {types.MAX_VALUE} bytes long"):
             keyspace.put(b"x", Huge())
 
 

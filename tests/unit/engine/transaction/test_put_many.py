@@ -65,7 +65,7 @@ def test_it_is_as_many_puts(first: list[tuple[bytes, bytes]], second: list[tuple
         ([(b"a", b"1"), ("b", b"2")], "keys are bytes, not str"),
         ([(b"a", b"1"), (b"b", "2")], "values are bytes, not str"),
         ([(b"a", b"1"), (b"b", None)], "values are bytes, not NoneType"),
-        ([(b"a", b"1"), (b"x" * 500, b"2")], "491 bytes long at most"),
+        ([(b"a", b"1"), (b"x" * 500, b"2")], "at most 491 bytes long"),
         ([(b"a", b"1"), (b"b",)], "pairs of key and value"),
         ([(b"a", b"1"), b"b"], "pairs of key and value"),
         ([b"ab"], "pairs of key and value"),

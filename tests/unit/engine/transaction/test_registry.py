@@ -255,8 +255,44 @@ def test_it_does_not_lean_on_one_that_is_still_being_drawn(store: lowtide.Store)
         registry.live[drawn] = 1
 
     registry.live = live = Watched()
-    drawn = registry.next_token() + 1
+    drawn = next(registry.tokens) + 1
     live.then = overtake
     tx = store.begin()
     assert tx.ts == 2
     assert outcome == ["expired"]
+
+
+def test_a_begin_uses_the_registration_of_a_transaction_that_has_ended(store: lowtide.Store) -> None:
+    registry = parts_of(store).registry
+    with store.transaction() as tx:
+        tx.keyspace("k").put(b"x", b"1")
+        (used,) = registry.details.values()
+    assert [used[1]()] == list(registry.spare)
+    second, third = store.begin(), store.begin("serializable", read_only=True)
+    assert not registry.spare
+    assert [owner() is used[1]() for _, owner in registry.details.values()] == [True, False]
+    second.rollback()
+    assert third.keyspace("k").get(b"x") == b"1"
+    third.commit()
+    assert (len(registry.spare), registry.live, registry.details) == (2, {}, {})
+
+
+def test_a_registration_that_something_else_refers_to_is_not_used_again(store: lowtide.Store) -> None:
+    """As the traceback of an error may. Its next owner could not drop it."""
+    registry = parts_of(store).registry
+    tx = store.begin()
+    ((_, owner),) = registry.details.values()
+    elsewhere = owner()
+    tx.rollback()
+    assert not registry.spare
+    with store.begin():
+        assert [owner() is elsewhere for _, owner in registry.details.values()] == [False]
+
+
+def test_no_more_registrations_are_kept_than_some(store: lowtide.Store) -> None:
+    registry = parts_of(store).registry
+    many = [store.begin() for _ in range(1000)]
+    for tx in many:
+        tx.rollback()
+    assert 0 < len(registry.spare) < 100
+    assert all(each.token == 0 for each in registry.spare)

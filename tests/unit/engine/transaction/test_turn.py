@@ -8,7 +8,7 @@ import pytest
 
 import lowtide
 from lowtide.engine.transaction.isolation import SNAPSHOT
-from lowtide.engine.transaction.transaction import EngineTransaction
+from lowtide.engine.transaction.transaction import begin
 from lowtide.errors import ConflictError, UsageError
 from tests.support.parts import parts_of
 from tests.support.patience import PATIENCE
@@ -21,7 +21,7 @@ def test_commits_of_others_wait_for_a_turn_and_come_after_it(store: lowtide.Stor
     tx.keyspace("fruit").put(b"apple", b"yellow")
     other = threading.Thread(target=fruit.put, args=(b"pear", b"green"))
     with parts_of(store).engine.in_turn() as engine:
-        mine = EngineTransaction(engine, SNAPSHOT, False)
+        mine = begin(engine, SNAPSHOT, False)
         other.start()
         mine.keyspace("fruit").put(b"apple", b"brown")
         ts = mine.commit()
@@ -39,7 +39,7 @@ def test_a_turn_that_fails_leaves_nothing(store: lowtide.Store) -> None:
     fruit = store.keyspace("fruit")
 
     def fail() -> None:
-        with parts_of(store).engine.in_turn() as engine, EngineTransaction(engine, SNAPSHOT, False) as tx:
+        with parts_of(store).engine.in_turn() as engine, begin(engine, SNAPSHOT, False) as tx:
             tx.keyspace("fruit").put(b"apple", b"red")
             raise ValueError("no")
 
@@ -53,7 +53,7 @@ def test_a_turn_that_fails_leaves_nothing(store: lowtide.Store) -> None:
 def test_there_is_no_turn_inside_a_turn_nor_in_a_store_that_only_reads(store: lowtide.Store) -> None:
     with (
         parts_of(store).engine.in_turn() as engine,
-        pytest.raises(UsageError, match="inside a turn"),
+        pytest.raises(UsageError, match="inside another turn"),
         engine.in_turn(),
     ):
         pass

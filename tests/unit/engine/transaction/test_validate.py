@@ -86,7 +86,7 @@ def test_a_clash_is_found_iff_there_is_one_wherever_the_versions_are(
     """A writer at ``since`` lives throughout. The recent commits know, and so do the versions: one verdict."""
     with open_shelves() as shelves:
         shelves.oldest_writer = since
-        validator = Validator(shelves.versions, shelves.base, published=0)
+        validator = Validator(shelves.versions, shelves.base, published=0, latest=lambda key: None)
         for verb, change in script:
             if change is None:
                 shelves.move(verb)

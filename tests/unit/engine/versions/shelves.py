@@ -31,10 +31,11 @@ class Shelves:
     def __init__(self, directory: Path) -> None:
         self.base = Base(directory, 1 << 24, create=True)
         self.base.initialise(b"s" * 16)
-        self.versions = VersionStore(0)
+        self.versions = VersionStore(0, 4)
         self.published = 0
         self.syncing = False
         self.reader = Reader(self.versions, self.base, self, 4)
+        self.reader.sparse.add(PREFIX)  # absent keys are cached, too
         self.states: list[State] = [{}]
         self.changes: list[frozenset[bytes]] = [frozenset()]
         self.live: set[int] = set()

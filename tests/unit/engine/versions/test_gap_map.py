@@ -56,7 +56,7 @@ def test_a_watch_that_was_told_of_too_many_puts_notes_nothing_and_is_left(
     gaps.put({K + b"%d" % number: b"" for number in range(2)})
     gaps.put({K + b"%d" % number: b"" for number in range(2)})
     assert watch.lost
-    assert gaps._watches == []
+    assert gaps.watches == []
     gaps.note(watch, Range(K + b"a", K + b"m"), 1, nobody)
     assert gaps.of == {}
     gaps.unwatch(watch)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from sortedcontainers import SortedList
 
-from lowtide.engine.versions.ordered import OrderedKeys
+from lowtide.engine.versions.ordered import KeyspaceKeys, OrderedKeys
 from tests.support.patience import PATIENCE
 
 keys = st.binary(max_size=2)
@@ -60,13 +60,13 @@ def test_a_scan_that_comes_while_another_one_sorts_the_first_keys_misses_none() 
     found: list[list[bytes]] = []
     scanning = threading.Thread(target=lambda: found.append(keys.between(b"", None, 10, False)), daemon=True)
 
-    class Interrupted(SortedList):  # type: ignore[type-arg]
-        def update(self, iterable: Iterable[bytes]) -> None:
+    class Interrupted(dict[bytes, KeyspaceKeys]):
+        def __setitem__(self, prefix: bytes, part: KeyspaceKeys) -> None:
             scanning.start()
             scanning.join(0.2)  # it is done now, and wrong, or waits for the lock
-            super().update(iterable)
+            super().__setitem__(prefix, part)
 
-    keys._sorted = Interrupted()
+    keys._parts = Interrupted()
     keys.add(b"k")
     assert keys.between(b"", None, 10, False) == [b"k"]
     scanning.join(PATIENCE)
@@ -86,15 +86,46 @@ def test_a_drain_that_was_interrupted_loses_no_key_and_doubles_none(lost: bool) 
                 super().update(iterable)
             raise KeyboardInterrupt
 
-    for key in (b"a", b"b"):
+    for key in (b"key a", b"key b"):
         keys.add(key)
         table[key] = None
     keys.between(b"", None, 10, False)
-    keys._sorted = Interrupted(keys._sorted)
-    keys.add(b"c")
+    keys._parts[b"key "].ordered = Interrupted(keys._parts[b"key "].ordered)
+    keys.add(b"key c")
     with pytest.raises(KeyboardInterrupt):
         keys.between(b"", None, 10, False)
-    keys.add(b"d")
-    assert keys.between(b"", None, 10, False) == [b"a", b"b", b"c", b"d"]
-    keys.add(b"e")
-    assert keys.between(b"", None, 10, False) == [b"a", b"b", b"c", b"d", b"e"]
+    keys.add(b"key d")
+    assert keys.between(b"", None, 10, False) == [b"key a", b"key b", b"key c", b"key d"]
+    keys.add(b"key e")
+    assert keys.between(b"", None, 10, False) == [b"key a", b"key b", b"key c", b"key d", b"key e"]
+
+
+def test_a_division_by_keyspace_that_was_interrupted_loses_no_key_and_doubles_none() -> None:
+    table: dict[bytes, None] = {}
+    keys = OrderedKeys(table)
+
+    class Interrupted(dict[bytes, KeyspaceKeys]):
+        def __setitem__(self, prefix: bytes, part: KeyspaceKeys) -> None:
+            if len(self) == 1:
+                raise KeyboardInterrupt
+            super().__setitem__(prefix, part)
+
+    keys._parts = Interrupted()
+    for key in (b"one a", b"two b", b"one c"):
+        keys.add(key)
+        table[key] = None
+    with pytest.raises(KeyboardInterrupt):
+        keys.between(b"", None, 10, False)
+    assert keys.between(b"", None, 10, False) == [b"one a", b"one c", b"two b"]
+
+
+@given(st.sets(st.binary(max_size=7), max_size=30), st.binary(max_size=7), st.binary(max_size=7), st.booleans())
+def test_keys_of_many_keyspaces_are_in_one_order(added: set[bytes], low: bytes, high: bytes, reverse: bool) -> None:
+    keys = OrderedKeys({})
+    for key in added:
+        keys.add(key)
+    expected = sorted((key for key in added if low <= key < high), reverse=reverse)
+    assert keys.between(low, high, 4, reverse) == expected[:4]
+    assert keys.first(low, high, reverse) == (expected[0] if expected else None)
+    assert keys.count(low, high) == len(expected)
+    assert keys.between(low, None, 99, reverse) == sorted((key for key in added if low <= key), reverse=reverse)

@@ -108,6 +108,65 @@ def test_a_point_read_shows_the_state_of_its_timestamp(script: list[tuple[str, o
                 for ts in shelves.live:
                     assert shelves.reader.get(key, ts) == shelves.states[ts].get(key)
                 assert shelves.reader.get_latest(key) == shelves.states[-1].get(key)
+            for ts in shelves.live:
+                assert shelves.reader.get_many(KEYS, ts) == [shelves.states[ts].get(key) for key in KEYS]
+
+
+@thorough
+@given(script=steps, wanted=ranges, most=st.integers(1, 4))
+def test_the_first_entries_are_those_of_a_scan(
+    chunk: int, script: list[tuple[str, object]], wanted: Range, most: int
+) -> None:
+    """Twice, since the first may note a gap that the second one skips."""
+    with open_shelves() as shelves:
+        arrange(shelves, script)
+        for ts in [*shelves.live, *shelves.live]:
+            expected = within(shelves.states[ts], wanted)
+            if wanted.high is not None:
+                found = shelves.reader.first(wanted, ts)
+                assert (found and (found[0][len(PREFIX) :], found[1])) == (expected[0] if expected else None)
+            entries, whole = shelves.reader.beginning(wanted, ts, most)
+            assert entries == expected[: len(entries)]
+            assert not whole or entries == expected
+
+
+def looked_up(shelves: Shelves, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The keys that are looked up in the base from now on."""
+    looked: list[bytes] = []
+    read = shelves.base.row
+
+    def row(full_key: bytes) -> bytes | None:
+        looked.append(full_key)
+        return read(full_key)
+
+    monkeypatch.setattr(shelves.base, "row", row)
+    return looked
+
+
+def test_the_absence_of_a_key_is_remembered_until_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_shelves() as shelves:
+        looked = looked_up(shelves, monkeypatch)
+        for _ in range(3):
+            assert shelves.reader.get_latest(KEYS[0]) is None
+        assert looked == [KEYS[0]]
+        shelves.commit({KEYS[0]: b"x"})
+        assert shelves.reader.get_latest(KEYS[0]) == b"x"
+        shelves.drop()
+        assert shelves.reader.get_latest(KEYS[0]) == b"x"
+        shelves.reader.sparse.clear()
+        for _ in range(2):
+            assert shelves.reader.get_latest(KEYS[1]) is None
+        assert looked == [KEYS[0], KEYS[1], KEYS[1]], "an absent key of another keyspace displaces nothing"
+
+
+def test_a_checkpoint_caches_what_it_brings_to_the_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_shelves() as shelves:
+        shelves.commit({KEYS[0]: b"x", KEYS[1]: b"y" * 600})
+        shelves.drop()
+        looked = looked_up(shelves, monkeypatch)
+        assert shelves.reader.get_latest(KEYS[0]) == b"x"
+        assert shelves.reader.get_latest(KEYS[1]) == b"y" * 600
+        assert looked == [KEYS[1]], "large values are not cached"
 
 
 @thorough

@@ -1,0 +1,163 @@
+"""What a transaction reads: its own writes first, then what is committed at its snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.isolation import Policy
+from lowtide.engine.transaction.origin import caller
+from lowtide.engine.transaction.read_set import ReadSet
+from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.scans import entries_of, scan_latest, tracked, tracked_chunks
+from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
+from lowtide.engine.versions.own import Overlay, OwnWrites
+from lowtide.errors import UsageError
+
+
+class TransactionReads:
+    """The reads of a transaction; see ``EngineTransaction`` for its attributes. Used by one thread at a time."""
+
+    __slots__ = (
+        "_registration",
+        "engine",
+        "overlay",
+        "policy",
+        "reads",
+        "state",
+        "ts",
+        "writes",
+    )
+
+    engine: Engine
+    policy: Policy
+    ts: int
+    """The commit that this transaction reads from; below SNAPSHOT, the last one when it began."""
+    state: str
+    writes: Writes
+    overlay: Overlay | None
+    reads: ReadSet | None
+    _registration: Registration | None
+    """What it reads at while it is open; None below SNAPSHOT. If an interrupt keeps the transaction from giving it
+    back, it does that itself when the transaction is dropped."""
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key: own writes first, then what is committed."""
+        if self.state:
+            raise self._finished()
+        writes, engine = self.writes, self.engine
+        if writes and full_key in writes:
+            value = writes[full_key]
+        elif self._registration is not None:
+            if self.reads is not None:
+                self.reads.keys.add(full_key)
+            value = engine.reader.get(full_key, self.ts)
+        else:
+            return engine.reader.get_latest(full_key)
+        if engine.expired:  # looked at after the read: what is expired meanwhile may have been collected under it
+            self.open_ts()
+        return value
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys, each as ``read`` gives it, of a transaction that reads one instant."""
+        if self.reads is not None:
+            self.reads.keys.update(full_keys)
+        return self.peek(full_keys)
+
+    def peek(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """As ``read_many``, but no part of what a serializable transaction has read; see ``ReadView``."""
+        if self.state:
+            raise self._finished()
+        values = self.engine.reader.get_many(full_keys, self.ts)
+        self.open_ts()
+        writes = self.writes
+        if not writes:
+            return values
+        return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        """The entries of a range of full keys, with the user's keys."""
+        if self.state:
+            raise self._finished()
+        own = self.own_writes() if self.writes else None
+        if self.policy.fixed:
+            entries = entries_of(self._chunks(wanted, own))
+            return entries if self.reads is None else tracked(entries, wanted, self.reads)
+        opened_by = caller() if self.engine.origins else None
+        one_snapshot = self.policy.scan_snapshot
+        return scan_latest(
+            self.engine, wanted, own=own, one_snapshot=one_snapshot, opened_by=opened_by, check=self.open_ts
+        )
+
+    def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
+        """The first entry of a range of full keys that has an end, with the user's key, of a transaction that reads one
+        instant. Faster than a scan."""
+        if self.state:
+            raise self._finished()
+        if self.reads is not None or (self.writes and self.own_writes().touches(wanted)):
+            return next(self.scan(wanted), None)
+        entry = self.engine.reader.first(wanted, self.ts)
+        if self.engine.expired:  # after the read, see ``read``
+            self.open_ts()
+        return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
+
+    def few(self, wanted: Range, most: int, limit: int) -> list[tuple[bytes, bytes]] | None:
+        """The entries of a range of full keys, or the first ``limit`` if that is not 0, of a transaction that reads one
+        instant. None if they have to be scanned: there are more than ``most``, own writes are among them, or what is
+        read is tracked."""
+        if self.state:
+            raise self._finished()
+        if self.reads is not None or (self.writes and self.own_writes().touches(wanted)):
+            return None
+        entries, whole = self.engine.reader.beginning(wanted, self.ts, most)
+        if self.engine.expired:  # after the read, see ``read``
+            self.open_ts()
+        if limit:
+            return entries[:limit] if whole or len(entries) >= limit else None
+        return entries if whole else None
+
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        """As ``scan``, in lists, of a transaction that reads one instant."""
+        if self.state:
+            raise self._finished()
+        chunks = self._chunks(wanted, self.own_writes() if self.writes else None)
+        return chunks if self.reads is None else tracked_chunks(chunks, wanted, self.reads)
+
+    def about(self, wanted: Range) -> int:
+        """About how many keys there are in a range of full keys of one keyspace."""
+        return self.engine.reader.about(wanted, self.open_ts())
+
+    @property
+    def tracked(self) -> bool:
+        """Whether it is serializable, so that what it reads is kept."""
+        return self.reads is not None
+
+    @property
+    def pending(self) -> Writes:
+        """What it has written."""
+        return self.writes
+
+    def own_writes(self) -> OwnWrites:
+        """The own writes as they are now, for a scan."""
+        if self.overlay is None:
+            self.overlay = Overlay()
+        return self.overlay.view(self.writes, self.policy.fixed)
+
+    def _chunks(self, wanted: Range, own: OwnWrites | None) -> Iterator[list[tuple[bytes, bytes]]]:
+        for chunk in self.engine.reader.scan(wanted, self.open_ts, own):
+            self.open_ts()  # after the chunk was read, see ``read``
+            yield chunk
+        self.open_ts()
+
+    def open_ts(self) -> int:
+        """The timestamp, for a scan that goes on: once the transaction has ended or its snapshot was expired, what
+        it sees is no longer kept. Below SNAPSHOT it has none, and nothing that could expire."""
+        if self.state:
+            raise self._finished()
+        registration = self._registration
+        if registration is not None and (expired := self.engine.expired.get(registration.token)) is not None:
+            raise expired.error()
+        return self.ts
+
+    def _finished(self) -> UsageError:
+        return UsageError(f"this transaction was {self.state} and cannot be used any more; begin another one")
