@@ -4,16 +4,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
+# What Python compiles is kept, whatever the machine's own setting: tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test quick bench mutants soak attack lint docs graph clean setup
 
 help:
-	@echo "make demo    set up, then show the store at work"
+	@echo "make demo    set up, then show the store and its pipeline at work, in under three minutes"
 	@echo "make test    set up, then run every test, the type checker and the linter"
-	@echo "make quick   set up, then the quick tests and the checkers: a minute, for the inner loop (see CONTRIBUTING.md)"
+	@echo "make quick   set up, then the quick tests and the checkers, for the inner loop (see CONTRIBUTING.md)"
 	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
-	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills; SEED=n repeats one"
+	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills, and KILLS=200 of an archiver, and of processes that share a store; SEED=n repeats one"
 	@echo "make attack  set up, then every crash state, many random schedules and inputs, not a sample; takes hours"
 	@echo "make docs    set up, then build the site of docs/ into site/"
 	@echo "make graph   set up, then draw docs/layers.svg, the imports between the packages"
@@ -21,11 +23,18 @@ help:
 
 setup: $(STAMP)
 
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+WORK := -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
+
+# Without compiling: Python compiles a module when it is first imported, and keeps that; most are never imported.
+# The largest packages, which take half of the time, come in a process of their own beside the others; what that fails
+# to install, the last line does.
 $(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt requirements/docs.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[all]' -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
+	@$(PIP) --no-deps pyspark deltalake duckdb polars polars-runtime-32 & large=$$!; $(PIP) $(WORK) pyarrow pandas; wait $$large || true
+	@$(PIP) -e '.[all]' $(WORK)
 	@touch $@
 
 # What only the comparison needs. A peer that cannot be installed here is left out of it.
@@ -40,9 +49,10 @@ $(PEERS): $(STAMP) requirements/peers.txt
 demo: setup
 	@$(BIN)/python -m demo
 
+# Three processes on two cores: many tests wait for Spark, a disk or another process.
 test: setup
 	@command -v java > /dev/null || test -n "$$JAVA_HOME" || echo "No Java here: the tests of Spark will be skipped. They need Java 17, 21 or 25 (Debian, Ubuntu: apt install openjdk-17-jre-headless)."
-	@$(BIN)/python -m pytest -n 2
+	@$(BIN)/python -m pytest -n 3
 
 quick: setup
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
@@ -56,9 +66,12 @@ bench: $(PEERS)
 
 soak: setup
 	@$(BIN)/python -m tests.soak --minutes $(or $(MINUTES),5) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.soak.pipeline --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.soak.writers --kills $(or $(KILLS),200) $(if $(SEED),--seed $(SEED))
 
 attack: setup
-	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz tests/spark
+	@LOWTIDE_ATTACK=full LOWTIDE_SCHEDULES=20000 LOWTIDE_FUZZ=2000 LOWTIDE_PROPERTIES=20 LOWTIDE_MODEL_EXAMPLES=1000 \
+	  $(BIN)/python -m pytest -n 2 --timeout 7200 tests/crash tests/schedules tests/fuzz tests/property tests/documents tests/spark
 
 lint: setup
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -16,11 +16,28 @@ from time import perf_counter
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from bench import amplification, arrow, bank, compare, growth, latency, long_reader, machine, memory, recovery, ycsb
+from bench import (
+    amplification,
+    arrow,
+    bank,
+    compare,
+    growth,
+    latency,
+    long_reader,
+    machine,
+    memory,
+    processes,
+    recovery,
+    ycsb,
+)
 from bench.collections import STORES
 from bench.collections import compare as documents
 from bench.peers import PEERS
+from bench.pipeline import section as pipeline
+from bench.programs import section as programs
 from bench.publish import RESULTS, publish
+from bench.rdf import STORES as GRAPHS
+from bench.rdf import section as rdf
 from bench.report import make_console, show, write_document
 from bench.section import Plan, Section, Skipped
 from bench.spark import section as spark
@@ -35,11 +52,15 @@ SECTIONS: tuple[Section, ...] = (
     amplification.SECTION,
     memory.SECTION,
     growth.SECTION,
+    processes.SECTION,
     documents.SECTION,
+    programs.SECTION,
     arrow.SECTION,
     spark.SECTION,
+    pipeline.SECTION,
+    rdf.SECTION,
 )
-NAMES = tuple(dict.fromkeys([*PEERS, *STORES]))
+NAMES = tuple(dict.fromkeys([*PEERS, *STORES, *GRAPHS]))
 """Of all stores that are compared, in one section or another."""
 
 

@@ -11,7 +11,7 @@ import lmdb
 import msgspec
 
 import lowtide
-from bench import collections, peers
+from bench import collections, peers, rdf
 
 _REPOSITORY = Path(__file__).resolve().parent.parent
 _MEMORY_FILESYSTEMS = {"tmpfs", "ramfs", "devtmpfs"}
@@ -99,5 +99,5 @@ def describe(directory: Path) -> dict[str, object]:
         "py-lmdb": _version_of("lmdb"),
         "lmdb": ".".join(str(part) for part in lmdb.version()),
         "msgspec": msgspec.__version__,
-        "peers": peers.versions() | collections.versions(),
+        "peers": peers.versions() | collections.versions() | rdf.STORES.versions(),
     }

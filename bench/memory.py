@@ -227,7 +227,9 @@ class Memory:
         once = by_state["every key updated once, no checkpoint yet"].versions
         often = by_state["every key updated 5 times, no checkpoint yet"].versions
         found.append(
-            Finding("versions that nobody sees do not stay: 5 updates keep what one keeps", f"{often:,}", often == once)
+            Finding(
+                "versions that no snapshot sees do not stay: 5 updates keep what one keeps", f"{often:,}", often == once
+            )
         )
         after = by_state["updated 5 times beside a reader, checkpointed"]
         found.append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import signal
 import sys
@@ -16,8 +17,8 @@ import pytest
 import lowtide
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
-from tests.support.quick import is_slow, with_few_examples
-from tests.support.workers import OneSession, in_order
+from tests.support.quick import in_few_places, is_slow, with_few_examples
+from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # A shell starts background jobs with SIGINT ignored, and processes that tests start and interrupt would inherit it.
@@ -52,17 +53,39 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if config.getoption("--quick") and is_slow(collection_path) else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    is_quick = session.config.getoption("--quick")
+    import_from_its_share(session.config, leave_out=lambda path: is_quick and is_slow(path))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
+        in_few_places(config, items)
         with_few_examples(items)
     in_order(items)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_finish() -> None:
-    """Thousands of tests and their modules stay: the cyclic collector need not go through them again and again."""
+_BETWEEN_FREEZES = 50
+_finished = itertools.count(1)
+
+
+def _freeze() -> None:
+    """Take what is there out of the sight of the cyclic collector. Thousands of tests, their modules and the reports of
+    those that were run stay to the end: a collection, of which tests ask for thousands, would go through all of it."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    _freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_logfinish() -> None:
+    if next(_finished) % _BETWEEN_FREEZES == 0:
+        _freeze()
 
 
 @pytest.hookimpl(optionalhook=True)  # some tests run others in one process
@@ -119,6 +142,10 @@ def store(open_store: OpenStore) -> lowtide.Store:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """The one Spark session of a test run. It must be begun in the project's own directory, where its processes find
     what tests and benchmarks import."""
+    asking = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+    assert needs_spark(asking), (
+        f"tests.support.workers does not know that {asking} needs Spark: it starts a session more"
+    )
     import lowtide.spark
 
     warehouse = str(tmp_path_factory.mktemp("warehouse"))

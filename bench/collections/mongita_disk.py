@@ -30,6 +30,6 @@ ADAPTER = Adapter(
     weaker="it never syncs, has no transactions, and writes its files in place",
     documents=2_000,
     slow=True,
-    remark="With its indexes; it keeps what was read in memory, writes its index anew with each change, and groups in "
+    remark="With its indexes; it keeps what was read in memory, rewrites its index with each change, and groups in "
     "Python.",
 )

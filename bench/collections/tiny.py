@@ -67,7 +67,7 @@ class TinyCollection:
 ADAPTER = Adapter(
     TinyCollection,
     {"unsynced": "JSONStorage"},
-    weaker="it has no transactions: it writes its only file anew and in place, so that a crash in the middle loses all",
+    weaker="it has no transactions: it rewrites its only file in place, so that a crash in the middle loses all",
     documents=2_000,
     slow=True,
     remark="It has no indexes and no aggregation: it reads its file for each question, and groups in Python.",

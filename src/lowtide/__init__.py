@@ -39,6 +39,7 @@ if typing.TYPE_CHECKING:
         Error,
         InvalidDocument,
         OperationFailure,
+        QueryTimeout,
         SnapshotExpired,
         StoreFailed,
         StoreLocked,
@@ -50,7 +51,7 @@ if typing.TYPE_CHECKING:
     from lowtide.feed.change import Change
     from lowtide.feed.consumers import Consumer, ConsumerState
     from lowtide.feed.watch import Watch
-    from lowtide.observe.stats import PinStats, SnapshotStats, Stats
+    from lowtide.observe.stats import PinStats, ProcessStats, SnapshotStats, Stats
     from lowtide.options import Options
     from lowtide.sharing.pins.pin import Pin
     from lowtide.store.opening import open_snapshot
@@ -93,6 +94,8 @@ __all__ = [
     "Options",
     "Pin",
     "PinStats",
+    "ProcessStats",
+    "QueryTimeout",
     "ReadCollection",
     "ReadKeyspace",
     "ReplaceOne",
@@ -132,7 +135,8 @@ _HOMES = {
     "lowtide.documents.watch": "CollectionWatch DocumentChange",
     "lowtide.errors": (
         "BulkWriteError ChangesLost ConflictError CorruptionError DiskFull DocumentRefused "
-        "DuplicateKeyConflict DuplicateKeyError Error InvalidDocument OperationFailure SnapshotExpired "
+        "DuplicateKeyConflict DuplicateKeyError Error InvalidDocument OperationFailure QueryTimeout "
+        "SnapshotExpired "
         "StoreFailed StoreLocked TransientError UsageError ValueMisfit WriteError"
     ),
     "lowtide.feed.change": "Change",
@@ -140,7 +144,7 @@ _HOMES = {
     "lowtide.feed.watch": "Watch",
     "lowtide.options": "Options",
     "lowtide.sharing.pins.pin": "Pin",
-    "lowtide.observe.stats": "PinStats SnapshotStats Stats",
+    "lowtide.observe.stats": "PinStats ProcessStats SnapshotStats Stats",
     "lowtide.store.opening": "open_snapshot",
     "lowtide.store.store": "Store",
     "lowtide.engine": "Isolation Keyspace ReadKeyspace Savepoint",

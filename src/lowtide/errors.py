@@ -3,6 +3,7 @@
 * Retry: :class:`TransientError` (``store.run`` does it for you).
 * Fix the call: :class:`UsageError`, and for documents :class:`InvalidDocument` and :class:`OperationFailure`.
 * Read the store again: :class:`ChangesLost`.
+* Give it more time, or ask for less: :class:`QueryTimeout`.
 * Fix the environment: :class:`StoreLocked`, :class:`StoreFailed`, :class:`DiskFull`, :class:`CorruptionError`.
 """
 
@@ -16,7 +17,7 @@ def shown(value: object) -> str:
     """The repr of a value for a message, cut if it is long."""
     try:
         text = repr(value)
-    except ValueError:  # an int, or something with one, that Python does not write out
+    except ValueError:  # it is or contains an int with more digits than Python converts
         text = f"{type(value).__name__} with an int of thousands of digits"
     return text if len(text) <= 200 else f"{text[:197]}..."
 
@@ -34,14 +35,15 @@ class TransientError(Error):
 
 
 ADVICE = "; retry the transaction, or have store.run retry it"
-"""What to do about a conflict: the end of its message, as long as nothing has retried it yet."""
+"""The end of a conflict's message: what to do about it. Left out once something has retried."""
 
 
 class ConflictError(TransientError):
     """Another transaction committed first. Nothing was changed; retry the whole transaction, as ``store.run`` does.
 
     ``keyspace`` and ``key`` name what both touched, ``snapshot_ts`` is the commit this transaction read from,
-    ``committed_ts`` the commit that it did not see. ``read`` tells whether this transaction read the key or wrote it.
+    ``committed_ts`` the commit that it did not see. ``read`` is true if this transaction read the key, false if it
+    wrote it.
     """
 
     def __init__(self, keyspace: str, key: bytes, snapshot_ts: int, committed_ts: int, *, read: bool = False) -> None:
@@ -59,7 +61,7 @@ class ConflictError(TransientError):
         )
 
     def naming(self, what: str) -> ConflictError:
-        """This error, with a message that names ``what`` its key stands for."""
+        """Return this error with a message that names ``what`` instead of the raw key."""
         self.args = (self._message(what),)
         return self
 
@@ -78,9 +80,10 @@ class SnapshotExpired(TransientError):
 
 
 class ChangesLost(Error):
-    """The change feed no longer has the requested changes. Copy what you need from a snapshot, and go on from its ts.
+    """The change feed no longer has the requested changes. Copy what you need from a snapshot, and continue from its
+    ``ts``.
 
-    ``since`` is the commit after which changes were asked for, ``kept`` the first commit that is still there.
+    ``since`` is the commit after which changes were requested, ``kept`` the first commit that is still kept.
     """
 
     def __init__(self, since: int, kept: int) -> None:
@@ -93,8 +96,9 @@ class ChangesLost(Error):
 
 
 class StoreLocked(Error):
-    """Another process, or another object of this one, owns the store. Close it there, wait and retry, or open it with
-    ``read_only=True``. ``holder`` describes the owner."""
+    """Another process, or another object of this one, has the store open, and one of the two is exclusive; or the
+    owner cannot be reached. Close it there, wait and retry, or open it with ``read_only=True``. ``holder`` describes
+    who has it."""
 
     def __init__(self, path: Path, holder: str) -> None:
         self.holder = holder
@@ -152,7 +156,7 @@ class DuplicateKeyError(WriteError):
         self.details = {"collection": collection, "index": index, "keyValue": key_value, "_id": holder}
         super().__init__(
             f"duplicate key in collection {collection!r}, index {index!r}: "
-            f"{shown(key_value)} is there already, in the document with _id {shown(holder)}"
+            f"{shown(key_value)} already exists, in the document with _id {shown(holder)}"
         )
 
 
@@ -205,7 +209,7 @@ class ValueMisfit(OperationFailure):
 
 
 class BulkWriteError(OperationFailure):
-    """Operations of ``bulk_write`` or ``insert_many`` failed. Fix and retry those; the counts tell what was done.
+    """Operations of ``bulk_write`` or ``insert_many`` failed. Fix and retry those; the counts say what was done.
 
     ``details`` has PyMongo's ``writeErrors`` and counts.
     """
@@ -217,3 +221,15 @@ class BulkWriteError(OperationFailure):
         errors = details.get("writeErrors", [])
         first = f"; the first, operation {errors[0]['index']}: {errors[0]['errmsg']}" if errors else ""
         super().__init__(f"{len(errors)} operation{'s' if len(errors) != 1 else ''} of the bulk write failed{first}")
+
+
+class QueryTimeout(Error):
+    """A query took longer than its time limit and was cancelled. Give it more time, or ask for less; ``explain`` shows
+    where the time goes. ``timeout`` is the limit in seconds."""
+
+    def __init__(self, timeout: float) -> None:
+        self.timeout = timeout
+        super().__init__(
+            f"the query was cancelled after its time limit of {timeout:g} seconds; nothing was changed. Give it a "
+            "longer timeout, or make it more selective"
+        )

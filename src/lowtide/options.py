@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypedDict
@@ -29,6 +30,8 @@ class Options:
     ``durability``: ``"full"`` acknowledges a commit when it is on disk; ``"relaxed"`` when it is in the mapped log,
     which is synced every ``sync_interval``: a killed process loses nothing, a power loss at most the last interval.
 
+    ``read_only``: the store can only be read here; ``exclusive``: no other process may write to it meanwhile.
+
     ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps
     everything younger than the oldest snapshot, as most stores do; it is there for comparison.
 
@@ -45,10 +48,14 @@ class Options:
     ``snapshot_warn_age``, then ``snapshot_critical_age``, then every ``snapshot_warn_interval``; and ended when it
     reaches ``max_snapshot_age``, if that is set. ``snapshot_origins``: whether a snapshot records the line that
     opened it.
+
+    ``record``: a directory in which transactions record what they read and write, for the audit (docs/audit.md). A
+    store that records is exclusive.
     """
 
     durability: str = "full"
     read_only: bool = False
+    exclusive: bool = False
     sync_interval: float = 0.05
     collector: str = "exact"
     collect_threshold: int = 1000
@@ -68,6 +75,7 @@ class Options:
     snapshot_warn_interval: float = 600.0
     max_snapshot_age: float | None = None
     snapshot_origins: bool = True
+    record: str | os.PathLike[str] | None = None
     disk: Disk = field(default_factory=RealDisk)
     clock: Clock = field(default_factory=SystemClock)
 
@@ -89,17 +97,24 @@ class Options:
         _at_least("snapshot_warn_age", self.snapshot_warn_age, 0.001)
         _at_least("snapshot_critical_age", self.snapshot_critical_age, 0.001)
         _at_least("snapshot_warn_interval", self.snapshot_warn_interval, 0.001)
-        for name in ("read_only", "before_images", "snapshot_origins"):
+        for name in ("read_only", "exclusive", "before_images", "snapshot_origins"):
             _yes_or_no(name, getattr(self, name))
+        if self.record is not None and not isinstance(self.record, str | os.PathLike):
+            raise UsageError(f"record must be the path of a directory, not {self.record!r}")
+        if self.record is not None and self.read_only:
+            raise UsageError("a read-only store cannot record: pass record to lowtide.open in the process that writes")
+        if self.exclusive and self.read_only:
+            raise UsageError("a store is opened exclusive or read_only, not both: a read-only store refuses nobody")
         if self.max_snapshot_age is not None:
             _at_least("max_snapshot_age", self.max_snapshot_age, 0.001)
 
 
 class OpenOptions(TypedDict, total=False):
-    """The same for the type checker, as the keyword arguments of ``lowtide.open``."""
+    """The keyword arguments of ``lowtide.open``, typed for type checkers. The fields are those of ``Options``."""
 
     durability: Literal["full", "relaxed"]
     read_only: bool
+    exclusive: bool
     sync_interval: float
     collector: Literal["exact", "watermark"]
     collect_threshold: int
@@ -119,6 +134,7 @@ class OpenOptions(TypedDict, total=False):
     snapshot_warn_interval: float
     max_snapshot_age: float | None
     snapshot_origins: bool
+    record: str | os.PathLike[str] | None
     disk: Disk
     clock: Clock
 
@@ -127,7 +143,7 @@ def parse_options(given: Mapping[str, Any]) -> Options:
     """The options for ``given`` keyword arguments, or a UsageError that names the wrong one."""
     known = {each.name for each in fields(Options)}
     if unknown := sorted(set(given) - known):
-        raise UsageError(f"unknown option {unknown[0]!r}; known are {', '.join(sorted(known))}")
+        raise UsageError(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
     return Options(**given)
 
 

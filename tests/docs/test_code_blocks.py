@@ -13,21 +13,21 @@ import pytest
 
 from tests.docs.documents import ROOT, code_blocks, documents, name_of
 from tests.support.java import needs_java
+from tests.support.workers import PAGES_WITH_SPARK
 
 _SHOWN = re.compile(r"\bprint\(.*\)  # (?P<shown>.+)$", re.MULTILINE)
-WITH_SPARK = ("README", "spark")
 WITH_CODE = [document for document in documents() if code_blocks(document, "python")]
 
 
 def _needing(document: Path) -> object:
-    return pytest.param(document, marks=needs_java() if document.stem in WITH_SPARK else ())
+    return pytest.param(document, marks=needs_java() if name_of(document) in PAGES_WITH_SPARK else ())
 
 
 @pytest.mark.parametrize("document", [*map(_needing, WITH_CODE)], ids=[*map(name_of, WITH_CODE)])
 def test_the_python_in_it_runs(
     document: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    if document.stem in WITH_SPARK:
+    if name_of(document) in PAGES_WITH_SPARK:
         request.getfixturevalue("spark")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}

@@ -1,4 +1,4 @@
-"""What docs/design.md says of the source is so: the layers, and where each noun lives."""
+"""What docs/design.md and CONTRIBUTING.md say of the source is so: the layers, and where each noun lives."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def test_the_layers_are_those_that_are_tested() -> None:
     assert [tuple(row.split(", ")) for row in reversed(rows)] == [each for each in LAYERS if each not in package]
 
 
-def test_the_rooms_of_the_engine_are_those_that_are_tested() -> None:
-    told = re.search(r"^`(log < [^`]*)`", section(PAGE, "The engine's rooms"), re.MULTILINE)
-    assert told is not None
-    assert tuple(told[1].split(" < ")) == tuple(each for each in ROOMS if each != "types")
+def test_the_rooms_are_those_that_are_tested() -> None:
+    told = dict(re.findall(r"^\* (\w+): `([^`]* < [^`]*)`", section(PAGE, "Rooms"), re.MULTILINE))
+    assert {part: tuple(rooms.split(" < ")) for part, rooms in told.items()} == {
+        part: tuple(each for each in rooms if each != "types") for part, rooms in ROOMS.items()
+    }
 
 
 def test_the_picture_of_the_imports_is_current() -> None:
@@ -59,3 +60,9 @@ def test_each_file_that_a_decision_names_exists() -> None:
     named = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
     assert len(named) > 10
     assert [path for path in named if not (SOURCE / path).exists() and not (ROOT / path).exists()] == []
+
+
+def test_each_file_of_the_tour_exists() -> None:
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", section(ROOT / "CONTRIBUTING.md", "Reading the source"))
+    assert len(named) > 30
+    assert [path for path in named if not (SOURCE / path).exists()] == []

@@ -7,6 +7,7 @@ import re
 from lowtide.documents.catalog import CATALOG, DOCUMENTS, INDEXES, CatalogRow
 from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
+from lowtide.pipeline.replicate.replica import REPLICAS
 from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
 from lowtide.values import codec, values
 from tests.docs.documents import ROOT, section, table, unwrapped
@@ -21,7 +22,7 @@ def named(text: str, heading: str) -> list[str]:
 
 
 def test_the_keyspaces_are_named_as_the_source_names_them() -> None:
-    expected = [CATALOG, f"{DOCUMENTS}NAME", f"{INDEXES}NAME/INDEX", RECEIPTS, SERIES]
+    expected = [CATALOG, f"{DOCUMENTS}NAME", f"{INDEXES}NAME/INDEX", RECEIPTS, SERIES, REPLICAS]
     assert named(section(PAGE, "Documents"), "| keyspace |") == expected
 
 
@@ -44,5 +45,5 @@ def test_each_kind_of_value_is_told_in_order() -> None:
 
 def test_the_length_of_an_entry_is_that_of_the_source() -> None:
     text = unwrapped(section(PAGE, "Entries"))
-    assert f"more than {entries.MAX_VALUES} bytes, the first {entries.CUT} are left" in text
-    assert f"BLAKE2b hash, {entries._HASH} bytes" in " ".join(text.split())
+    assert f"more than {entries.MAX_VALUES} bytes, they are truncated to the first {entries.CUT}" in text
+    assert f"{entries._HASH}-byte BLAKE2b hash" in " ".join(text.split())

@@ -111,6 +111,7 @@ def test_a_close_that_comes_while_the_sync_thread_wakes_up_does_not_hang(tmp_pat
     log = LogWriter(RealDisk(), tmp_path, bytes(16), 4096)
     log.start(0, 1)
     syncer = Syncer(log, 0.001)
+    syncer.start()
     first, syncer._dirty = syncer._dirty, Late()
     first.set()  # the thread waits on the first event, and finds the other one afterwards
     syncer._dirty.set()

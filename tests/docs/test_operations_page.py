@@ -43,7 +43,8 @@ def test_each_option_says_when_to_change_it() -> None:
 
 def test_the_table_of_statistics_has_each_field_in_order() -> None:
     fields = fields_of(lowtide.Stats)
-    for inner, kind in (("snapshots", lowtide.SnapshotStats), ("pins", lowtide.PinStats)):
+    inner_kinds = ("snapshots", lowtide.SnapshotStats), ("pins", lowtide.PinStats), ("processes", lowtide.ProcessStats)
+    for inner, kind in inner_kinds:
         after = fields.index(inner) + 1
         fields[after:after] = [f"{inner}[].{name}" for name in fields_of(kind)]
     assert list(STATISTICS) == fields
@@ -78,12 +79,12 @@ def test_the_levels_of_the_log_are_those_that_are_used() -> None:
 @pytest.mark.parametrize(
     ("pattern", "source"),
     [
-        (r"Of up to ([\d,]+) keys it runs in the maintenance thread", "HELPER_FROM = {}"),
+        (r"A checkpoint of up to ([\d,]+) keys runs in the maintenance thread", "HELPER_FROM = {}"),
         (r"`cache_rows` rows with values of at most (\d+) bytes", "LARGEST_CACHED = {}"),
         (r"while a SERIALIZABLE transaction is open \| ([\d,]+) keys", "_MOST_KEYS = {}"),
         (r"segments of (\d+) KiB at first", "_FIRST_SEGMENT = {} * 1024"),
         (r"up to (two) are kept as spares", "_SPARES = {}"),
-        (r"there are ([\d,]+) at least, and twice as many", "GROWTH_FLOOR = {}"),
+        (r"there are at least ([\d,]+), and twice as many", "GROWTH_FLOOR = {}"),
         (r"more than (\d+) snapshots are due at once", "MOST_REPORTS = {}"),
         (r"for the (\d+) oldest snapshots", "MOST_SNAPSHOTS = {}"),
     ],
@@ -119,18 +120,15 @@ def test_the_lines_of_the_monitor_are_those_of_the_page() -> None:
 
 def test_the_limits_of_the_documentation_are_those_of_the_source(tmp_path: Path) -> None:
     limits = " ".join((ROOT / "docs" / "limits.md").read_text().split())
-    longest = int(re.findall(r"Keys are bytes, up to (\d+) long", limits)[0])
-    name = int(re.findall(r"name up to (\d+) bytes of UTF-8", limits)[0])
+    longest = int(re.findall(r"Keys are up to (\d+) bytes long", limits)[0])
+    name = int(re.findall(r"name of a keyspace is up to (\d+) bytes of UTF-8", limits)[0])
     with lowtide.open(tmp_path / "store") as store:
         store.keyspace("n" * name).put(b"k" * longest, b"")
         with pytest.raises(lowtide.UsageError, match=str(longest)):
             store.keyspace("x").put(b"k" * (longest + 1), b"")
         with pytest.raises(lowtide.UsageError, match=str(name)):
             store.keyspace("n" * (name + 1))
-    assert (
-        f"values bytes, up to {MAX_VALUE >> 30} GiB; all that a transaction writes, up to {MAX_COMMIT >> 30} GiB"
-        in limits
-    )
+    assert f"values up to {MAX_VALUE >> 30} GiB. A transaction can write up to {MAX_COMMIT >> 30} GiB" in limits
     options = lowtide.Options()
     assert f"{options.checkpoint_bytes >> 20} MiB of log or {options.checkpoint_versions:,} versions" in limits
     assert f"a cache of {options.cache_rows:,} small rows" in limits

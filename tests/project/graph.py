@@ -28,7 +28,7 @@ def edges() -> dict[str, Edges]:
     for module in MODULES:
         for name in imported_by(module):
             found["packages"].add((part_of(module), part_of(name)))
-            found["engine"].add((room_of(module), room_of(name)))
+            found["engine"].add((room_of("engine", module), room_of("engine", name)))
     return {
         "packages": sorted((a, b) for a, b in found["packages"] if a != b and {a, b} <= shown),
         "engine": sorted((a, b) for a, b in found["engine"] if a != b and a and b),
@@ -68,7 +68,7 @@ def draw(picture: Path) -> None:
     with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": "layers"}):
         figure, (left, right) = pyplot.subplots(1, 2, figsize=(11, 7), width_ratios=(3, 2))
         panel(left, "packages of lowtide", [row for row in rows if row], found["packages"])
-        panel(right, "rooms of lowtide.engine", [(room,) for room in ROOMS], found["engine"])
+        panel(right, "rooms of lowtide.engine", [(room,) for room in ROOMS["engine"]], found["engine"])
         figure.tight_layout()
         figure.savefig(picture, metadata={"Description": json.dumps(found), "Date": None})
     pyplot.close(figure)

@@ -16,7 +16,7 @@ from tests.support.patience import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-SPARK = [path for path in EXAMPLES if path.stem.startswith("spark_")]
+SPARK = [path for path in EXAMPLES if "spark" in path.stem.split("_")]
 """Those are run in tests/spark, where the session is."""
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-import pytest
-
-from tests.project.test_layers import MODULES, part_of
+from tests.project.test_layers import MODULES, tree_of
 
 CLOCK = "lowtide.system.clock"
 
@@ -16,9 +14,7 @@ MAY_IMPORT_TIME = {
     "lowtide.cli.words": "formats times",
     "lowtide.cli.pins": "shows how long ago something was",
     "lowtide.cli.top": "redraws a terminal every second",
-    "lowtide.values.ids": "ids are made without a store, so without its clock",
     "lowtide.audit.recorder": "takes a clock; the real one is its default",
-    "lowtide.columnar.cache": "compares the ages of files, which the file system sets",
     "lowtide.engine.versions.visibility": "waits for another thread",
     "lowtide.feed.waiters": "waits for another thread",
     "lowtide.spark.stream_snapshot": "renews a pin of another process",
@@ -31,19 +27,6 @@ MAY_IMPORT_TIME = {
 POSITIONAL = 5
 """Arguments that a call may have without a name."""
 
-MAY_BE_LONG = {
-    "audit": 11,
-    "cli": 1,
-    "columnar": 3,
-    "documents": 12,
-    "engine": 33,
-    "feed": 4,
-    "spark": 3,
-    "store": 8,
-    "values": 5,
-}
-"""How many calls with more of them each part may have; a part that is not listed has none."""
-
 
 def imports_time(tree: ast.AST) -> bool:
     for node in ast.walk(tree):
@@ -54,6 +37,15 @@ def imports_time(tree: ast.AST) -> bool:
     return False
 
 
+def asks_the_day(tree: ast.AST) -> Iterator[str]:
+    """The calls of ``datetime`` and ``date`` that read the machine's clock."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            owner = ast.unparse(node.value).rpartition(".")[2]
+            if owner in ("datetime", "date") and node.attr in ("now", "utcnow", "today"):
+                yield f"{node.lineno}: {ast.unparse(node)}"
+
+
 def long_calls(tree: ast.AST) -> Iterator[str]:
     """The calls with more than five positional arguments, of which starred ones do not count."""
     for node in ast.walk(tree):
@@ -61,24 +53,29 @@ def long_calls(tree: ast.AST) -> Iterator[str]:
             yield f"{node.lineno}: {ast.unparse(node.func)}"
 
 
-def parsed(module: str) -> ast.AST:
-    return ast.parse(MODULES[module].read_text())
-
-
 def test_the_time_comes_from_the_clock() -> None:
-    found = {module for module in MODULES if imports_time(parsed(module))}
-    assert found - set(MAY_IMPORT_TIME) == {CLOCK}
+    found = {module for module in MODULES if imports_time(tree_of(module))}
+    assert found == {CLOCK, *MAY_IMPORT_TIME}
 
 
-@pytest.mark.parametrize("part", sorted({part_of(module) for module in MODULES}))
-def test_long_calls_name_their_arguments(part: str) -> None:
-    found = [f"{module}:{call}" for module in MODULES if part_of(module) == part for call in long_calls(parsed(module))]
-    assert len(found) <= MAY_BE_LONG.get(part, 0), "\n".join(found)
+def test_the_day_comes_from_the_clock() -> None:
+    found = {module: list(asks_the_day(tree_of(module))) for module in MODULES}
+    assert {module: calls for module, calls in found.items() if calls} == {}
 
 
-def test_both_would_be_found() -> None:
+def test_long_calls_name_their_arguments() -> None:
+    found = {module: list(long_calls(tree_of(module))) for module in MODULES}
+    assert {module: calls for module, calls in found.items() if calls} == {}
+
+
+def test_each_would_be_found() -> None:
     assert imports_time(ast.parse("import os, time"))
     assert imports_time(ast.parse("def f():\n    from time import sleep"))
     assert not imports_time(ast.parse("from lowtide.system import clock"))
+    assert list(asks_the_day(ast.parse("datetime.now(UTC)\nf(datetime.date.today)"))) == [
+        "1: datetime.now",
+        "2: datetime.date.today",
+    ]
+    assert list(asks_the_day(ast.parse("engine.now()\ndatetime.fromtimestamp(0)"))) == []
     assert list(long_calls(ast.parse("f(1, 2, 3, 4, 5, 6)"))) == ["1: f"]
     assert list(long_calls(ast.parse("f(1, 2, 3, 4, 5, *g, x=6)"))) == []

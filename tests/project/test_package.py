@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 import lowtide
+import lowtide.audit
+import lowtide.pipeline
+import lowtide.rdf
 import lowtide.spark
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,14 +60,22 @@ def test_the_dependencies_are_what_the_source_imports() -> None:
     commands = set((source / "cli").rglob("*.py"))
     columns = set((source / "columnar").rglob("*.py"))
     for_spark = {*(source / "spark").rglob("*.py"), *(ROOT / "src" / "pyspark_lowtide").rglob("*.py")}
-    needed = packages_imported(*(set((ROOT / "src").rglob("*.py")) - commands - columns - for_spark)) - {"lowtide"}
+    for_pipeline = set((source / "pipeline").rglob("*.py"))
+    for_rdf = {*(source / "quads").rglob("*.py"), *(source / "rdf").rglob("*.py")}
+    others = set((ROOT / "src").rglob("*.py")) - commands - columns - for_spark - for_pipeline - for_rdf
+    needed = packages_imported(*others) - {"lowtide"}
     assert needed == declared(PROJECT["dependencies"])
     for_commands = packages_imported(*commands) - {"lowtide"}
-    assert for_commands - needed == declared(PROJECT["optional-dependencies"]["cli"])
+    for_statements = declared(PROJECT["optional-dependencies"]["rdf"])  # of the commands of lowtide rdf
+    assert for_commands - needed - for_statements == declared(PROJECT["optional-dependencies"]["cli"])
     for_columns = packages_imported(*columns) - {"lowtide"}
     assert for_columns - needed == declared(PROJECT["optional-dependencies"]["arrow"])
     of_spark = packages_imported(*for_spark) - {"lowtide"}
     assert (of_spark | for_columns) - needed == declared(PROJECT["optional-dependencies"]["spark"])
+    assert packages_imported(*for_rdf) - {"lowtide"} - needed == declared(PROJECT["optional-dependencies"]["rdf"])
+    of_pipeline = packages_imported(*for_pipeline) - {"lowtide"} - needed
+    extras = PROJECT["optional-dependencies"]
+    assert of_pipeline <= declared([*extras["spark"], *extras["sql"], *extras["pipeline"]])
 
 
 def test_what_is_imported_when_needed_is_in_the_extra_that_its_error_names() -> None:
@@ -95,7 +106,7 @@ def for_work() -> list[str]:
 
 def test_the_extras_are_for_users_and_one_has_them_all() -> None:
     extras = PROJECT["optional-dependencies"]
-    assert set(extras) == {"cli", "schema", "arrow", "spark", "sql", "all"}
+    assert set(extras) == {"cli", "schema", "arrow", "spark", "sql", "rdf", "pipeline", "all"}
     itself = next(each for each in extras["all"] if each.startswith("lowtide["))
     assert set(itself.removeprefix("lowtide[").removesuffix("]").split(",")) == set(extras) - {"all"}
     assert declared(extras["all"]) >= {"pandas", "polars"}
@@ -174,10 +185,11 @@ def test_the_package_is_typed_and_has_its_licence() -> None:
 def test_examples_and_demo_use_the_public_interface_only(path: Path) -> None:
     text = path.read_text()
     assert "from lowtide" not in text
-    assert not re.search(r"import lowtide\.(?!spark$)", text, re.MULTILINE)
-    public = {*lowtide.__all__, "__file__", "spark"}
+    assert not re.search(r"import lowtide\.(?!(spark|pipeline|audit|rdf)$)", text, re.MULTILINE)
+    public = {*lowtide.__all__, "__file__", "spark", "pipeline", "audit", "rdf"}
     assert [name for name in re.findall(r"\blowtide\.(\w+)", text) if name not in public] == []
-    assert set(re.findall(r"\blowtide\.spark\.(\w+)", text)) <= set(lowtide.spark.__all__)
+    for module in (lowtide.spark, lowtide.pipeline, lowtide.audit, lowtide.rdf):
+        assert set(re.findall(rf"\b{re.escape(module.__name__)}\.(\w+)", text)) <= set(module.__all__)
     assert not re.search(r"\bstore\._", text)
 
 
@@ -191,3 +203,9 @@ def test_what_methods_of_collections_take_and_return_can_be_named() -> None:
                 named |= {each for each in re.findall(r"\b[A-Z]\w+", str(returned)) if each not in {"Any", "None"}}
     assert {"InsertOneResult", "Cursor", "CollectionWatch", "Violation"} <= named
     assert named - {"Document", "Results"} <= set(lowtide.__all__)
+
+
+def test_rdflib_finds_the_plugin() -> None:
+    name, attribute = PROJECT["entry-points"]["rdf.plugins.store"]["lowtide"].split(":")
+    found = getattr(importlib.import_module(name), attribute)
+    assert found is lowtide.rdf.LowtideStore

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -60,7 +60,7 @@ class Program:
     A thread listens and puts what it hears into the dictionaries, which only it writes; the test waits for entries.
     """
 
-    def __init__(self, module: str, *arguments: str, errors: Path) -> None:
+    def __init__(self, module: str, *arguments: str, errors: Path, environment: Mapping[str, str] = os.environ) -> None:
         self._errors = errors
         self._answers: dict[int, dict[str, Any]] = {}
         self._asked = 0
@@ -75,7 +75,7 @@ class Program:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=file,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+                env={**environment, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
             )
         threading.Thread(target=self._listen, daemon=True).start()
         self._wait(lambda: self._ready, "start")
@@ -175,9 +175,9 @@ class Programs:
         self._directory = directory
         self._started: list[Program] = []
 
-    def start(self, module: str, *arguments: object) -> Program:
+    def start(self, module: str, *arguments: object, environment: Mapping[str, str] = os.environ) -> Program:
         errors = self._directory / f"{module}-{len(self._started)}.err"
-        program = Program(module, *map(str, arguments), errors=errors)
+        program = Program(module, *map(str, arguments), errors=errors, environment=environment)
         self._started.append(program)
         return program
 
@@ -194,9 +194,22 @@ class Programs:
 
     def driver(self, master: str, **settings: str) -> Program:
         """A driver, with a JVM of its own."""
-        program = self.start("driver", master, self._directory, json.dumps(settings))
-        program.also.append(program.ask("jvm"))
-        return program
+        return self._with_jvm(self.start("driver", master, self._directory, json.dumps(settings)))
+
+    def driver_of_a_user(self, master: str) -> Program:
+        """A driver whose session is not made by Lowtide, in a virtual environment that is not activated: the python3
+        of the PATH is another one, which has no Lowtide."""
+        other = self._directory / "python3"
+        other.write_text("#!/bin/sh\necho 'the wrong python' >&2\nexit 1\n")
+        other.chmod(0o700)
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
+        environment |= {"PATH": f"{self._directory}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
+        arguments = (master, self._directory, "{}", "--of-a-user")
+        return self._with_jvm(self.start("driver", *arguments, environment=environment))
+
+    def _with_jvm(self, driver: Program) -> Program:
+        driver.also.append(driver.ask("jvm"))
+        return driver
 
     def finish(self) -> None:
         for each in self._started:
@@ -211,3 +224,28 @@ def programs_in(directory: Path) -> Iterator[Programs]:
         yield programs
     finally:
         programs.finish()
+
+
+class Drivers:
+    """A driver for several tests, which kill it: a session is slow to start, so one that is left serves the next."""
+
+    def __init__(self, start: Callable[[], Program]) -> None:
+        self._start = start
+        self._driver: Program | None = None
+
+    def adopt(self, driver: Program) -> None:
+        """Let a driver that was started otherwise serve the next test."""
+        self._driver = driver
+
+    def running(self) -> Program:
+        """The driver that is left, or a new one."""
+        if self._driver is None:
+            self._driver = self._start()
+        return self._driver
+
+    def kill(self, *, alone: bool = False) -> Program:
+        """kill -9 of the driver; see :meth:`Program.kill`. Returns what it was."""
+        killed = self.running()
+        killed.kill(alone=alone)
+        self._driver = None
+        return killed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from tests.spark.processes import Program, Programs, programs_in, wait_until
+from tests.spark.archive_kills import check_ledger, executors_below, kill
+from tests.spark.processes import Program, Programs, Refused, programs_in, wait_until
 from tests.spark.programs.gates import new_gate, open_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, Model, Sum
 
@@ -75,3 +77,16 @@ def test_a_killed_task_of_a_write_leaves_nothing_behind(driver: Program, program
         found = sorted((each["_id"], each["n"]) for each in store["written"].find())
     assert found == [(number, number * 7) for number in range(500)]
     assert list((path / "staging").iterdir()) == []
+
+
+def test_an_archive_is_whole_though_an_executor_is_killed(driver: Program, programs: Programs, tmp_path: Path) -> None:
+    store, archive = tmp_path / "store", tmp_path / "archive"
+    owner = programs.owner(store)
+    owner.ask("advance", size=SIZE, steps=300)
+    run = driver.tell("archive", store=str(store), archive=str(archive))
+    wait_until(lambda: driver.answered(run) or any(archive.glob("collections/*/*.parquet")), "a file of a task")
+    kill(executors_below(driver.also[0])[0])
+    with contextlib.suppress(Refused):
+        driver.answer(run)
+    driver.ask("archive", store=str(store), archive=str(archive))
+    check_ledger(archive, SIZE, owner.last_step)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from pyspark.errors import PySparkException
@@ -14,19 +10,6 @@ from pyspark.sql import SparkSession
 
 import lowtide
 import lowtide.spark
-from tests.support.patience import PATIENCE
-
-NOT_ACTIVATED = """
-import sys
-from pyspark.sql import SparkSession
-import lowtide.spark
-
-builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-builder = builder.config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-spark = builder.config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-print("rows:", lowtide.spark.read(spark, sys.argv[1], "users").count())
-spark.stop()
-"""
 
 
 @pytest.fixture
@@ -83,15 +66,3 @@ def test_a_table_of_the_catalog_is_created_read_written_and_dropped(spark: Spark
     assert shop["users"].count_documents({}) == 1, "a table that is dropped leaves the collection"
     with pytest.raises(PySparkException, match="has no collection 'none'"):
         spark.sql(f"create table none using lowtide options (path '{shop.path}', collection 'none')")
-
-
-def test_a_session_from_a_virtual_environment_that_is_not_activated(shop: lowtide.Store, tmp_path: Path) -> None:
-    """The python3 of the PATH is another one, which has no Lowtide."""
-    other = tmp_path / "python3"
-    other.write_text("#!/bin/sh\necho 'the wrong python' >&2\nexit 1\n")
-    other.chmod(0o700)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYSPARK_")}
-    environment |= {"PATH": f"{tmp_path}:{environment['PATH']}", "SPARK_LOCAL_IP": "127.0.0.1"}
-    command = [sys.executable, "-c", NOT_ACTIVATED, str(shop.path)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False)
-    assert "rows: 100" in done.stdout, done.stderr

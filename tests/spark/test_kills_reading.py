@@ -1,7 +1,7 @@
 """kill -9 of the owner in mid-read: what is read is right. And pins end by themselves.
 
 A task that is killed is in test_cluster, as Spark tries none a second time in one process; a driver in
-test_kills_driver.
+test_killed_drivers.
 """
 
 from __future__ import annotations

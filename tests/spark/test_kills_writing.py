@@ -1,6 +1,6 @@
 """kill -9 of the owner in mid-write: the collection has all of a job or nothing, and in the end all of it, once.
 
-A task that is killed is in test_cluster, a driver in test_kills_driver.
+A task that is killed is in test_cluster, a driver in test_killed_drivers.
 """
 
 from __future__ import annotations

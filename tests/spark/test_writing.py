@@ -97,10 +97,10 @@ def test_a_write_ends_beside_a_thread_that_changes_the_same_documents(
 def test_a_write_that_fails_changes_nothing_and_says_why(spark: SparkSession, store: lowtide.Store) -> None:
     lowtide.spark.register(spark)
     store["c"].insert_one({"_id": 500})
-    with pytest.raises(Exception, match=r"write to collection 'c' of the store .*'_id': 500\} is there already"):
+    with pytest.raises(Exception, match=r"write to collection 'c' of the store .*'_id': 500\} already exists"):
         save(spark.range(0, 1000, 1, 2).selectExpr("id AS _id"), store)
     frame = spark.range(0, 1000, 1, 2).selectExpr("id AS _id", "if(id = 500, '{', '1') AS j")
-    with pytest.raises(Exception, match=r"document with _id 500, field 'j': it should be JSON"):
+    with pytest.raises(Exception, match=r"document with _id 500, field 'j': it must be JSON"):
         save(frame, store, jsonColumns="j")
     assert ids(store) == [500]
     assert litter(store) == []

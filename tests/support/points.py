@@ -7,7 +7,7 @@ product nothing: they are comments, and only threads that a test traces ever loo
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from types import CodeType
 
@@ -43,14 +43,23 @@ class PointsOfCode:
     def __init__(self, points: Points) -> None:
         self._points = points
         self._files = {path for path, _ in points}
-        self._known: dict[CodeType, dict[int, str]] = {}
+        self._chosen: dict[frozenset[str], PointsOfCode] = {}
+        self._known: dict[int, tuple[CodeType, dict[int, str]]] = {}
+        """By the identity of the code, which is kept so that it stays the same: its hash goes through all of it."""
 
     def of(self, code: CodeType) -> dict[int, str]:
         """Line to name; empty for code that has no point."""
-        lines = self._known.get(code)
-        if lines is None:
-            lines = self._known[code] = self._find(code)
-        return lines
+        known = self._known.get(id(code))
+        if known is None:
+            known = self._known[id(code)] = (code, self._find(code))
+        return known[1]
+
+    def among(self, names: Collection[str]) -> PointsOfCode:
+        """Those with one of these names."""
+        chosen = frozenset(names)
+        if chosen not in self._chosen:
+            self._chosen[chosen] = PointsOfCode({line: name for line, name in self._points.items() if name in chosen})
+        return self._chosen[chosen]
 
     def _find(self, code: CodeType) -> dict[int, str]:
         if code.co_filename not in self._files:

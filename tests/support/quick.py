@@ -1,7 +1,7 @@
 """``pytest --quick``, for the inner loop: what finds most faults in a minute. ``make quick`` runs it with the checkers.
 
 Folders and files are chosen by what they cost: nothing that starts processes or Spark, that kills or that explores.
-Properties are tried on a few examples.
+Properties are tried on a few examples, and isolation in two of its places.
 """
 
 from __future__ import annotations
@@ -27,22 +27,41 @@ SLOW = (
     "unit/cli/test_commands.py",
     "unit/cli/test_documents.py",
     "unit/cli/test_extra.py",
+    "unit/cli/test_first_day.py",
+    "unit/cli/test_help.py",
+    "unit/cli/test_pipeline_runs.py",
     "unit/cli/test_processes.py",
     "unit/cli/test_shell.py",
     "unit/cli/test_transfer.py",
+    "unit/pipeline",
     "unit/spark",
     "unit/store/test_handover.py",
     "unit/documents/test_sql.py",
+    "unit/documents/test_sql_streams.py",
     "unit/engine/transaction/test_cuts.py",
+    "unit/engine/versions/test_deleted_keys.py",
 )
 """In those folders, but not quick; the checkers of test_style run beside the tests."""
+PLACES = ("chains", "moving")
+"""Where the isolation tests run: all versions in chains, or in the base with upkeep at each step. A run of all tests
+tries the places between these as well."""
 TESTS = Path(__file__).resolve().parents[1]
 
 
 def is_slow(path: Path) -> bool:
     """Whether a quick run leaves a file or a folder of the tests out."""
     within = path.relative_to(TESTS)
-    return within != Path() and (within.parts[0] not in FOLDERS or within.as_posix() in SLOW)
+    if within == Path():
+        return False
+    return within.parts[0] not in FOLDERS or any(each.as_posix() in SLOW for each in (within, *within.parents))
+
+
+def in_few_places(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the isolation tests in the other places."""
+    asked = [getattr(item, "callspec", None) for item in items]
+    others = [each is not None and each.params.get("world", PLACES[0]) not in PLACES for each in asked]
+    config.hook.pytest_deselected(items=[item for item, is_other in zip(items, others, strict=True) if is_other])
+    items[:] = [item for item, is_other in zip(items, others, strict=True) if not is_other]
 
 
 def with_few_examples(items: list[pytest.Item]) -> None:

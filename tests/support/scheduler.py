@@ -109,7 +109,7 @@ class Worker:
     def _trace_lines(self, frame: FrameType, event: str, argument: Any) -> Any:
         if event == "line":
             name = self._scheduler.points.of(frame.f_code).get(frame.f_lineno)
-            if name is not None and self._scheduler.stops_at(name):
+            if name is not None:
                 self.place = name
                 self._scheduler.hand_over(self)
         return self._trace_lines
@@ -122,8 +122,7 @@ class Scheduler:
         self, choices: Choices, *, stops: Collection[str] | None = None, points: PointsOfCode = ENGINE
     ) -> None:
         self._choices = choices
-        self._stops = stops
-        self.points = points
+        self.points = points if stops is None else points.among(stops)
         self._workers: list[Worker] = []
         self._over = threading.Lock()
         self._over.acquire()
@@ -149,9 +148,6 @@ class Scheduler:
         for worker in self._workers:
             if worker.error is not None:
                 raise worker.error
-
-    def stops_at(self, name: str) -> bool:
-        return self._stops is None or name in self._stops
 
     def point(self, name: str) -> None:
         """A point of the test itself; called by a worker."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import importlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,13 +22,79 @@ _ONE_BY_ONE = (
 """Where one case of a test may take seconds."""
 
 
+_OWN_SESSIONS = (
+    "tests/spark/test_cluster.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_killed_drivers.py",
+)
+"""What starts sessions of its own, in other processes, and does not need that of the test run."""
+_NO_SESSION = ("tests/spark/test_pipeline_replicate.py",)
+"""Where few tests need a session, ..."""
+_BUT = ("tests/spark/test_pipeline_replicate.py::test_a_bulk_load_is_followed",)
+"""... and those that do."""
+
+
+PAGES_WITH_SPARK = (
+    "README.md",
+    "docs/audit.md",
+    "docs/howto/keep-history.md",
+    "docs/howto/load-files.md",
+    "docs/howto/time-travel.md",
+    "docs/pipeline.md",
+    "docs/spark.md",
+)
+"""The documents whose Python runs in the session of the test run."""
+COMMANDS_WITHOUT_SPARK = ("replicate",)
+"""Commands of the pipeline that start no Spark. The others find the session of the test run."""
+
+
 def needs_spark(nodeid: str) -> bool:
-    return nodeid.startswith("tests/spark/") or nodeid.endswith(("[docs/spark.md]", "[README.md]"))
+    """Whether a test uses the session of the test run."""
+    file, _, case = nodeid.partition("[")
+    if file == "tests/docs/test_code_blocks.py::test_the_python_in_it_runs":
+        return case.removesuffix("]") in PAGES_WITH_SPARK
+    if file == "tests/docs/test_cli_page.py::test_an_example_prints_what_the_page_shows":
+        return case.startswith("pipeline ") and not case.startswith(
+            tuple(f"pipeline {c}" for c in COMMANDS_WITHOUT_SPARK)
+        )
+    if nodeid.startswith((*_OWN_SESSIONS, *_NO_SESSION)):
+        return file in _BUT
+    return nodeid.startswith("tests/spark/")
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """What needs Spark comes first."""
-    items.sort(key=lambda item: not needs_spark(item.nodeid))
+    """What needs Spark comes first, then what starts sessions of its own: these take the longest."""
+    items.sort(key=lambda item: (not needs_spark(item.nodeid), not item.nodeid.startswith(_OWN_SESSIONS)))
+
+
+def from_its_share(items: Sequence[str], number: int, count: int) -> list[str]:
+    """All of the items, from that on with which the share of process ``number`` among ``count`` begins.
+
+    >>> from_its_share(["a", "b", "c", "d"], number=1, count=2)
+    ['c', 'd', 'a', 'b']
+    """
+    first = len(items) * number // count
+    return [*items[first:], *items[:first]]
+
+
+def import_from_its_share(config: pytest.Config, leave_out: Callable[[Path], bool]) -> None:
+    """Import the modules of tests in a process of a run of all tests, each process from another one on.
+
+    Pytest compiles what it imports and keeps that in files. In a new clone, processes that import the same modules at
+    the same time would all compile all of them. A module that cannot be imported is left to the collection to report.
+    """
+    own = getattr(config, "workerinput", None)
+    if own is None or [Path(each).resolve() for each in config.args] != [config.rootpath / "tests"]:
+        return
+    paths = sorted((config.rootpath / "tests").rglob("test_*.py"))
+    names = [
+        ".".join(path.relative_to(config.rootpath).with_suffix("").parts)
+        for path in paths
+        if (path.parent / "__init__.py").exists() and not leave_out(path)
+    ]
+    for name in from_its_share(names, number=int(own["workerid"].removeprefix("gw")), count=own["workercount"]):
+        with contextlib.suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(name)
 
 
 class OneSession(LoadScopeScheduling):  # type: ignore[misc]
@@ -45,6 +114,8 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if needs_spark(nodeid):
             return "spark"
+        if nodeid.startswith(_OWN_SESSIONS):
+            return nodeid.partition("::")[0]
         return nodeid if nodeid.startswith(_ONE_BY_ONE) else nodeid.partition("[")[0]
 
     def add_node_collection(self, node: Any, collection: Sequence[str]) -> None:

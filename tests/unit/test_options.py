@@ -22,7 +22,7 @@ def test_the_defaults_are_the_safe_ones() -> None:
 
 
 def test_an_option_that_is_not_known_is_named_with_those_that_are() -> None:
-    with pytest.raises(lowtide.UsageError, match=r"unknown option 'colector'; known are .*collector"):
+    with pytest.raises(lowtide.UsageError, match=r"unknown option 'colector'; the options are .*collector"):
         parse_options({"colector": "exact"})
 
 

@@ -8,7 +8,7 @@ _MISSING = "lowtide: the command line needs more packages; install them with: pi
 
 
 def main() -> None:
-    """Run the command that the arguments of the process name."""
+    """Run the command that the process's arguments name."""
     try:
         try:
             from lowtide.cli.app import run

@@ -14,6 +14,8 @@ from typer.core import TyperGroup
 import lowtide
 from lowtide.cli import audit, catalog, changes, edits, figures, inspect, pins, queries, shell, top, transfer, upkeep
 from lowtide.cli.failures import guarded
+from lowtide.cli.pipeline import pipeline
+from lowtide.cli.rdf import rdf
 from lowtide.cli.reach import PATIENCE, settings
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
@@ -36,11 +38,11 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Figures": (figures.stats, figures.snapshots, figures.metrics, top.top),
     "Upkeep": (upkeep.verify, upkeep.backup, upkeep.checkpoint, upkeep.gc, upkeep.compact, audit.audit),
 }
-"""What there is to do, most used first; ``inspect`` comes last."""
+"""The commands by section, most used first; ``inspect`` comes last."""
 
 
 class _Sections(TyperGroup):
-    """Lists the commands in sections, each with all of its summary, on several lines if need be."""
+    """Lists the commands in sections, each with its full summary, on several lines if needed."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
@@ -51,7 +53,7 @@ class _Sections(TyperGroup):
 
 
 def _sections(known: Collection[str]) -> Iterator[tuple[str, list[str]]]:
-    """The names of the commands by section; those that are in none belong to the last."""
+    """The names of the commands by section. Commands without a section go to the last one."""
     left = dict.fromkeys(known)
     for title, commands in COMMANDS.items():
         names = [name for name in map(_name, commands) if name in left]
@@ -83,6 +85,12 @@ for commands in COMMANDS.values():
     for command in commands:
         app.command(_name(command))(guarded(command))
 app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
+app.add_typer(rdf, name="rdf", help="RDF statements: load and dump files, query and update in SPARQL.")
+app.add_typer(
+    pipeline,
+    name="pipeline",
+    help="A store's whole history on Spark: archive, time travel, vacuum, restore, audit; loads and replicas.",
+)
 inspecting.command()(guarded(inspect.key))
 inspecting.command()(guarded(inspect.segment))
 inspecting.command()(guarded(inspect.base))
@@ -99,29 +107,29 @@ def everything(
     timeout: Annotated[
         float,
         typer.Option(
-            "--timeout", metavar="SECONDS", min=0.01, help="How long to wait for a sign of life of the store's owner."
+            "--timeout", metavar="SECONDS", min=0.01, help="How long to wait for an answer from the store's owner."
         ),
     ] = PATIENCE,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and end.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Look after a Lowtide store: a directory, open in another process or in none.
+    """Inspect, query and maintain a Lowtide store, which another process may have open.
 
-    Exit codes: 0 done, 1 failed, or verify or audit found problems, 2 wrong usage.
+    Exit codes: 0 done, 1 failed, or verify or audit found problems, 2 wrong usage; docs/cli.md has all of them.
     """
     settings.patience = timeout
 
 
 class _Words(logging.Formatter):
-    """What the library logs, without traces."""
+    """Formats the library's log messages, without tracebacks."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"lowtide: {record.getMessage()}"
 
 
 def run() -> None:
-    """Run the command of this process."""
+    """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

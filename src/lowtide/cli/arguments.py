@@ -19,7 +19,7 @@ CollectionName = Annotated[
 
 FilterArgument = Annotated[
     str | None,
-    typer.Argument(metavar="FILTER", help="Which documents, as Extended JSON; all without it.", show_default=False),
+    typer.Argument(metavar="FILTER", help="Which documents, as Extended JSON; by default all.", show_default=False),
 ]
 
 FilterOption = Annotated[
@@ -54,7 +54,24 @@ FileFormat = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="jsonl, json, csv or parquet; by default what the name of the file says.",
+        help="jsonl, json, csv or parquet; by default from the name of the file.",
         show_default=False,
     ),
 ]
+
+ArchivePath = Annotated[
+    str, typer.Argument(metavar="ARCHIVE", help="The directory or URI of the archive.", show_default=False)
+]
+
+StoreDirectory = Annotated[
+    Path, typer.Argument(metavar="STORE", help="The directory of the store.", show_default=False)
+]
+
+Collections = Annotated[
+    list[str] | None,
+    typer.Option("--collection", metavar="NAME", help="Only this one; repeatable.", show_default=False),
+]
+
+INSTANT = "A commit, or a time such as 2026-05-01T12:00:00Z"
+"""How to write an instant of an archive, for the help of options."""
+IsKeyspace = Annotated[bool, typer.Option("--keyspace", help="COLLECTION is the name of a keyspace.")]

@@ -1,4 +1,4 @@
-"""``lowtide audit``: whether a recorded history is one that an isolation level allows."""
+"""``lowtide audit``: check whether an isolation level allows a recorded history."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def audit(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="The history, as JSON Lines; several files are put together.",
+            help="The history, as JSON Lines; several files are combined.",
             show_default=False,
             exists=True,
             dir_okay=False,
@@ -35,9 +35,9 @@ def audit(
     ] = "SERIALIZABLE",
     json: Json = False,
 ) -> None:
-    """Look for isolation anomalies in a recorded history; exit code 1 if the level forbids one that is there.
+    """Look for isolation anomalies in a recorded history; exit code 1 if it has one that the level forbids.
 
-    It needs no store. docs/audit.md says how a history is written down.
+    It needs no store. docs/audit.md describes the format of a history.
     """
     promised, output = level_of(level), Output(json)
     with busy(f"reading {', '.join(map(str, files))}") as tell, _without_collector():
@@ -51,8 +51,8 @@ def audit(
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """Without Python's garbage collector: a history is millions of small objects, none of them garbage, and looking
-    through them again and again takes a third of the time."""
+    """Disable Python's garbage collector. A history is millions of small objects, none of them garbage, and walking
+    over them repeatedly takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

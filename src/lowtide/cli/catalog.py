@@ -1,4 +1,4 @@
-"""``lowtide collections``, ``indexes`` and ``schema``: what collections there are, and what holds in them."""
+"""``lowtide collections``, ``indexes`` and ``schema``: the collections, their indexes and schemas."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from lowtide.cli.arguments import CollectionName, Json, StorePath
 from lowtide.cli.collections import check_exists, counted, in_words, looking_at
 from lowtide.cli.expressions import object_of, order_of
 from lowtide.cli.output import Output, busy, measured
-from lowtide.cli.reach import find_store, owning, reading
+from lowtide.cli.reach import find_store, reading, writing
 from lowtide.documents.files.streams import reading_from
 from lowtide.errors import UsageError
 from lowtide.values.extended import dumps, to_extended
 
 
 def collections(path: StorePath, json: Json = False) -> None:
-    """The collections: how many documents each has, about, and its indexes."""
+    """List the collections, with their approximate numbers of documents and their indexes."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened, opened.snapshot() as snapshot:
         found: list[dict[str, Any]] = []
@@ -39,10 +39,12 @@ def indexes(
     collection: CollectionName,
     create: Annotated[
         str | None,
-        typer.Option("--create", metavar="NAMES", help="Build one on these fields: city,-age.", show_default=False),
+        typer.Option(
+            "--create", metavar="NAMES", help="Build an index on these fields: city,-age.", show_default=False
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="The name of the new one.", show_default=False)
+        str | None, typer.Option("--name", metavar="NAME", help="The name of the new index.", show_default=False)
     ] = None,
     unique: Annotated[bool, typer.Option("--unique", help="No two documents may have the same values.")] = False,
     sparse: Annotated[bool, typer.Option("--sparse", help="Leave out documents without these fields.")] = False,
@@ -51,16 +53,16 @@ def indexes(
         typer.Option("--partial", metavar="JSON", help="Only documents that this filter matches.", show_default=False),
     ] = None,
     drop: Annotated[
-        str | None, typer.Option("--drop", metavar="NAME", help="Remove this one.", show_default=False)
+        str | None, typer.Option("--drop", metavar="NAME", help="Remove this index.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> None:
-    """The indexes of a collection; --create builds one, --drop removes one."""
+    """List the indexes of a collection; --create builds one, --drop removes one."""
     output = Output(json)
     if create is not None and drop is not None:
         raise UsageError("give --create or --drop, not both")
     if create is None and (name or unique or sparse or partial):
-        raise UsageError("--name, --unique, --sparse and --partial belong to --create")
+        raise UsageError("--name, --unique, --sparse and --partial need --create")
     if create is not None:
         options: dict[str, Any] = {"unique": unique, "sparse": sparse, "name": name}
         if partial is not None:
@@ -73,7 +75,7 @@ def indexes(
 
 
 def _create(store: Path, output: Output, collection: str, keys: list[tuple[str, int]], options: dict[str, Any]) -> None:
-    with owning(store) as opened:
+    with writing(store) as opened:
         target = opened.collection(collection)
         total = target.estimated_document_count()
         with measured(f"building an index of {collection}", total) as advance:
@@ -82,7 +84,7 @@ def _create(store: Path, output: Output, collection: str, keys: list[tuple[str, 
 
 
 def _drop(store: Path, output: Output, collection: str, name: str) -> None:
-    with owning(store) as opened:
+    with writing(store) as opened:
         check_exists(collection, opened.list_collection_names())
         opened.collection(collection).drop_index(name)
     output.answer(
@@ -117,22 +119,27 @@ def schema(
     collection: CollectionName,
     set: Annotated[
         str | None,
-        typer.Option("--set", metavar="FILE", help="Set the JSON Schema of this file, or - .", show_default=False),
+        typer.Option(
+            "--set",
+            metavar="FILE",
+            help="Set the JSON Schema in this file, or - for standard input.",
+            show_default=False,
+        ),
     ] = None,
     unset: Annotated[bool, typer.Option("--unset", help="Remove the schema.")] = False,
     json: Json = False,
 ) -> None:
-    """The JSON Schema of a collection; --set lists the documents that break it, which stay as they are."""
+    """Show the JSON Schema of a collection; --set changes it, and lists the documents that violate it."""
     store, output = find_store(path), Output(json)
     if set is not None and unset:
         raise UsageError("give --set or --unset, not both")
     if set is not None:
         _set_schema(store, output, collection, _schema_in(set))
     elif unset:
-        with owning(store) as opened:
+        with writing(store) as opened:
             check_exists(collection, opened.list_collection_names())
             opened.collection(collection).set_schema(None)
-        output.answer({"path": store, "collection": collection, "schema": None}, f"{collection} has no schema any more")
+        output.answer({"path": store, "collection": collection, "schema": None}, f"removed the schema of {collection}")
     else:
         with looking_at(path, collection) as found:
             known = found.schema()
@@ -146,7 +153,7 @@ def _schema_in(file: str) -> dict[str, Any]:
 
 
 def _set_schema(store: Path, output: Output, collection: str, schema: dict[str, Any]) -> None:
-    with owning(store) as opened, busy(f"looking for documents of {collection} that break the schema"):
+    with writing(store) as opened, busy(f"looking for documents of {collection} that violate the schema"):
         violations = opened.collection(collection).set_schema(schema)
     if output.json:
         broken = [{"_id": key, "path": each.path, "reason": each.reason} for key, each in violations]

@@ -1,4 +1,4 @@
-"""``lowtide changes`` and ``consumers``: the change feed, and the named places in it."""
+"""``lowtide changes`` and ``consumers``: the change feed and its named consumers."""
 
 from __future__ import annotations
 
@@ -30,35 +30,37 @@ def changes(
         typer.Option(
             "--since",
             metavar="COMMIT",
-            help="Begin after this commit. By default with the first that is kept, or, with --follow, with the next.",
+            help="Begin after this commit. By default with the first that is kept; with --follow, with the next.",
             show_default=False,
         ),
     ] = None,
     until: Annotated[
         int | None,
-        typer.Option("--until", metavar="COMMIT", help="End with this commit, not with the last.", show_default=False),
+        typer.Option(
+            "--until", metavar="COMMIT", help="End with this commit; by default the last.", show_default=False
+        ),
     ] = None,
     collection: Annotated[
         list[str] | None,
-        typer.Option("--collection", "-c", metavar="NAME", help="Only of this collection; may be repeated."),
+        typer.Option("--collection", "-c", metavar="NAME", help="Only this collection; may be repeated."),
     ] = None,
     keyspace: Annotated[
         list[str] | None,
         typer.Option(
-            "--keyspace", "-k", metavar="NAME", help="Only of this keyspace, as keys and values; may be repeated."
+            "--keyspace", "-k", metavar="NAME", help="Only this keyspace, as keys and values; may be repeated."
         ),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="End after so many changes.", show_default=False),
+        typer.Option("--limit", "-n", metavar="NUMBER", min=1, help="End after this many changes.", show_default=False),
     ] = None,
     before: Annotated[
         bool, typer.Option("--before", help="Show replaced values too, if the store was opened with before_images.")
     ] = False,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is committed later.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for further commits.")] = False,
     json: Json = False,
 ) -> None:
-    """What commits did to each document and each key, in commit order. With --json one change to a line."""
+    """Show what commits did to each document and each key, in commit order. With --json, one change per line."""
     store, output = find_store(path), Output(json)
     if follow and until is not None:
         raise UsageError("--follow has no end; leave out --until")
@@ -149,28 +151,28 @@ def in_words(change: lowtide.Change, before: bool) -> str:
 def consumers(
     path: StorePath,
     remove: Annotated[
-        str | None, typer.Option("--remove", metavar="NAME", help="Forget this consumer.", show_default=False)
+        str | None, typer.Option("--remove", metavar="NAME", help="Remove this consumer.", show_default=False)
     ] = None,
     reset: Annotated[
         str | None,
         typer.Option(
             "--reset",
             metavar="NAME",
-            help="Give this consumer a new place: --to, or the last commit.",
+            help="Move this consumer to --to, or to the last commit.",
             show_default=False,
         ),
     ] = None,
     to: Annotated[
-        int | None, typer.Option("--to", metavar="COMMIT", help="The new place of --reset.", show_default=False)
+        int | None, typer.Option("--to", metavar="COMMIT", help="The new position for --reset.", show_default=False)
     ] = None,
     json: Json = False,
 ) -> None:
-    """The named consumers of the change feed: how far each has come, and whether it lost its place."""
+    """List the named consumers of the change feed: their positions, and whether they lost their place."""
     store, output = find_store(path), Output(json)
     if remove is not None and reset is not None:
         raise UsageError("give --remove or --reset, not both")
     if to is not None and reset is None:
-        raise UsageError("--to belongs to --reset")
+        raise UsageError("--to needs --reset")
     with reading(store) as opened:
         name = remove if remove is not None else reset
         if name is not None and name not in {each.name for each in opened.consumers()}:

@@ -1,4 +1,4 @@
-"""How commands get at collections, and how they print documents."""
+"""How commands open collections and print documents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lowtide.values.values import Document
 
 
 def check_exists(name: str, names: Iterable[str]) -> None:
-    """Raise unless ``name`` is one of the collections; a mistyped one would otherwise look empty."""
+    """Raise unless ``name`` is one of the collections; a mistyped name would otherwise look empty."""
     known = sorted(names)
     if name not in known:
         others = f"there are {', '.join(known)}" if known else "there are none at all"
@@ -26,14 +26,14 @@ def check_exists(name: str, names: Iterable[str]) -> None:
 
 @contextlib.contextmanager
 def looking_at(path: Path, name: str) -> Iterator[Any]:
-    """The collection of one snapshot, beside an owner or without one."""
+    """A collection of one snapshot of the store, with or without an owner."""
     with reading(find_store(path)) as opened, opened.snapshot() as snapshot:
         check_exists(name, snapshot.list_collection_names())
         yield snapshot.collection(name)
 
 
 def print_documents(output: Output, documents: Iterable[Document]) -> int:
-    """Print Extended JSON: one document to a line, but in a terminal a long one on several; returns how many."""
+    """Print Extended JSON, one document per line, except long ones on a terminal; return how many were printed."""
     count = 0
     for document in documents:
         print(in_words(document, output.width if output.is_terminal else None) if not output.json else line(document))
@@ -47,7 +47,7 @@ def line(document: Any) -> str:
 
 
 def in_words(document: Any, width: int | None) -> str:
-    """A document for a person: on one line if it fits into ``width``."""
+    """A document for people: on one line if it fits into ``width``."""
     plain = to_extended(document)
     text = json.dumps(plain, ensure_ascii=False)
     if width is not None and len(text) > width:

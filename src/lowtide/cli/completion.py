@@ -1,4 +1,4 @@
-"""What may come next on a line of the shell: commands, options, collections, fields and operators."""
+"""Completion for the shell: commands, options, collections, fields and operators."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ OPERATORS: Final[Mapping[str, tuple[str, ...]]] = {
     "update": tuple(dict.fromkeys([*_UPDATES.split(), *_FILTERS.split()])),
     "aggregate": tuple(dict.fromkeys([*_STAGES.split(), *_FILTERS.split(), *ACCUMULATORS, *EXPRESSIONS])),
 }
-"""The operators that the JSON of a command may have."""
+"""The operators that the JSON of a command may contain."""
 
 _LAST = re.compile(r"(?P<quote>\"?)(?P<word>\$?[\w.\-]*)$")
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What the shell knows: the commands with their options, and whom to ask for collections and fields."""
+    """What can be completed: commands with their options, and functions that list collections and fields."""
 
     commands: Mapping[str, tuple[str, ...]]
     with_collection: frozenset[str]
@@ -51,14 +51,14 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A text that may stand in place of the last ``length`` characters of the line."""
+    """A completion, which replaces the last ``length`` characters of the line."""
 
     text: str
     length: int
 
 
 def offers(line: str, known: Known, behind: str = "") -> Iterator[Offer]:
-    """What may stand at the end of ``line``, if ``behind`` it is what comes next."""
+    """The completions at the end of ``line``, if it is followed by ``behind``."""
     whole = line.lstrip()
     command = command_of(whole, known.commands)
     if command is None:
@@ -91,13 +91,13 @@ def offers(line: str, known: Known, behind: str = "") -> Iterator[Offer]:
 
 
 def command_of(line: str, commands: Iterable[str]) -> str | None:
-    """The command with which a line begins, if that is finished; the longest name that fits."""
+    """The command at the beginning of a line, if it is complete; the longest name that fits."""
     fitting = [name for name in commands if line.startswith(f"{name} ")]
     return max(fitting, key=len, default=None)
 
 
 def _inside(rest: str, command: str, known: Known, closing: str) -> Iterator[Offer]:
-    """In JSON that is open. Names are in quotes; ``closing`` is the second one, if it is missing."""
+    """Completions inside unclosed JSON. Names are in quotes; ``closing`` is the second quote, if it is missing."""
     found = _LAST.search(rest)
     if found is None or not found[0]:
         return

@@ -11,7 +11,7 @@ from lowtide.cli.arguments import CollectionName, Json, StorePath
 from lowtide.cli.collections import check_exists, counted, in_words
 from lowtide.cli.expressions import object_of, objects_of
 from lowtide.cli.output import Output
-from lowtide.cli.reach import find_store, owning
+from lowtide.cli.reach import find_store, writing
 from lowtide.documents.files.json_array import read_json
 from lowtide.documents.files.streams import STANDARD
 from lowtide.errors import UsageError
@@ -32,7 +32,7 @@ def insert(
     ],
     json: Json = False,
 ) -> None:
-    """Insert documents: all of them, or none if one is refused."""
+    """Insert documents: all of them, or none if one is invalid."""
     store, output = find_store(path), Output(json)
     if documents == [STANDARD]:
         given = [each for batch in read_json(sys.stdin.buffer, "standard input") for each in batch.documents]
@@ -40,7 +40,7 @@ def insert(
         given = [each for text in documents for each in objects_of(text, "document")]
     if not given:
         raise UsageError("there is no document to insert")
-    with owning(store) as opened, opened.transaction() as tx:
+    with writing(store) as opened, opened.transaction() as tx:
         target = tx.collection(collection)
         ids = target.insert_many(given).inserted_ids if len(given) > 1 else [target.insert_one(given[0]).inserted_id]
     output.answer(
@@ -57,12 +57,12 @@ def update(
         str,
         typer.Argument(
             metavar="UPDATE",
-            help="What to change, as Extended JSON with operators; with --replace, the document in place of it.",
+            help="The update, as Extended JSON with operators; with --replace, the new document.",
             show_default=False,
         ),
     ],
-    many: Annotated[bool, typer.Option("--many", help="Change all that match, not the first.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Put a document in the place of the one found.")] = False,
+    many: Annotated[bool, typer.Option("--many", help="Change all matching documents, not only the first.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the matching document.")] = False,
     upsert: Annotated[bool, typer.Option("--upsert", help="Insert a document if none matches.")] = False,
     array_filters: Annotated[
         str | None,
@@ -70,15 +70,15 @@ def update(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Change the first document that a filter matches, or all."""
+    """Update the first document that a filter matches; with --many, all of them."""
     store, output = find_store(path), Output(json)
     wanted, update = object_of(filter, "filter"), object_of(change, "update")
     filters = None if array_filters is None else objects_of(array_filters, "array filters")
     if replace and (many or filters):
-        raise UsageError("--replace puts a document in the place of one; leave out --many and --array-filters")
+        raise UsageError("--replace replaces one document; leave out --many and --array-filters")
     if not replace and not any(name.startswith("$") for name in update):
-        raise UsageError('write the update with operators, as {"$set": ...}; or say --replace, if it is a document')
-    with owning(store) as opened:
+        raise UsageError('write the update with operators, such as {"$set": ...}, or use --replace if it is a document')
+    with writing(store) as opened:
         if not upsert:
             check_exists(collection, opened.list_collection_names())
         target = opened.collection(collection)
@@ -107,13 +107,13 @@ def delete(
     path: StorePath,
     collection: CollectionName,
     filter: FilterNeeded,
-    many: Annotated[bool, typer.Option("--many", help="Delete all that match, not the first.")] = False,
+    many: Annotated[bool, typer.Option("--many", help="Delete all matching documents, not only the first.")] = False,
     json: Json = False,
 ) -> None:
-    """Delete the first document that a filter matches, or all."""
+    """Delete the first document that a filter matches; with --many, all of them."""
     store, output = find_store(path), Output(json)
     wanted = object_of(filter, "filter")
-    with owning(store) as opened:
+    with writing(store) as opened:
         check_exists(collection, opened.list_collection_names())
         target = opened.collection(collection)
         deleted = (target.delete_many if many else target.delete_one)(wanted).deleted_count

@@ -1,4 +1,4 @@
-"""What users write on the command line for filters, updates, pipelines, fields and orders: pure functions."""
+"""Parsing of filters, updates, pipelines, fields and sort orders from the command line: pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lowtide.values.extended import NotExtended, loads
 _DIRECTED = re.compile(
     r"(?P<name>.+?)(?:\s*:\s*|\s+)(?P<direction>asc|ascending|desc|descending|(?<=:)-?1)", re.IGNORECASE
 )
-"""A field and a direction: ``age:desc``, ``age desc``, ``age:-1``. A field of such a name can be given as JSON."""
+"""A field and a direction: ``age:desc``, ``age desc``, ``age:-1``. A field with such a name must be given as JSON."""
 
 EXAMPLES = {
     "filter": '{"age": {"$gt": 3}}',
@@ -28,7 +28,7 @@ EXAMPLES = {
 
 
 def value_of(text: str, what: str) -> Any:
-    """The value of Extended JSON, which is a filter or whatever ``what`` says."""
+    """Parse Extended JSON; ``what`` names it in errors, such as a filter."""
     hint = f"; write it as {EXAMPLES[what]}, for a shell of the system in single quotes" if what in EXAMPLES else ""
     try:
         return loads(text.encode(errors="surrogateescape"))
@@ -37,14 +37,14 @@ def value_of(text: str, what: str) -> Any:
     except (ValueError, RecursionError) as error:
         reason, byte = reason_and_byte(error)
         at = f" at character {byte + 1}" if byte is not None else ""
-        raise UsageError(f"the {what} is no JSON: {reason}{at}{hint}") from error
+        raise UsageError(f"the {what} is not valid JSON: {reason}{at}{hint}") from error
 
 
 def object_of(text: str, what: str) -> dict[str, Any]:
     """The object that a user wrote."""
     found = value_of(text, what)
     if type(found) is not dict:
-        raise UsageError(f"the {what} is no object; write it as {EXAMPLES.get(what, '{...}')}")
+        raise UsageError(f"the {what} must be an object; write it as {EXAMPLES.get(what, '{...}')}")
     return found
 
 
@@ -54,20 +54,20 @@ def objects_of(text: str, what: str) -> list[dict[str, Any]]:
     if type(found) is dict:
         return [found]
     if type(found) is not list or not all(type(each) is dict for each in found):
-        raise UsageError(f"the {what} is no array of objects; write it as {EXAMPLES.get(what, '[{...}]')}")
+        raise UsageError(f"the {what} must be an array of objects; write it as {EXAMPLES.get(what, '[{...}]')}")
     return found
 
 
 def filter_of(*given: str | None) -> dict[str, Any]:
-    """The filter, which may be given in one of two ways, or not."""
+    """The filter, given as an argument, as an option, or not at all."""
     texts = [each for each in given if each is not None]
     if len(texts) > 1:
-        raise UsageError("the filter is there twice: as an argument and as --filter")
+        raise UsageError("the filter was given twice: as an argument and as --filter")
     return object_of(texts[0], "filter") if texts else {}
 
 
 def fields_of(text: str | None) -> dict[str, Any] | None:
-    """A projection: ``name,address.city``, or without some, ``-_id,-notes``, or as an object.
+    """Parse a projection: ``name,address.city``, exclusions ``-_id,-notes``, or an object.
 
     >>> fields_of("name,-_id")
     {'name': 1, '_id': 0}
@@ -80,7 +80,7 @@ def fields_of(text: str | None) -> dict[str, Any] | None:
 
 
 def columns_of_fields(fields: Mapping[str, Any] | None) -> list[str] | None:
-    """The columns of a table with these fields only; None if that is not known beforehand."""
+    """The columns of a table with only these fields; None if they are not known beforehand."""
     if fields is None:
         return None
     wanted = [name for name, value in fields.items() if name != "_id" and value]
@@ -92,7 +92,7 @@ def columns_of_fields(fields: Mapping[str, Any] | None) -> list[str] | None:
 
 
 def order_of(text: str | None) -> list[tuple[str, int]] | None:
-    """An order, or the keys of an index: ``city,-age``, ``city,age:desc``, or an object.
+    """Parse a sort order, or the keys of an index: ``city,-age``, ``city,age:desc``, or an object.
 
     >>> order_of("city,-age")
     [('city', 1), ('age', -1)]
@@ -107,7 +107,7 @@ def order_of(text: str | None) -> list[tuple[str, int]] | None:
 
 
 def _directed(part: str, direction: int, text: str) -> tuple[str, int]:
-    """The field and the direction of a part that may end with a word for it, as in SQL and in other tools."""
+    """The field and direction of one part, which may end with a word for the direction, as in SQL."""
     named = _DIRECTED.fullmatch(part)
     if named is None:
         return part, direction

@@ -1,14 +1,13 @@
-"""How a command ends: its exit code, and its last words. Users get no tracebacks.
+"""How a command ends: its exit code and its error message. Users get no tracebacks.
 
 ====  ==============================================================================================================
-code  meaning
-====  ==============================================================================================================
-0     it is done
-1     it failed, a document was refused, or ``verify`` or ``audit`` found problems
-2     the request is wrong: no store is there, an option is unknown, a name does not exist
-130   interrupted, by Ctrl-C
-141   the reader of the output went away
-====  ==============================================================================================================
+code  meaning ====
+============================================================================================================== 0
+success 1     failure: an error, an invalid document, or problems found by ``verify`` or ``audit`` 2     wrong usage:
+there is no store, an option is unknown, a name does not exist 3     success that needs attention: ``pipeline`` found
+gaps, quarantined rows or anomalies 130   interrupted, by Ctrl-C 141   the reader of the output closed the pipe 143
+ended by SIGTERM, after a step of ``pipeline``; the next run continues from there ====
+==============================================================================================================
 """
 
 from __future__ import annotations
@@ -25,13 +24,13 @@ from lowtide.cli.words import clean
 from lowtide.engine import LmdbError
 from lowtide.errors import BulkWriteError, Error, UsageError, WriteError
 
-FAILED, WRONG, INTERRUPTED, UNREAD = 1, 2, 130, 141
+FAILED, WRONG, ATTENTION, INTERRUPTED, UNREAD, ENDED = 1, 2, 3, 130, 141, 143
 
 _Arguments = ParamSpec("_Arguments")
 
 
 def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
-    """``command``, ending in an exit code whatever happens in it. A fault of Lowtide itself still shows its trace."""
+    """Wrap ``command`` so that it always ends with an exit code. A bug in Lowtide still shows its traceback."""
 
     @functools.wraps(command)
     def run(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> None:
@@ -43,7 +42,7 @@ def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
         except BrokenPipeError:
             _drop_output()
             raise typer.Exit(UNREAD) from None
-        except (WriteError, BulkWriteError) as error:  # it is the documents that are in the way
+        except (WriteError, BulkWriteError) as error:  # the documents are at fault, not the command
             fail(error, FAILED)
         except UsageError as error:
             fail(error, WRONG)
@@ -57,13 +56,13 @@ def guarded(command: Callable[_Arguments, None]) -> Callable[_Arguments, None]:
 
 
 def fail(words: object, code: int) -> NoReturn:
-    """End the command with these words on standard error."""
+    """End the command with this message on standard error."""
     typer.echo("\n".join(clean(line) for line in f"lowtide: {words}".split("\n")), err=True)
     raise typer.Exit(code)
 
 
 def _drop_output() -> None:
-    """Let nothing complain at the end that what is left in the buffer cannot be written."""
+    """Discard buffered output, so that no error is reported for it at exit."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

@@ -1,4 +1,4 @@
-"""``lowtide stats``, ``snapshots`` and ``metrics``: the store's figures, as its owner knows them."""
+"""``lowtide stats``, ``snapshots`` and ``metrics``: the store's figures, from its owner."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import msgspec
 from lowtide.cli.arguments import Json, StorePath
 from lowtide.cli.output import Output
 from lowtide.cli.reach import CommandResult, ask, find_store, reading
-from lowtide.cli.words import size, span
 from lowtide.observe.stats import Stats
+from lowtide.system.quantities import size, span
 
 NO_OWNER = "no process owns the store"
 
 _BYTES = ("version_bytes", "log_bytes")
-_LISTS = ("snapshots", "pins")
+_LISTS = ("snapshots", "pins", "processes")
 
 
 def stats(path: StorePath, json: Json = False) -> None:
-    """The figures of the store: commits, versions, history, log, checkpoints.
+    """Show the store's figures: commits, versions, history, log, checkpoints.
 
-    Without an owner those that are counted since the store was opened are 0.
+    Without an owner, the totals since the store was opened are 0.
     """
     store, output = find_store(path), Output(json)
     found = _stats_of(store)
@@ -41,7 +41,7 @@ def names() -> list[str]:
 
 
 def in_words(figures: Stats, name: str) -> str:
-    """One figure for a person."""
+    """Format one figure for people."""
     value: Any = getattr(figures, name)
     if value is None:
         return "none"
@@ -53,7 +53,7 @@ def in_words(figures: Stats, name: str) -> str:
 
 
 def snapshots(path: StorePath, json: Json = False) -> None:
-    """The live snapshots of the owner, oldest first: age, origin, and what each holds."""
+    """List the owner's live snapshots, oldest first: age, origin, and what each holds."""
     store, output = find_store(path), Output(json)
     found = _stats_of(store)
     live = msgspec.convert(found.value, Stats).snapshots if found.owner is not None else []
@@ -68,7 +68,7 @@ def snapshots(path: StorePath, json: Json = False) -> None:
 
 
 def metrics(path: StorePath, json: Json = False) -> None:
-    """The figures in the text format of Prometheus, for a collector of text files."""
+    """Print the figures in Prometheus' text format, for a textfile collector."""
     store, output = find_store(path), Output(json)
 
     def here() -> str:
@@ -83,7 +83,7 @@ def metrics(path: StorePath, json: Json = False) -> None:
 
 
 def _stats_of(store: Path) -> CommandResult:
-    """The figures in plain values."""
+    """The figures as plain values."""
 
     def here() -> Any:
         with reading(store) as opened:

@@ -1,4 +1,4 @@
-"""A frame of ``lowtide top``, drawn: for a terminal, and as plain lines."""
+"""Drawing a frame of ``lowtide top``, for a terminal or as plain lines."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from rich.table import Table
 from rich.text import Text
 
 from lowtide.cli.output import aligned, rich_table
-from lowtide.cli.samples import View, sparkline
-from lowtide.cli.words import clean, size, span
+from lowtide.cli.samples import View, rate_in_words, sparkline
+from lowtide.cli.words import clean
+from lowtide.system.quantities import size, span
 
 _SNAPSHOTS = ("snapshot at", "age", "versions held", "bytes held", "opened at")
 _PINS = ("pin", "commit", "age", "expires in", "versions held", "bytes held", "taken by")
-_RIGHT = {"snapshot at", "commit", "versions held"}
+_PROCESSES = ("process", "role", "commits/s", "conflicts/s", "versions held", "program")
+_RIGHT = {"snapshot at", "commit", "versions held", "process", "commits/s", "conflicts/s"}
 
 
 def lines(view: View) -> list[str]:
-    """The frame in plain text."""
+    """The frame as plain text."""
     figures = [[each.label, clean(each.value), sparkline(each.trend)] for each in view.figures]
     found = [clean(f"{view.path}: {view.state}")]
     if figures:
@@ -28,7 +30,7 @@ def lines(view: View) -> list[str]:
 
 
 def draw(view: View, height: int) -> RenderableType:
-    """The frame for a terminal of this height; what does not fit is counted."""
+    """The frame for a terminal of this height. Rows that do not fit are counted."""
     head = Text.assemble(
         ("lowtide top  ", "bold cyan"),
         clean(view.path),
@@ -71,4 +73,15 @@ def _tables(view: View) -> list[tuple[tuple[str, ...], list[list[str]]]]:
         ]
         for each in view.pins
     ]
-    return [(_SNAPSHOTS, snapshots), (_PINS, pins)]
+    processes = [
+        [
+            str(each.process.pid),
+            each.process.role,
+            rate_in_words(each.commits_per_second),
+            rate_in_words(each.conflicts_per_second),
+            str(each.process.versions_held),
+            clean(each.process.program),
+        ]
+        for each in view.processes
+    ]
+    return [(_PROCESSES, processes), (_SNAPSHOTS, snapshots), (_PINS, pins)]

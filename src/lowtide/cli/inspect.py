@@ -1,4 +1,4 @@
-"""``lowtide inspect key``, ``segment`` and ``base``: what is inside, in words."""
+"""``lowtide inspect key``, ``segment`` and ``base``: the contents of a store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from lowtide.cli.arguments import Json, StorePath
 from lowtide.cli.output import Output
-from lowtide.cli.reach import ask, find_store, owning
+from lowtide.cli.reach import ask, find_store, writing
 from lowtide.cli.words import bytes_of, plain, shown
 from lowtide.errors import UsageError
 from lowtide.sharing.operations import reported
@@ -21,18 +21,16 @@ def key(
     keyspace: Annotated[str, typer.Argument(metavar="KEYSPACE", help="The keyspace.", show_default=False)],
     key: Annotated[
         str,
-        typer.Argument(
-            metavar="KEY", help="The key: text, or hex: and its digits, or base64: and the like.", show_default=False
-        ),
+        typer.Argument(metavar="KEY", help="The key: text, hex:DIGITS or base64:TEXT.", show_default=False),
     ],
     json: Json = False,
 ) -> None:
-    """The versions of a key that are kept, where they are, and who sees them."""
+    """Show the kept versions of a key, where they are, and which snapshots see them."""
     store, output = find_store(path), Output(json)
     wanted = bytes_of(key)
 
     def here() -> dict[str, Any]:
-        with owning(store) as opened:
+        with writing(store) as opened:
             return reported(opened.inspect_key(keyspace, wanted))
 
     found = ask(store, "inspect_key", here, keyspace=keyspace, key=wanted)
@@ -48,19 +46,19 @@ def key(
 
 def segment(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A file of the directory log of a store.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="A file in the log directory of a store.", show_default=False)
     ],
     json: Json = False,
 ) -> None:
-    """A segment of the log: its header, its commits, where they end and why."""
+    """Show a segment of the log: its header, its commits, where they end and why."""
     output = Output(json)
     if not file.is_file():
-        raise UsageError(f"{file} is no file; the segments of a store are PATH/log/*.log")
+        raise UsageError(f"{file} is not a file; the segments of a store are PATH/log/*.log")
     _print(output, reported(inspect_segment(file)))
 
 
 def base(path: StorePath, json: Json = False) -> None:
-    """The tables of the base, its file, its free pages and its readers."""
+    """Show the tables of the base, its file, its free pages and its readers."""
     store, output = find_store(path, backups=True), Output(json)
     _print(output, ask(store, "inspect_base", lambda: reported(inspect_base_files(store))).value)
 

@@ -1,7 +1,7 @@
-"""A line of the shell, cut into words: pure functions.
+"""Splits a line of the shell into words. Pure functions.
 
-Words are separated by spaces. One that begins with ``{`` or ``[`` is JSON, and goes on to the bracket that closes it;
-one may be put in single or double quotes. All that follows ``sql`` is one word, unless it is in quotes.
+Words are separated by spaces. A word that begins with ``{`` or ``[`` is JSON and extends to the closing bracket. A word
+may be in single or double quotes. Everything after ``sql`` is one word, unless it is in quotes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def is_unfinished(text: str) -> bool:
 
 
 def end_of_json(text: str, at: int) -> int:
-    """The index behind the bracket that closes the one at ``at``."""
+    """The index after the bracket that closes the one at ``at``."""
     open_ones: list[str] = []
     in_string = False
     index = at
@@ -73,7 +73,7 @@ def end_of_json(text: str, at: int) -> int:
             open_ones.append(_CLOSING[each])
         elif each in "}]":
             if open_ones.pop() != each:
-                raise UsageError(f"{each} at character {index + 1} closes what is not open")
+                raise UsageError(f"{each} at character {index + 1} closes a bracket that is not open")
             if not open_ones:
                 return index + 1
         index += 1

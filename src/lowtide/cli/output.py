@@ -1,7 +1,6 @@
 """What a command prints: JSON for scripts, tables on a terminal, plain columns in a pipe.
 
-Results go to standard output and nothing else does; what the command is busy with goes to standard error, and only if
-that is a terminal.
+Only results go to standard output. Progress goes to standard error, and only if that is a terminal.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from rich.text import Text
 from lowtide.cli.words import as_json, clean
 
 Tell = Callable[[str], None]
-"""Told what is being done now."""
+"""Called with a description of the current step."""
 Advance = Callable[[int, str], None]
-"""Told how much is done, of what was said to be all of it, and more about it in words."""
+"""Called with how much of the total is done, and a description."""
 
 
 class Output:
@@ -40,26 +39,26 @@ class Output:
         return self._console.width
 
     def document(self, value: object) -> None:
-        """The one JSON document of a command."""
+        """Print the one JSON document of a command."""
         print(as_json(value, indent=2 if self.is_terminal else None))
 
     def line(self, value: object) -> None:
-        """One of the JSON documents of a command that prints one to a line; seen at once."""
+        """Print one of a command's JSON documents on a line, and flush."""
         print(as_json(value), flush=True)
 
     def say(self, text: str, *, flush: bool = False) -> None:
-        """Words, as they are but for what would steer the terminal."""
+        """Print text; control characters are escaped."""
         print("\n".join(map(clean, text.split("\n"))), flush=flush)
 
     def answer(self, value: object, text: str) -> None:
-        """What a command has to say: the one JSON document, or the words for it."""
+        """Print the result of a command: the one JSON document, or the text for it."""
         if self.json:
             self.document(value)
         else:
             self.say(text)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[object]], *, none: str) -> None:
-        """A table; the words ``none`` if it is empty. Numbers are set to the right."""
+        """Print a table, or the text ``none`` if it is empty. Numbers are right-aligned."""
         if not rows:
             self.say(none)
             return
@@ -73,7 +72,7 @@ class Output:
 
 
 def rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool]) -> Table:
-    """The table as a terminal shows it. Cells are text: nothing in them is markup."""
+    """The table for a terminal. Cells are plain text, without markup."""
     table = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for column, to_the_right in zip(columns, right, strict=True):
         table.add_column(column, justify="right" if to_the_right else "left", overflow="fold")
@@ -83,7 +82,7 @@ def rich_table(columns: Sequence[str], cells: Sequence[Sequence[str]], right: Se
 
 
 def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
-    """The rows as lines of text, with their columns below each other."""
+    """The rows as lines of text, with aligned columns."""
     widths = [max(len(row[index]) for row in rows) for index in range(len(right))]
     return [
         "  ".join(
@@ -96,7 +95,7 @@ def aligned(rows: Sequence[Sequence[str]], right: Sequence[bool]) -> list[str]:
 
 @contextmanager
 def busy(what: str) -> Iterator[Tell]:
-    """Show, on a terminal, what takes time and for how long; gone when it is done."""
+    """Show, on a terminal, what is running and for how long; removed when it is done."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
         yield lambda _: None
@@ -109,7 +108,7 @@ def busy(what: str) -> Iterator[Tell]:
 
 @contextmanager
 def measured(what: str, total: int | None) -> Iterator[Advance]:
-    """Show, on a terminal, how much of something is done; gone when it is done. Without a total there is no bar."""
+    """Show, on a terminal, how much is done; removed when it is done. Without a total there is no bar."""
     console = Console(file=sys.stderr)
     if not console.is_terminal:
         yield lambda done, words: None

@@ -1,4 +1,4 @@
-"""``lowtide pins``, ``pin`` and ``unpin``: instants that are kept under a name."""
+"""``lowtide pins``, ``pin`` and ``unpin``: commits that are kept under a name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ from lowtide.cli.arguments import Json, PinName, StorePath
 from lowtide.cli.failures import FAILED, fail
 from lowtide.cli.output import Output
 from lowtide.cli.reach import connected, find_store, reading, settings
-from lowtide.cli.words import moment, seconds_of, span
+from lowtide.cli.words import moment
 from lowtide.errors import UsageError
 from lowtide.observe.stats import PinStats, Stats
+from lowtide.system.quantities import seconds_of, span
 
-_TTL = (
-    "How long it lives from now on: 90s, 15m, 1h30m, 2d. A new pin lives for an hour, a renewed one as long as before."
-)
+_TTL = "When it expires, from now: 90s, 15m, 1h30m, 2d. The default is one hour; for --renew, the pin's last value."
 
 
 def pins(path: StorePath, json: Json = False) -> None:
-    """The live pins of all processes and, while there is an owner, what each holds."""
+    """List the live pins of all processes and, if the store has an owner, what each holds."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened:
         alive = [as_plain(each) for each in opened.pins()]
@@ -62,7 +61,7 @@ def pin(
     ttl: Annotated[str | None, typer.Option("--ttl", metavar="TIME", help=_TTL, show_default=False)] = None,
     keyspace: Annotated[
         list[str] | None,
-        typer.Option("--keyspace", "-k", metavar="NAME", help="Keep this keyspace only; may be repeated."),
+        typer.Option("--keyspace", "-k", metavar="NAME", help="Keep only this keyspace; may be repeated."),
     ] = None,
     at: Annotated[
         str | None,
@@ -77,7 +76,7 @@ def pin(
     store, output = find_store(path), Output(json)
     seconds = None if ttl is None else seconds_of(ttl)
     if renew and (keyspace or at is not None):
-        raise UsageError("--renew changes nothing but the time; leave out --keyspace and --at")
+        raise UsageError("--renew changes only the time; leave out --keyspace and --at")
     with reading(store) as opened:
         if renew:
             taken = _find(opened, name)
@@ -90,13 +89,13 @@ def pin(
 
 
 def unpin(path: StorePath, name: PinName, json: Json = False) -> None:
-    """Remove a pin, so that what only it holds can go."""
+    """Remove a pin, so that versions only it holds can be collected."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened:
         removed = opened.unpin(name)
     if not removed:
         fail(f"there is no pin {name!r} in {store}", FAILED)
-    output.answer({"path": store, "name": name, "removed": True}, f"the pin {name!r} is removed")
+    output.answer({"path": store, "name": name, "removed": True}, f"removed the pin {name!r}")
 
 
 def as_plain(each: lowtide.Pin) -> dict[str, Any]:
@@ -118,7 +117,7 @@ def _find(opened: lowtide.Store, name: str) -> lowtide.Pin:
 
 
 def _held(store: Path) -> list[PinStats]:
-    """What the pins hold, if there is an owner to tell."""
+    """What the pins hold, if the store has an owner."""
     with connected(store) as owner:
         if owner is None:
             return []

@@ -1,4 +1,4 @@
-"""The prompt of the shell: a line with completion and a history, over several lines while brackets are open."""
+"""The prompt of the shell, with completion, history, and input over several lines while brackets are open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Offers(Completer):
 
 
 def ask(name: str, known: Known, history: Path | None) -> Iterator[str]:
-    """The commands that a user types, until the end."""
+    """Yield the commands that the user types, until the end of input."""
     kept: History = InMemoryHistory() if history is None else FileHistory(str(history))
     session: PromptSession[str] = PromptSession(
         f"{name}> ",

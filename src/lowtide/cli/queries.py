@@ -1,4 +1,4 @@
-"""``lowtide find``, ``count``, ``aggregate`` and ``sql``: questions to one snapshot of the store."""
+"""``lowtide find``, ``count``, ``aggregate`` and ``sql``: queries over one snapshot of the store."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def find(
     fields: Fields = None,
     sort: Order = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="At most so many; 0 for all.")
+        int, typer.Option("--limit", "-n", metavar="NUMBER", min=0, help="The most documents to print; 0 for all.")
     ] = 0,
-    skip: Annotated[int, typer.Option("--skip", metavar="NUMBER", min=0, help="Leave out so many at first.")] = 0,
+    skip: Annotated[int, typer.Option("--skip", metavar="NUMBER", min=0, help="Skip this many documents first.")] = 0,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Tell how it is found, and what that touches, not what is found.")
+        bool, typer.Option("--explain", help="Show the plan and what it reads, instead of the documents.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """The documents that a filter matches, as Extended JSON, one to a line."""
+    """Print the documents that a filter matches, as Extended JSON, one per line."""
     output = Output(json)
     wanted, projection, order = filter_of(filter, filter_option), fields_of(fields), order_of(sort)
     with looking_at(path, collection) as found:
@@ -45,7 +45,7 @@ def find(
 
 
 def tell_plan(output: Output, plan: dict[str, Any]) -> None:
-    """What ``explain`` found out."""
+    """Print a query plan."""
     if output.json:
         output.document(to_extended(plan))
     else:
@@ -69,7 +69,7 @@ def count(
     filter_option: FilterOption = None,
     json: Json = False,
 ) -> None:
-    """How many documents a filter matches."""
+    """Count the documents that a filter matches."""
     output, wanted = Output(json), filter_of(filter, filter_option)
     with looking_at(path, collection) as found:
         number = found.count_documents(wanted)
@@ -84,7 +84,7 @@ def aggregate(
     ],
     json: Json = False,
 ) -> None:
-    """What a pipeline makes of the documents of a collection, one to a line."""
+    """Run an aggregation pipeline over a collection, and print its results, one per line."""
     output, stages = Output(json), objects_of(pipeline, "pipeline")
     with looking_at(path, collection) as found:
         print_documents(output, found.aggregate(stages))
@@ -93,11 +93,11 @@ def aggregate(
 def sql(
     path: StorePath,
     query: Annotated[
-        str, typer.Argument(metavar="QUERY", help="In SQL; each collection is a table.", show_default=False)
+        str, typer.Argument(metavar="QUERY", help="The SQL query; each collection is a table.", show_default=False)
     ],
     json: Json = False,
 ) -> None:
-    """Ask in SQL, of one snapshot, by DuckDB. With --json one row to a line."""
+    """Run a SQL query over one snapshot, in DuckDB. With --json, one row per line."""
     output = Output(json)
     with reading(find_store(path)) as opened:
         result = opened.sql(query)
@@ -109,7 +109,7 @@ def sql(
 
 
 def plain(value: Any) -> Any:
-    """A value of SQL as one that a document may have; of other kinds, such as spans of time, as text."""
+    """Convert a SQL value to one that a document may have; other types, such as intervals, become text."""
     if isinstance(value, dict):
         return {str(name): plain(each) for name, each in value.items()}
     if type(value) in (list, tuple):

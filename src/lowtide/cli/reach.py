@@ -1,8 +1,8 @@
-"""How a command reaches a store: through the process that owns it, or, if there is none, by itself.
+"""How a command reaches a store: through the process that owns it or, if there is none, by opening it.
 
-A store is never made here, and a backup never opened: opening would turn it into a store of its own. Where the store
-is opened, nothing of its log is let go: how much stays for the change feed is an option of its real owner, which this
-process does not know.
+A store is never created here, and a backup never opened: opening would turn it into a store of its own. When the store
+is opened here, its log is never released: how much stays for the change feed is an option of its usual owner, which
+this process does not know.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lowtide.sharing.takeover import ask_or_take_over
 from lowtide.system.clock import SYSTEM_CLOCK
 
 PATIENCE = 5.0
-"""Seconds within which an owner that lives gives a sign of life."""
+"""Seconds within which a live owner answers."""
 
 _PAUSE = 0.02
 _EVERYTHING = 1 << 60
@@ -32,7 +32,7 @@ _KEEP_THE_LOG: OpenOptions = {
     "feed_bytes": _EVERYTHING,
     "consumer_bytes": _EVERYTHING,
     "consumer_age": float(_EVERYTHING),
-    "snapshot_warn_age": _NEVER,  # of a command that takes long its user knows
+    "snapshot_warn_age": _NEVER,  # the user knows that the command is running
     "snapshot_critical_age": _NEVER,
 }
 _READ_ONLY: OpenOptions = {**_KEEP_THE_LOG, "read_only": True}
@@ -40,7 +40,7 @@ _READ_ONLY: OpenOptions = {**_KEEP_THE_LOG, "read_only": True}
 
 @dataclass
 class Settings:
-    """What holds for the whole command; set before it runs."""
+    """The settings of the whole command; set before it runs."""
 
     patience: float = PATIENCE
 
@@ -50,14 +50,14 @@ settings = Settings()
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What was answered, and by which process; None if it was this one."""
+    """The answer, and the process that gave it; None if it was this one."""
 
     value: Any
     owner: int | None
 
 
 def find_store(path: Path, *, backups: bool = False) -> Path:
-    """The absolute path of the store in ``path``, or of a backup, if these will do."""
+    """The absolute path of the store in ``path``, or of a backup if ``backups`` is set."""
     directory = path.absolute()
     if not directory.exists():
         raise UsageError(f"{directory} does not exist")
@@ -68,8 +68,8 @@ def find_store(path: Path, *, backups: bool = False) -> Path:
         raise UsageError(f"there is no Lowtide store in {directory}{unfinished}")
     if not backups and (directory / BACKUP).exists():
         raise UsageError(
-            f"{directory} is a backup, and opening it would make it a store of its own; verify, inspect base and "
-            "inspect segment leave it as it is, and lowtide.open(path) in Python restores it"
+            f"{directory} is a backup, and opening it would turn it into a store of its own; verify, inspect base and "
+            "inspect segment leave it unchanged, and lowtide.open(path) in Python restores it"
         )
     return directory
 
@@ -101,7 +101,7 @@ def _greet(path: Path, owner: Owner) -> int:
         return int(owner.ask("hello", timeout=settings.patience))
     except OwnerSilent as error:
         raise OwnerSilent(
-            f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Resume it or "
+            f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Resume or "
             "end it, or wait longer with --timeout"
         ) from error
 
@@ -117,7 +117,7 @@ def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -
     def timed_out(failure: OwnerGone | StoreLocked) -> CommandResult:
         if isinstance(failure, OwnerGone):
             raise failure
-        raise Error(f"{failure}, or use this command as the same user; it does not listen to other processes")
+        raise Error(f"{failure}, or run this command as the same user; the owner does not answer other processes")
 
     return ask_or_take_over(
         path,
@@ -130,22 +130,22 @@ def ask(path: Path, operation: str, here: Callable[[], Any], **arguments: Any) -
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[lowtide.Store]:
-    """The store, opened read-only, beside its owner or without one."""
+    """The store, opened read-only, with or without an owner."""
     with connected(path):
-        pass  # one that does not answer is told of now, and not after half a minute
+        pass  # an owner that does not answer is reported now, instead of after half a minute
     with lowtide.open(path, **_READ_ONLY) as store:
         yield store
 
 
 @contextlib.contextmanager
-def owning(path: Path) -> Iterator[lowtide.Store]:
-    """The store that nobody owns, owned for the moment."""
+def writing(path: Path) -> Iterator[lowtide.Store]:
+    """The store, open to write: joined to its owner, or owned if it has none."""
     with lowtide.open(path, **_KEEP_THE_LOG) as store:
         yield store
 
 
 def holder_of(path: Path) -> str:
-    """Who owns the store, by its own words."""
+    """The owner of the store, as described in its lock file."""
     try:
         return describe_holder((path / LOCK).read_bytes())
     except OSError:

@@ -1,7 +1,7 @@
-"""What ``lowtide top`` shows, made from samples of the owner's figures: pure functions.
+"""The contents of ``lowtide top``, computed from samples of the owner's figures: pure functions.
 
-A sample is taken every interval. Counters are turned into rates by the difference of two samples of one owner; when
-another process took the store over, or none owns it, there is a gap. Trends reach a minute back.
+A sample is taken every interval. Rates are the differences of counters between two samples of one owner. When another
+process took the store over, or none owns it, there is a gap. Trends cover the last minute.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from lowtide.cli.words import size, span
-from lowtide.observe.stats import PinStats, SnapshotStats, Stats
+from lowtide.observe.stats import PinStats, ProcessStats, SnapshotStats, Stats
+from lowtide.system.quantities import size, span
 
 SPAN = 60.0
-"""Seconds that a trend reaches back."""
+"""The seconds that a trend covers."""
 
 WIDTH = 30
 """Columns of a trend."""
@@ -49,6 +49,15 @@ class Figure:
 
 
 @dataclass(frozen=True, slots=True)
+class ProcessRates:
+    """One process, and its commits and conflicts per second; None if they are not known yet."""
+
+    process: ProcessStats
+    commits_per_second: float | None
+    conflicts_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """One frame. Without an owner it shows the last figures that are known, and ``live`` is false."""
 
@@ -62,6 +71,7 @@ class View:
     figures: tuple[Figure, ...]
     snapshots: tuple[SnapshotStats, ...]
     pins: tuple[PinStats, ...]
+    processes: tuple[ProcessRates, ...] = ()
 
     def as_plain(self) -> dict[str, Any]:
         """The frame for JSON."""
@@ -74,6 +84,7 @@ class View:
             "conflicts_per_second": self.conflicts_per_second,
             "boundary_lag": _lag(self.stats) if self.stats is not None else None,
             "stats": msgspec.to_builtins(self.stats),
+            "processes": msgspec.to_builtins(self.processes),
         }
 
 
@@ -98,8 +109,8 @@ def view(path: str, samples: Sequence[Sample]) -> View:
             return Figure(label, value, trend(levels(samples, level), newest.at))
 
         figures = (
-            Figure("commits/s", _rate(made), trend(commits, newest.at)),
-            Figure("conflicts/s", _rate(refused), trend(conflicts, newest.at)),
+            Figure("commits/s", rate_in_words(made), trend(commits, newest.at)),
+            Figure("conflicts/s", rate_in_words(refused), trend(conflicts, newest.at)),
             figure("snapshots", str(len(stats.snapshots)), lambda each: len(each.snapshots)),
             figure("versions in memory", f"{stats.versions} ({size(stats.version_bytes)})", lambda each: each.versions),
             figure("history", f"{stats.history} versions", lambda each: each.history),
@@ -108,23 +119,43 @@ def view(path: str, samples: Sequence[Sample]) -> View:
             Figure("last checkpoint", _checkpoint(stats)),
         )
         if stats.failure is not None:
-            figures += (Figure("FAILED", f"no commits are accepted: {stats.failure}"),)
+            figures += (Figure("FAILED", f"the store accepts no commits: {stats.failure}"),)
     return View(
-        path,
-        _state(newest),
-        live,
-        newest.owner,
-        stats,
-        made,
-        refused,
-        figures,
-        tuple(sorted(stats.snapshots, key=lambda each: -each.age)) if stats is not None else (),
-        tuple(stats.pins) if stats is not None else (),
+        path=path,
+        state=_state(newest),
+        live=live,
+        owner=newest.owner,
+        stats=stats,
+        commits_per_second=made,
+        conflicts_per_second=refused,
+        figures=figures,
+        snapshots=tuple(sorted(stats.snapshots, key=lambda each: -each.age)) if stats is not None else (),
+        pins=tuple(stats.pins) if stats is not None else (),
+        processes=processes(samples),
     )
 
 
+def processes(samples: Sequence[Sample]) -> tuple[ProcessRates, ...]:
+    """The processes of the last sample that has figures, with their rates since the one before it."""
+    known = [(each.at, each.stats) for each in samples if each.stats is not None][-2:]
+    if not known:
+        return ()
+    at, stats = known[-1]
+    before = {(each.pid, each.role, each.since): each for each in known[0][1].processes} if len(known) > 1 else {}
+    passed = at - known[0][0]
+
+    def rated(each: ProcessStats) -> ProcessRates:
+        earlier = before.get((each.pid, each.role, each.since))
+        if earlier is None or passed <= 0:
+            return ProcessRates(each, None, None)
+        commits, conflicts = each.commits - earlier.commits, each.conflicts - earlier.conflicts
+        return ProcessRates(each, max(0, commits) / passed, max(0, conflicts) / passed)
+
+    return tuple(rated(each) for each in stats.processes)
+
+
 def rates(samples: Sequence[Sample], counter: Callable[[Stats], int]) -> list[Point]:
-    """How much a counter grew a second, up to each sample but the first."""
+    """The growth of a counter per second, at each sample except the first."""
     found: list[Point] = []
     for earlier, later in pairwise(samples):
         rate = None
@@ -165,7 +196,7 @@ def _lag(stats: Stats) -> int:
     return stats.last_commit - stats.boundary
 
 
-def _rate(value: float | None) -> str:
+def rate_in_words(value: float | None) -> str:
     if value is None:
         return "unknown"
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"

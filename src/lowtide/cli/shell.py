@@ -1,4 +1,4 @@
-"""``lowtide shell``: the commands without the name of the store, at a prompt or from a pipe."""
+"""``lowtide shell``: commands without the name of the store, at a prompt or from a pipe."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from lowtide.documents.files.streams import STANDARD
 from lowtide.errors import Error, UsageError
 
 _SAMPLE = 200
-"""Documents that are looked at for the names of fields."""
+"""The number of documents that are read for field names."""
 _ENDS = ("exit", "quit")
 _READERS = ("import", "insert", "schema")
 """Commands that may read standard input."""
@@ -31,11 +31,11 @@ Commands are those of the command line, without the name of the store:
   find users {"age": {"$gt": 3}} --limit 5
   update users {"_id": 1} {"$set": {"age": 4}}
   sql select city, count(*) from users group by city
-help COMMAND tells more of one; exit, or Ctrl-D, ends the shell."""
+help COMMAND describes one of them; exit, or Ctrl-D, ends the shell."""
 
 
 def shell(context: typer.Context, path: StorePath, json: Json = False) -> None:
-    """A prompt for commands on one store, with completion and a history; from a pipe, one command after another."""
+    """Open a prompt for commands on one store, with completion and history; or run commands from a pipe."""
     store = find_store(path)
     session = Session(store, context.find_root().command, json)
     if sys.stdin.isatty():
@@ -58,7 +58,7 @@ class Session:
         self._fields: dict[str, list[str]] = {}
 
     def run(self, text: str) -> int:
-        """Run one command; returns its exit code. Its output and its words go where those of any command go."""
+        """Run one command; return its exit code. Output and messages go where those of any command go."""
         self._names, self._fields = None, {}
         try:
             words = words_of(text)
@@ -66,11 +66,11 @@ class Session:
                 return self._help(words[1:])
             name = command_of(" ".join(words[:2]) + " ", self.commands)
             if name is None:
-                raise UsageError(f"there is no command {words[0]!r} in the shell; help lists those that there are")
+                raise UsageError(f"there is no command {words[0]!r} in the shell; help lists the commands")
             if name in _READERS and STANDARD in words:
-                raise UsageError("standard input is where the commands of the shell come from; name a file")
+                raise UsageError("the shell reads its commands from standard input; name a file")
         except Unfinished:
-            return _told("the command does not end: a bracket or a quote is open")
+            return _told("the command is incomplete: a bracket or a quote is open")
         except UsageError as error:
             return _told(error)
         size = len(name.split())
@@ -90,7 +90,7 @@ class Session:
         name = " ".join(words)
         if name:
             if name not in self.commands:
-                raise UsageError(f"there is no command {name!r}; help lists those that there are")
+                raise UsageError(f"there is no command {name!r}; help lists the commands")
             print(self._help_of(name))
             return 0
         print(HELP)
@@ -100,14 +100,14 @@ class Session:
         return 0
 
     def _help_of(self, name: str) -> str:
-        """The help of a command as it is in the shell: without the store, which is there already."""
+        """The help of a command in the shell, without the argument for the store."""
         command = copy(self.commands[name])
         command.params = command.params[1:]
         found: str = command.get_help(typer.Context(command, info_name=name))
         return found
 
     def known(self) -> Known:
-        """What may be completed."""
+        """What can be completed."""
         arguments = {name: {each.name for each in command.params} for name, command in self.commands.items()}
         return Known(
             commands={
@@ -145,7 +145,7 @@ def _paths(document: dict[str, Any], before: str = "") -> Iterator[str]:
 
 
 def _leaves(command: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """The commands that take a store, by their names."""
+    """The commands that take a store, by name."""
     for each, inner in command.commands.items():
         full = f"{name} {each}".strip()
         if hasattr(inner, "commands"):
@@ -161,8 +161,8 @@ def _told(words: object) -> int:
 
 
 def run_script(session: Session, lines: Iterable[str]) -> int:
-    """Run the commands of a script; returns 0, or the exit code of the first that fails, which ends it. A command may
-    have several lines, and one that begins with # is none."""
+    """Run the commands of a script; return 0, or the exit code of the first that fails, which ends the script. A
+    command may have several lines; a line that begins with # is a comment."""
     text = ""
     for line in lines:
         if not text and (not line.strip() or line.lstrip().startswith("#")):
@@ -198,7 +198,7 @@ def _converse(session: Session) -> None:
 
 
 def history_file() -> Path | None:
-    """The file of what was typed before, for its user's eyes only; None if there can be none."""
+    """The history file, which only its user can read; None if it cannot be created."""
     base = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
     path = Path(base) / "lowtide" / "history"
     try:

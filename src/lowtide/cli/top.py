@@ -1,4 +1,4 @@
-"""``lowtide top``: the owner's figures, live in the terminal."""
+"""``lowtide top``: the owner's figures, live in a terminal."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def top(
         float, typer.Option("--interval", "-i", metavar="SECONDS", min=0.05, help="The time between two samples.")
     ] = 1.0,
     once: Annotated[
-        bool, typer.Option("--once", help="Print one frame, after one interval, and end; so does a pipe.")
+        bool, typer.Option("--once", help="Print one frame, after one interval, and exit; the default in a pipe.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -52,7 +52,7 @@ def top(
 
 
 def _print_one(store: Path, output: Output, interval: float) -> None:
-    """Two samples, since a rate takes two, and one frame."""
+    """Take two samples, since a rate needs two, and print one frame."""
     samples = [sample(store)]
     if samples[0].stats is not None:
         time.sleep(interval)
@@ -70,7 +70,7 @@ def _watch(store: Path, interval: float) -> None:
         samples[:] = recent(samples, samples[-1].at)
         return view(str(store), samples)
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the terminal is set right on the way
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # the terminal is restored on exit
     with _keys() as pressed, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
             due = time.monotonic() + interval
@@ -81,7 +81,7 @@ def _watch(store: Path, interval: float) -> None:
 
 
 def sample(store: Path) -> Sample:
-    """The owner's figures now, or why there are none. A store without an owner is left alone."""
+    """The owner's figures now, or why there are none. A store without an owner is not opened."""
     try:
         with connected(store) as owner:
             if owner is None:
@@ -102,7 +102,8 @@ def _no_key(seconds: float) -> str:
 
 @contextlib.contextmanager
 def _keys() -> Iterator[Callable[[float], str]]:
-    """Waits for a key for some seconds, and returns it, or nothing. Where there is no keyboard it only waits."""
+    """A function that waits for a key for some seconds, and returns it, or nothing. Without a keyboard it only
+    waits."""
     if not sys.stdin.isatty():
         yield _no_key
         return

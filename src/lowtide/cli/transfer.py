@@ -1,4 +1,4 @@
-"""``lowtide import`` and ``export``: collections out of files and into them, whole or not at all."""
+"""``lowtide import`` and ``export``: copy collections from and to files, completely or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from lowtide.cli.arguments import CollectionName, Fields, FileFormat, FilterOpti
 from lowtide.cli.collections import counted, looking_at
 from lowtide.cli.expressions import columns_of_fields, fields_of, filter_of, order_of
 from lowtide.cli.output import Advance, Output, measured
-from lowtide.cli.reach import find_store, owning
+from lowtide.cli.reach import find_store, writing
 from lowtide.documents.files.batches import Batch
 from lowtide.documents.files.cells import kinds_of
 from lowtide.documents.files.documents import read_documents, write_documents
@@ -27,7 +27,7 @@ from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.values.values import Document
 
 _NOTED = 1000
-"""Documents between two updates of the progress bar."""
+"""The number of documents between two updates of the progress bar."""
 
 
 def import_(
@@ -40,7 +40,7 @@ def import_(
         typer.Option(
             "--types",
             metavar="KINDS",
-            help="What columns of a CSV hold: age=int,code=str,*=auto; auto, str, int, float, decimal, bool, datetime, "
+            help="The types of CSV columns: age=int,code=str,*=auto; auto, str, int, float, decimal, bool, datetime, "
             "uuid, bytes or json.",
             show_default=False,
         ),
@@ -50,7 +50,7 @@ def import_(
         typer.Option(
             "--delimiter",
             metavar="CHARACTER",
-            help="What stands between the cells of a CSV: one character, or tab; by default seen from the header.",
+            help="The separator of CSV cells: one character, or tab; by default detected from the header.",
             show_default=False,
         ),
     ] = None,
@@ -63,9 +63,7 @@ def import_(
     ] = False,
     drop: Annotated[
         bool,
-        typer.Option(
-            "--drop", help="Drop the collection before, with its indexes and its schema, in the same transaction."
-        ),
+        typer.Option("--drop", help="First drop the collection, with its indexes and schema, in the same transaction."),
     ] = False,
     batches: Annotated[
         int | None,
@@ -73,19 +71,19 @@ def import_(
             "--batches",
             metavar="NUMBER",
             min=1,
-            help="Commit after so many documents each, for files that are larger than memory; by default all of them "
+            help="Commit after this many documents, for files that are larger than memory; by default all of them "
             "are one transaction.",
             show_default=False,
         ),
     ] = None,
-    create: Annotated[bool, typer.Option("--create", help="Make the store if there is none.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the store if there is none.")] = False,
     json: Json = False,
 ) -> None:
-    """Import the documents of a file: all of them, or none if one is refused.
+    """Import the documents of a file: all of them, or none if one is invalid.
 
-    The one transaction is held in memory until it is committed; --batches NUMBER bounds that, and gives it up. Of a
-    TinyDB file, which --format json takes for one document, the tables are imported: the default one, or the only one,
-    into COLLECTION, others into collections of their names.
+    The one transaction is held in memory until it is committed; with --batches NUMBER it becomes several smaller ones.
+    A TinyDB file is imported by table: the default table, or the only one, into COLLECTION, others into collections of
+    their names. With --format json it is one document.
     """
     store, output = _store_for(path, create), Output(json)
     kinds, name, between = kinds_of(types), format_of(file, format), delimiter_given(delimiter)
@@ -113,7 +111,7 @@ def import_(
 
 
 def delimiter_given(text: str | None) -> str | None:
-    """The character that ``--delimiter`` means."""
+    """The character given by ``--delimiter``."""
     found = {"tab": "\t", "\\t": "\t"}.get(text or "", text)
     if found is not None and (len(found) != 1 or found in '"\r\n'):
         raise UsageError(f"the delimiter {text!r} is not one character; write one such as ; or the word tab")
@@ -124,7 +122,7 @@ def _store_for(path: Path, create: bool) -> Path:
     if not path.exists() or (path.is_dir() and not any(path.iterdir())):
         if create:
             return path.absolute()
-        raise UsageError(f"there is no store in {path.absolute()}; with --create it is made")
+        raise UsageError(f"there is no store in {path.absolute()}; use --create to create it")
     return find_store(path)
 
 
@@ -134,13 +132,13 @@ def _opened(store: Path, create: bool) -> Iterator[lowtide.Store]:
         with lowtide.open(store) as opened:
             yield opened
     else:
-        with owning(store) as opened:
+        with writing(store) as opened:
             yield opened
 
 
 @dataclass(frozen=True, slots=True)
 class _Wish:
-    """What an import is to do."""
+    """The options of an import."""
 
     collection: str
     id_field: str | None
@@ -157,16 +155,16 @@ class _Import:
         self._name = ""
         self._met = {wish.collection}
         self.counts: dict[str, int] = {wish.collection: 0}
-        """Of each collection how many documents were committed."""
+        """The number of committed documents by collection."""
         self.commits = 0
 
     @property
     def count(self) -> int:
-        """How many documents were committed."""
+        """The number of committed documents."""
         return sum(self.counts.values())
 
     def run(self, store: lowtide.Store, source: FileSource, batches: Iterable[Batch], advance: Advance) -> None:
-        """Import everything; ``count`` and ``commits`` tell how far it came, whatever happens."""
+        """Import everything. ``count`` and ``commits`` say how far it came, even after an error."""
         self._name = source.name
 
         def note(count: int, more: str = "") -> None:
@@ -195,7 +193,7 @@ class _Import:
             raise
         try:
             tx.commit()
-        except UsageError as error:  # it is too large
+        except UsageError as error:  # the transaction is too large
             raise Error(f"{error}, with --batches NUMBER") from error
         self.counts, self.commits = counts or self.counts, 1
 
@@ -213,14 +211,14 @@ class _Import:
                 self.counts[target] = self.counts.get(target, 0) + len(batch.documents)
                 self.commits += 1
                 note(self.count)
-            if drop:  # for nothing
+            if drop:  # there was no document
                 store.collection(self._wish.collection).drop()
         except Error as error:
             raise Error(f"{error}\n{self.so_far()}") from error
 
     def _target(self, batch: Batch, tx: Any) -> str:
-        """The collection of a batch: the one that was named; for a table, that of its name, which is dropped before, if
-        that was asked for."""
+        """The collection of a batch: the named one or, for a table, the one with its name. That one is dropped first,
+        if requested."""
         target = self._wish.collection if batch.table is None else batch.table
         if target not in self._met:
             self._met.add(target)
@@ -229,15 +227,15 @@ class _Import:
         return target
 
     def so_far(self) -> str:
-        """What is in, in words."""
+        """Describe what was committed so far."""
         return (
             f"{counted(self.count)} before that are in {', '.join(self.counts)}, committed in "
-            f"{counted(self.commits, 'transaction')}; what follows is not. To go on, import again with --upsert, if "
+            f"{counted(self.commits, 'transaction')}; the rest is not. To continue, import again with --upsert, if "
             "the documents have an _id of their own"
         )
 
     def _write(self, tx: Any, batch: Batch, collection: str) -> None:
-        """Write the documents in a transaction; an error names the place in the file."""
+        """Write the documents in a transaction. An error names the place in the file."""
         documents = batch.documents
         if self._wish.id_field is not None:
             documents = [self._with_id(document, batch, index) for index, document in enumerate(documents)]
@@ -273,7 +271,7 @@ class _Import:
         name = self._wish.id_field
         assert name is not None
         if name not in document:
-            raise BadFile(self._name, batch.place(index), name, "--id-field names this field, and it is missing")
+            raise BadFile(self._name, batch.place(index), name, "--id-field names this field, but it is missing")
         return {"_id": document[name], **{each: value for each, value in document.items() if each not in (name, "_id")}}
 
 
@@ -315,7 +313,7 @@ def export(
     format: FileFormat = None,
     json: Json = False,
 ) -> None:
-    """Export the documents of one snapshot to a file, which is replaced when the new one is whole."""
+    """Export the documents of one snapshot to a file, which is replaced when the new one is complete."""
     store, output = find_store(path), Output(json)
     name, wanted, projection, order = format_of(file, format), filter_of(filter), fields_of(fields), order_of(sort)
     with looking_at(path, collection) as found, measured(f"exporting {collection}", None) as advance:

@@ -1,7 +1,7 @@
-"""Arrow: stored documents as columns, a batch at a time, without a dict for each (extra ``arrow``).
+"""Converts stored documents to Arrow columns in batches, without building a dict per document (extra ``arrow``).
 
-``inference`` finds the types that a collection's documents have, ``columns`` builds record batches of given types,
-``table`` puts both together.
+``inference`` infers the column types of a collection. ``columns`` builds record batches with given types. ``table``
+combines the two.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Which blocks of the columnar cache a read uses. The driver plans them; the tasks read or fill them.
+"""Selects the blocks of the columnar cache that a read uses. The driver plans them; the tasks read or fill them.
 
-A block's commit is one at which its range was as the snapshot sees it. That is the last commit that changed the
-keyspace, if it is known, so that all snapshots between two changes share the block; else the snapshot's own. A block of
-an earlier commit can be used if the log still has all commits since, and none of them changed the block's range.
+A block is labelled with a commit at which its key range had the content that the snapshot sees. If the last commit that
+changed the keyspace is known, that one is used, so all snapshots between two changes share the block. Otherwise the
+snapshot's own timestamp is used. A block of an earlier commit is still valid if the log holds all commits since then
+and none of them changed the block's range.
 
-So a change costs only the blocks whose ranges it falls into, if the ranges stay the same. Therefore the ranges are
-stored beside the blocks, and used again for as long as they are about even.
+So a change invalidates only the blocks whose ranges it touches, provided that the ranges stay the same. The ranges are
+therefore stored beside the blocks and reused as long as they are roughly even.
 """
 
 from __future__ import annotations
@@ -31,19 +32,22 @@ KeyRange = tuple[bytes, bytes | None]
 """Keys without the keyspace's prefix, ``low <= key < high``. A ``high`` of None is the end."""
 
 _LAYOUT: Final = 1
-"""Increment this when the same documents and schema produce other columns: earlier blocks then have other names."""
+"""Increment this when the same documents and schema produce different columns. It changes the names of all blocks."""
 
 _MOST_LOG: Final = 64 << 20
-"""Bytes of log that are searched for changes. Beyond that, reading the store is faster."""
+"""Maximum number of log bytes to search for changes. Beyond that, reading the store is faster."""
 
 _CELLS: Final = 20
 _LEAST, _MOST = 17, 23
-"""Of twentieths of a part: what a part that was cut earlier may have by now, for its cuts to be used again."""
+"""Stored cuts are reused while each part has between 17/20 and 23/20 of an even share."""
 
 
 def content_of(store_id: bytes, keyspace: str, schema: pa.Schema, *details: str | int | None) -> bytes:
-    """What the blocks of a read hold, but for their ranges and commits: ``details`` is all that decides, besides the
-    schema, how documents become rows, such as the mode, the column of what is malformed and the size of a batch."""
+    """Return a hash that identifies the content of a read's blocks, apart from their ranges and commits.
+
+    ``details`` is everything besides the schema that affects how documents become rows: the mode, the column for
+    corrupt records, the batch size.
+    """
     return _hash(_LAYOUT, store_id, keyspace, schema.serialize().to_pybytes(), details)
 
 
@@ -57,11 +61,14 @@ def plan_blocks(
     store_id: bytes,
     snapshot: EngineSnapshot,
     keyspace: str,
+    *,
     ranges: Sequence[KeyRange],
     of: bytes,
 ) -> list[Block]:
-    """The blocks of these ranges, which ascend, as the snapshot of the store in ``path`` sees them; ``of`` is their
-    content. Those that are not there yet are to be filled."""
+    """Return one block per range, for the snapshot of the store in ``path``. ``ranges`` must ascend.
+
+    ``of`` is the content hash from ``content_of``. A returned block that is not in the cache yet must be filled.
+    """
     newest = snapshot.unchanged_since(keyspace)
     commit = snapshot.ts if newest is None else newest
     blocks = [Block(_hash(of, low, high).hex(), commit) for low, high in ranges]
@@ -73,22 +80,23 @@ def plan_blocks(
     }
     if older:
         prefix = snapshot.keyspace(keyspace).prefix
-        changed = _last_changes(path / "log", store_id, min(older.values()), commit, prefix, ranges)
+        cursor = LogCursor(path / "log", store_id, min(older.values()))
+        changed = _last_changes(cursor, commit, prefix, ranges)
         for index, kept in older.items() if changed is not None else ():
             if changed is not None and changed[index] <= kept:
                 cache.renew(Block(blocks[index].name, kept), commit)
     return blocks
 
 
-def _last_changes(
-    log: Path, store_id: bytes, since: int, upto: int, prefix: bytes, ranges: Sequence[KeyRange]
-) -> list[int] | None:
-    """Of each range the last commit after ``since`` up to ``upto`` that changed one of its keys, 0 for none; None if
-    the log no longer says so, or is too long."""
+def _last_changes(cursor: LogCursor, upto: int, prefix: bytes, ranges: Sequence[KeyRange]) -> list[int] | None:
+    """Return for each range the last commit up to ``upto`` that changed one of its keys, or 0.
+
+    Reads on from the cursor, and closes it. Returns None if the log no longer holds these commits or there is too much
+    of it to search.
+    """
     starts = [prefix + low for low, _ in ranges]
     ends = [None if high is None else prefix + high for _, high in ranges]
     changed = [0] * len(ranges)
-    cursor = LogCursor(log, store_id, since)
     try:
         for commit in cursor.read(upto):
             if cursor.bytes > _MOST_LOG:
@@ -118,8 +126,7 @@ _decode = msgspec.msgpack.Decoder(_Cuts).decode
 def stable_cuts(
     cache: Cache, store_id: bytes, snapshot: EngineSnapshot, keyspace: str, parts: int, within: KeyRange = (b"", None)
 ) -> list[bytes]:
-    """As ``snapshot.cuts``, but returns the cuts of an earlier read into as many parts, if they are still about
-    even."""
+    """Return cuts as ``snapshot.cuts`` does, reusing those of an earlier read if they are still roughly even."""
     low, high = within
     path = cache.directory / f"{_hash(store_id, keyspace, parts, low, high).hex()}.cuts"
     remembered = _remembered(path)

@@ -1,20 +1,20 @@
-"""The columnar cache: record batches that were read once, stored beside the store for the next reader.
+"""The columnar cache: keeps record batches that were read once in the store's directory, for the next reader.
 
     cache/BOOT/NAME-COMMIT.arrow        a block: an uncompressed Arrow IPC file, to be memory-mapped
     cache/BOOT/NAME-COMMIT.WHO.tmp      a block that is being written, and by which process
     cache/BOOT/NAME.cuts                where a keyspace was cut, see ``blocks.py``
 
-A block has the rows of one key range at one commit, as columns of one schema. ``NAME`` is a hash of all that except the
-commit. The data of a commit never changes, so a block is valid for ever and never invalidated. Whether a snapshot still
-sees the same rows is decided by the reader, see ``blocks.py``.
+A block holds the rows of one key range at one commit, as columns of one schema. ``NAME`` is a hash of all that except
+the commit. The data of a commit never changes, so blocks are never invalidated. The reader decides whether a snapshot
+still sees the same rows, see ``blocks.py``.
 
 Nothing here is synced. ``BOOT`` identifies the boot of the machine: after a power loss no earlier file is trusted, and
 the directories of other boots are removed.
 
 Any process may write at any time, without a lock. A block is written under a temporary name and renamed when it is
 complete. If two processes write the same block, they write the same content, and the last rename wins. Any process may
-remove any file: a reader that has it mapped continues, and every other reader finds it missing and reads the store. No
-failure of the cache is an error.
+remove any file: readers that have it mapped continue, other readers miss it and read the store. A failure of the cache
+is never reported as an error.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Cache:
         return {name: sorted(commits) for name, commits in found.items()}
 
     def renew(self, block: Block, commit: int) -> Block | None:
-        """Also name the block by another commit at which its rows are the same; None if it is gone."""
+        """Link the block under another commit at which its rows are the same. Returns None if the block is gone."""
         renewed = Block(block.name, commit)
         try:
             os.link(self.directory / block.file, self.directory / renewed.file)
@@ -154,8 +154,8 @@ class Cache:
     # Keeping within bounds
 
     def tidy(self) -> None:
-        """Remove the least recently used files beyond the limit, what killed processes left, and everything of earlier
-        boots of the machine."""
+        """Evict the least recently used files beyond the limit. Also removes leftovers of killed processes and all
+        files of earlier boots of the machine."""
         with contextlib.suppress(OSError):
             for other in self._root.iterdir():
                 if other.name != self.directory.name:
@@ -239,7 +239,7 @@ class _Writing:
 
 
 def _is_left_over(name: str, written: float) -> bool:
-    """Whether no process will finish a temporary file."""
+    """Return whether the process that was writing a temporary file is gone."""
     match = _WRITER.fullmatch(name)
     if match is None:
         return SYSTEM_CLOCK.time() - written > _ABANDONED

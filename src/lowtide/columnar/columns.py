@@ -1,17 +1,26 @@
-"""Record batches of stored documents, in the columns that a schema declares.
+"""Converts stored documents to record batches with the columns of a given schema.
 
-A value fits a column if that can hold all of it: an integer fits int64 and, rounded beyond 2**53, double; a float fits
-double only; a Decimal fits a decimal with room for its digits, or double; a UUID fits string; a datetime any timestamp
-whose unit it does not break, or date32 at midnight in UTC; an object a struct or a map; an array a list; a column of
-JSON text (``inference.JSON``) takes everything. Null, and what is missing, fits every nullable column. Fields that have
-no column are left out.
-
-What to do with a value that does not fit is Spark's to name:
+A value fits a column if the column's type can represent it:
 
 ==============  ==================================================================================================
-FAILFAST        ValueMisfit, which names the collection, the document and the path
-PERMISSIVE      null in its place; with ``corrupt``, the column of that name has the whole document as JSON text
-DROPMALFORMED   the document is left out
+integer         int64; double, rounded beyond 2**53
+float           double
+Decimal         a decimal with enough digits, or double
+UUID            string
+datetime        a timestamp whose unit is fine enough; date32 if it is midnight in UTC
+object          struct or map
+array           list
+any value       a column of JSON text (``inference.JSON``)
+==============  ==================================================================================================
+
+Null and missing values fit every nullable column. Fields without a column are ignored.
+
+The mode decides what happens to a value that does not fit. The names are Spark's:
+
+==============  ==================================================================================================
+FAILFAST        raises ValueMisfit, which names the collection, the document and the path
+PERMISSIVE      stores null instead; with ``corrupt``, that column holds the whole document as JSON text
+DROPMALFORMED   skips the document
 ==============  ==================================================================================================
 """
 
@@ -51,12 +60,15 @@ class Mode(StrEnum):
 
 
 class Uncovered(Exception):
-    """The strict columns do not cover all that a batch has: its schema must be widened."""
+    """Raised by strict columns for a batch that they do not cover: the schema must be widened."""
 
 
 class Columns:
-    """Makes record batches of one schema. With the ``fields`` that it was inferred from they are strict: any value that
-    does not fit, and any field that has no column, is Uncovered, whatever the mode says."""
+    """Builds record batches with one schema.
+
+    With ``fields``, the shapes that the schema was inferred from, the columns are strict: a value that does not fit or
+    a field without a column raises Uncovered, whatever the mode.
+    """
 
     def __init__(
         self,
@@ -72,7 +84,7 @@ class Columns:
         if corrupt is not None and corrupt not in schema.names:
             schema = schema.append(pa.field(corrupt, pa.string()))
         elif corrupt is not None and not pa.types.is_string(schema.field(corrupt).type):
-            raise UsageError(f"column {corrupt!r} keeps what does not fit, and must be of type string")
+            raise UsageError(f"column {corrupt!r} holds corrupt records, so it must be of type string")
         self.schema = schema
         self._collection = collection
         self._mode = Mode(mode)
@@ -85,7 +97,7 @@ class Columns:
         self._uniform = Uniform(self._root.declared, self._root.nodes, every=every)
 
     def batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
-        """The record batch of these stored documents, in their order."""
+        """Return the record batch of these stored documents, in the same order."""
         misfits: list[Misfit] = []
         stored = list(documents)
         nothing_to_find = not self._strict and not self._root.declared  # when documents are only counted
@@ -112,14 +124,14 @@ class Columns:
         return batch
 
     def batches(self, documents: Iterable[Sequence[bytes]]) -> Iterator[pa.RecordBatch]:
-        """The record batches of batches of stored documents; none is empty."""
+        """Convert batches of stored documents to record batches. Empty ones are skipped."""
         for each in documents:
             batch = self.batch(each)
             if batch.num_rows:
                 yield batch
 
     def _judge(self, stored: list[bytes], misfits: list[Misfit]) -> None:
-        """Raise for the first misfit, if the mode says so or null cannot take its place."""
+        """Raise for the first misfit in mode FAILFAST, or if its column is not nullable."""
         if self._strict:
             raise Uncovered
         if self._mode is Mode.DROPMALFORMED:
@@ -136,7 +148,7 @@ class Columns:
             )
 
     def _nullable(self, path: tuple[str | int, ...]) -> bool:
-        """Whether there may be null at this path."""
+        """Return whether the column at this path is nullable."""
         field = self.schema.field(path[0])
         for part in path[1:]:
             found = field.type

@@ -1,28 +1,28 @@
-"""The types of a collection's columns, found from its documents.
+"""Infers the column types of a collection from its documents.
 
-What has been seen at a place is its shape; shapes merge in any order and grouping to the same one, and the type is
-decided from the shape at the end:
+A *shape* records what has been seen at one path. Merging shapes is associative and, apart from the order of fields,
+commutative. The type is derived from the final shape:
 
 ==============================  ==============================================================================
-seen at the place               type of the column
+seen at the path                type of the column
 ==============================  ==============================================================================
-nothing but null                null
+only null                       null
 booleans                        bool
 integers                        int64; beyond it decimal128(38, 0)
-floats, with other numbers      double: an integer beyond 2**53 and a Decimal are rounded to it
-Decimals, with integers         decimal128(38, s), s being the most digits behind the point
-numbers beyond 38 digits, or    JSON text
-that do not fit one decimal
+floats, with other numbers      double; integers beyond 2**53 and Decimals are rounded
+Decimals, with integers         decimal128(38, s), where s is the largest number of decimal places
+numbers of more than 38 digits  JSON text
+or that share no decimal type
 strings, UUIDs                  string; a UUID is its 36 characters
 bytes                           binary
-datetimes                       timestamp[us, tz=UTC]; one without a time zone counts as UTC
-objects                         struct of the fields seen; JSON text if none or more than 1,000 were
-arrays                          list of the type of all their elements
-values of several of these      JSON text
+datetimes                       timestamp[us, tz=UTC]; naive datetimes are taken as UTC
+objects                         struct of the fields seen; JSON text if there are none or more than 1,000
+arrays                          list of the common type of all elements
+values of several kinds         JSON text
 ==============================  ==============================================================================
 
-Null and what is missing agree with every type. A column of JSON text is of type string, and its field's metadata says
-``lowtide: json``. Fields come in the order in which they were first seen.
+Null and missing values are compatible with every type. A column of JSON text has type string and the field metadata
+``lowtide: json``. Fields are in the order in which they were first seen.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from lowtide.values.values import Document
 JSON: Final = {b"lowtide": b"json"}
 """The metadata of a field whose strings are JSON text."""
 MAX_FIELDS: Final = 1000
-"""Of an object with more fields, in all documents together, the names are data: it becomes JSON text."""
+"""An object with more distinct fields than this, over all documents, uses names as data and becomes JSON text."""
 MAX_DIGITS: Final = 38
 BEYOND: Final = 10**MAX_DIGITS
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
@@ -52,9 +52,12 @@ _FAMILIES: Final = (_BOOLEAN, _NUMBER, _STRING, _BINARY, _DATE, _OBJECT | _CROWD
 
 
 class Shape:
-    """What has been seen at one place of the documents. ``fields`` are those of objects, ``elements`` all those of
-    arrays; ``largest`` is the largest size of an integer, ``digits`` and ``scale`` the most digits of a Decimal before
-    and behind the point."""
+    """What has been seen at one path of the documents.
+
+    ``fields`` are the shapes of an object's fields, ``elements`` is the shape of all array elements. ``largest`` is the
+    largest magnitude of an integer. ``digits`` and ``scale`` are the most digits of a Decimal before and after the
+    point.
+    """
 
     __slots__ = ("digits", "elements", "fields", "largest", "scale", "seen")
 
@@ -73,7 +76,7 @@ class Shape:
         return self.seen, self.largest, self.digits, self.scale, self.fields, self.elements
 
     def add(self, value: Any) -> None:
-        """See one more value."""
+        """Add one value."""
         kind = type(value)
         if kind is str or kind is UUID:
             self.seen |= _STRING
@@ -136,7 +139,7 @@ class Shape:
             self.fields = {}
 
     def absorb(self, other: Shape) -> None:
-        """See everything that ``other`` has seen."""
+        """Add everything that ``other`` has seen."""
         self.seen |= other.seen
         self.largest = max(self.largest, other.largest)
         self.digits = max(self.digits, other.digits)
@@ -157,7 +160,7 @@ _OTHER: Final = {bool: _BOOLEAN, bytes: _BINARY, datetime: _DATE}
 
 
 def merge(first: Shape, second: Shape) -> Shape:
-    """The shape of what both have seen; neither changes. Associative and, but for the order of fields, commutative."""
+    """Return the union of both shapes; neither changes. Associative and, up to the order of fields, commutative."""
     merged = Shape()
     merged.absorb(first)
     merged.absorb(second)
@@ -165,14 +168,14 @@ def merge(first: Shape, second: Shape) -> Shape:
 
 
 class Fields:
-    """The shapes of the top-level fields of documents: all of them, or just those of ``columns``."""
+    """The shapes of the documents' top-level fields: all of them, or only ``columns``."""
 
     def __init__(self, columns: Sequence[str] | None = None) -> None:
         self.columns = None if columns is None else tuple(dict.fromkeys(columns))
         self.shapes: dict[str, Shape] = {name: Shape() for name in self.columns or ()}
 
     def add(self, documents: Iterable[Document]) -> None:
-        """See more documents."""
+        """Add documents."""
         shapes = self.shapes
         for document in documents:
             for name, value in document.items():
@@ -184,19 +187,18 @@ class Fields:
                 shape.add(value)
 
     def shape(self) -> Shape:
-        """The shapes as the fields of one, which share them."""
+        """Return one object shape that shares these shapes as its fields."""
         whole = Shape()
         whole.fields = self.shapes
         return whole
 
     def schema(self, *, unknown: pa.DataType | None = None) -> pa.Schema:
-        """The schema that holds all that was seen; ``unknown`` is the type where that is nothing but null, ``null``
-        unless given."""
+        """Return the schema that covers everything seen. Columns with only nulls get the type ``unknown``."""
         return pa.schema([field_of(name, shape, unknown or pa.null()) for name, shape in self.shapes.items()])
 
 
 def infer_schema(documents: Iterable[Document], columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema of these documents.
+    """Return the schema inferred from these documents.
 
     >>> infer_schema([{"_id": 1, "size": 2}, {"_id": 2, "size": 2.5}]).field("size").type
     DataType(double)
@@ -207,13 +209,13 @@ def infer_schema(documents: Iterable[Document], columns: Sequence[str] | None = 
 
 
 def field_of(name: str, shape: Shape, unknown: pa.DataType) -> pa.Field:
-    """The column of a shape."""
+    """Return the Arrow field for a shape."""
     found = type_of(shape, unknown)
     return pa.field(name, pa.string(), metadata=JSON) if found is None else pa.field(name, found)
 
 
 def type_of(shape: Shape, unknown: pa.DataType) -> pa.DataType | None:
-    """The type of a shape, or None if only JSON text can hold it."""
+    """Return the type for a shape, or None if only JSON text can hold it."""
     families = [family for family in _FAMILIES if shape.seen & family]
     if not families:
         return unknown
@@ -242,5 +244,5 @@ def _number(shape: Shape) -> pa.DataType | None:
 
 
 def is_json(field: pa.Field) -> bool:
-    """Whether the field's strings are JSON text."""
+    """Return whether the field's strings are JSON text."""
     return pa.types.is_string(field.type) and (field.metadata or {}).get(b"lowtide") == b"json"

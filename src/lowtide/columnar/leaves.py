@@ -1,8 +1,8 @@
-"""Columns of single values: which Arrow types there are, what fits them, and how they are built.
+"""Columns of scalar values: the supported Arrow types, which values fit them, and how they are built.
 
-A leaf is tight as long as MessagePack's own types are all it meets: then msgspec decodes them straight to what Arrow
-takes. Once it has met anything else, and for types that MessagePack has not, it is loose: it gets the stored values,
-takes many at once where ``vectors`` can, and otherwise decodes and fits them one by one.
+A leaf starts *tight*: while it has seen only MessagePack's native types, msgspec decodes values directly to what Arrow
+accepts. After any other value, and for types that MessagePack lacks, the leaf is *loose*: it receives the stored bytes,
+converts them in bulk where ``vectors`` can, and otherwise decodes and fits them one at a time.
 """
 
 from __future__ import annotations
@@ -28,28 +28,34 @@ from lowtide.values.codec import decode_document
 from lowtide.values.values import microseconds as microseconds_of
 
 MISFIT: Final = object()
-"""What a rule of fitting returns for a value that the column cannot hold."""
+"""Returned by a fitting function for a value that the column cannot hold."""
 
 _DAY: Final = 86_400_000_000
 _UNITS: Final = {"s": (1, 1_000_000), "ms": (1, 1000), "us": (1, 1), "ns": (1000, 1)}
 _header: Final = struct.Struct(">BI").pack
 
 decode: Final[Callable[[Any], Any]] = decode_document
-"""Any stored value, as Python has it."""
+"""Decodes any stored value to its Python type."""
 
 
 class Misfit(NamedTuple):
-    """A value that a column cannot hold: in which row, where inside it, and of which type the column is."""
+    """A value that a column cannot hold: its row, its path inside the row, and the column's type."""
 
     row: int
     path: tuple[str | int, ...]
     value: Any
     type: pa.DataType
 
+    def inside(self, place: str | int, row: int) -> Misfit:
+        """The same misfit, as that of the column that has this one at ``place``."""
+        return Misfit(row, (place, *self.path), self.value, self.type)
+
 
 class Leaf:
-    """A column of single values. ``annotation`` is the type that msgspec decodes to, while it is tight. With the shape
-    that its type was inferred from, just what would not change that type fits it."""
+    """A column of scalar values. ``annotation`` is the type that msgspec decodes to while the leaf is tight.
+
+    With the shape that the type was inferred from, only values that would not change the type fit.
+    """
 
     def __init__(self, field: pa.Field, path: str, shape: Shape | None = None) -> None:
         self.type = field.type
@@ -60,14 +66,14 @@ class Leaf:
         self._moments = pa.types.is_timestamp(field.type)
 
     def decoded(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        """The column of values that msgspec has decoded to ``annotation``."""
+        """Build the column from values that msgspec has decoded to ``annotation``."""
         try:
             return pa.array(values, type=self.type)
         except (pa.ArrowInvalid, OverflowError):
             return self._fitted(values, misfits)
 
     def stored(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        """The column of stored values."""
+        """Build the column from stored values."""
         if not self.loose:
             try:
                 return self.decoded(self._decode_tight(joined(values)), misfits)
@@ -97,7 +103,7 @@ class Leaf:
 
 
 def timestamps(stored: Stored, found: pa.DataType) -> tuple[pa.Array, list[int]]:
-    """The column of stored datetimes, and the rows of those that it cannot hold; these are null there."""
+    """Build the column from stored datetimes. Also returns the rows of values that do not fit; they are null."""
     moments, known = microseconds(stored)
     factor, divisor = _UNITS[found.unit]
     if divisor != 1:
@@ -113,17 +119,17 @@ def timestamps(stored: Stored, found: pa.DataType) -> tuple[pa.Array, list[int]]
 
 
 def decoder_of(annotation: Any) -> Callable[[bytes], list[Any]]:
-    """Decodes a MessagePack array of values of this type."""
+    """Return a decoder for MessagePack arrays of this type."""
     return msgspec.msgpack.Decoder(list_of(annotation)).decode
 
 
 def list_of(annotation: Any) -> Any:
-    """The annotation of a list of values of this type."""
+    """Return the annotation for a list of this type."""
     return GenericAlias(list, (annotation,))
 
 
 def joined(values: list[Any]) -> bytes:
-    """Stored values as one MessagePack array; None is null."""
+    """Join stored values into one MessagePack array. None becomes null."""
     header = _header(0xDD, len(values))
     try:
         return b"".join([header, *values])
@@ -132,7 +138,7 @@ def joined(values: list[Any]) -> bytes:
 
 
 def is_nil(value: Any) -> bool:
-    """Whether there is no value, or a stored null."""
+    """Return whether the value is missing or a stored null."""
     return value is None or (len(value) == 1 and bytes(value) == NIL)
 
 
@@ -140,7 +146,7 @@ Rule = tuple[Any, Callable[[Any], Any]]
 
 
 def _rule(field: pa.Field, path: str, shape: Shape | None) -> Rule:
-    """The annotation of a tight leaf (None for one that never is) and what fits it, for values that are not null."""
+    """Return a leaf's annotation (None if it is never tight) and its fitting function for values that are not null."""
     types, found = pa.types, field.type
     if is_json(field):
         return None, json_text if shape is None else _seen_text(shape)
@@ -157,19 +163,19 @@ def _rule(field: pa.Field, path: str, shape: Shape | None) -> Rule:
     if types.is_decimal128(found) or types.is_decimal256(found):
         return None, _decimal_rule(found.precision, found.scale, strict=shape is not None)
     if types.is_timestamp(found):
-        return None, lambda value: MISFIT  # never asked: they are taken many at once
+        return None, lambda value: MISFIT  # never called: timestamps are converted in bulk
     if types.is_date32(found):
         return None, _day
     if types.is_null(found):
         return type(None), lambda value: MISFIT
     raise UsageError(
-        f"column {path!r} cannot be of type {found}; take bool, int8 to int64, float, double, decimal128, string, "
+        f"column {path!r} cannot be of type {found}; use bool, int8 to int64, float, double, decimal128, string, "
         "binary, timestamp, date32, or a struct, list or map of these"
     )
 
 
 def _seen_text(shape: Shape) -> Callable[[Any], str]:
-    """JSON text takes everything, so what it takes is added to the shape, which may come out as another type."""
+    """Accept every value as JSON text, and add it to the shape, which may lead to another type in the end."""
 
     def fit(value: Any) -> str:
         shape.add(value)
@@ -217,7 +223,7 @@ def _decimal_rule(precision: int, scale: int, *, strict: bool) -> Callable[[Any]
 
 
 def _behind(value: Decimal) -> int:
-    """How many digits it has behind the point, as it is written."""
+    """Return the number of decimal places, as written."""
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     return -exponent

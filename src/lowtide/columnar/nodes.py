@@ -1,8 +1,8 @@
-"""Columns of objects and arrays: trees of columns, decoded whole as long as every value in them is as declared.
+"""Columns of objects and arrays: trees of columns, decoded in one pass while every value has its declared type.
 
-A node is tight or loose as a leaf is. A tight one is decoded together with the node that it is in; a loose one gets the
-stored bytes of its values, sets aside those that are no object or array, and decodes the rest by itself, so that one
-odd value does not slow down the others.
+A node is tight or loose, as a leaf is. A tight node is decoded together with its parent. A loose node receives the
+stored bytes of its values, sets aside those that are not objects or arrays, and decodes the rest itself. One value of
+an unexpected type therefore does not slow down the others.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Node(Protocol):
     loose: bool
 
     def decoded(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        """The column of values that were decoded to ``annotation``; for tight ones."""
+        """Build the column from values that were decoded to ``annotation``. Tight nodes only."""
 
     def stored(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        """The column of stored values, None being null."""
+        """Build the column from stored values. None is null."""
 
 
 def node(field: pa.Field, path: str, shape: Shape | None) -> Node:
-    """The column of a field. With the shape that its type was inferred from it is strict, and refuses fields of objects
-    that it has no column for."""
+    """Return the node for a field. With the shape that its type was inferred from, the node is strict: it refuses
+    object fields that have no column."""
     found = field.type
     if pa.types.is_struct(found):
         return Object(found, path, shape)
@@ -48,7 +48,7 @@ def node(field: pa.Field, path: str, shape: Shape | None) -> Node:
 
 
 def _set_aside(node: Node, values: list[Any], heads: range, wide: bytes, misfits: list[Misfit]) -> list[Any]:
-    """The stored values without those that are of another kind, which are misfits."""
+    """Return the stored values with those of another kind removed and recorded as misfits."""
     kept: list[Any] = []
     for row, value in enumerate(values):
         if is_nil(value):
@@ -62,8 +62,10 @@ def _set_aside(node: Node, values: list[Any], heads: range, wide: bytes, misfits
 
 
 class Object:
-    """A column of objects: a struct. Each of the ``declared`` fields has a node. A strict one refuses other fields,
-    unless not ``every`` field is wanted."""
+    """A column of objects: a struct with a node for each of the ``declared`` fields.
+
+    A strict one refuses other fields, unless ``every`` is false.
+    """
 
     def __init__(self, found: Any, path: str, shape: Shape | None, *, every: bool = True) -> None:
         self.type = found
@@ -82,7 +84,7 @@ class Object:
         self._tighten()
 
     def _tighten(self) -> None:
-        """Fit the decoder to which of the nodes are tight."""
+        """Rebuild the decoder for the nodes that are tight."""
         columns = [
             (name, Raw if each.loose else each.annotation, None)
             for name, each in zip(self._names, self.nodes, strict=True)
@@ -97,7 +99,7 @@ class Object:
         return msgspec.defstruct("Row", columns, rename=names, gc=False, forbid_unknown_fields=strict)
 
     def decoded(self, values: list[Any], misfits: list[Misfit]) -> pa.Array:
-        if not self.nodes:  # from no columns Arrow could not tell how many rows there are
+        if not self.nodes:  # without columns, Arrow could not infer the number of rows
             return pa.array([None if each is None else {} for each in values], self.type)
         nulls = [each is None for each in values]
         arrays = self.columns(values, misfits, whole=True not in nulls)
@@ -108,7 +110,7 @@ class Object:
         return self.decoded(self.rows(values, misfits), misfits)
 
     def rows(self, values: list[Any], misfits: list[Misfit]) -> list[Any]:
-        """The stored objects, decoded. Raises ValidationError if it is strict and one has a field too many."""
+        """Decode stored objects. Raises ValidationError if the node is strict and an object has an unknown field."""
         try:
             rows: list[Any] = self._decode_rows(joined(values))
         except ValidationError:
@@ -118,7 +120,7 @@ class Object:
         return rows
 
     def _loosen(self, whole: bytes) -> None:
-        """Make loose whichever node has met what it cannot decode."""
+        """Loosen the nodes that have met a value they cannot decode."""
         for name, each in zip(self._names, self.nodes, strict=True):
             if not each.loose:
                 alone = self._struct([(name, each.annotation, None)], False)
@@ -129,7 +131,7 @@ class Object:
         self._tighten()
 
     def columns(self, rows: list[Any], misfits: list[Misfit], *, whole: bool = False) -> list[pa.Array]:
-        """The columns of decoded objects; None has null in each, and if they are ``whole``, none is None."""
+        """Build the columns from decoded objects. None becomes null in each column; ``whole``: there is no None."""
         there = rows if whole else [self._empty if each is None else each for each in rows]
         arrays = []
         for name, each, field in zip(self._names, self.nodes, self.declared, strict=True):
@@ -138,22 +140,28 @@ class Object:
             array = each.stored(values, inner) if each.loose else each.decoded(values, inner)
             if not field.nullable and array.null_count:
                 _forbid_nulls(array, field.type, inner, {row for row, one in enumerate(rows) if one is None})
-            misfits += [misfit._replace(path=(field.name, *misfit.path)) for misfit in inner]
+            misfits += [misfit.inside(field.name, misfit.row) for misfit in inner]
             arrays.append(array)
         return arrays
 
 
 def _forbid_nulls(array: pa.Array, found: pa.DataType, misfits: list[Misfit], allowed: set[int]) -> None:
-    """Nulls of a column that is declared to have none are misfits, if they are not known as such nor allowed."""
+    """Add a misfit for each null in a non-nullable column that is neither a known misfit nor allowed."""
     known = allowed.union(misfit.row for misfit in misfits)
     nulls = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist()
     misfits += [Misfit(row, (), None, found) for row in nulls if row not in known]
 
 
 def _flat(
-    field: pa.Field, each: Node, values: list[Any], offsets: list[int], names: list[str] | None, misfits: list[Misfit]
+    field: pa.Field,
+    each: Node,
+    values: list[Any],
+    offsets: list[int],
+    misfits: list[Misfit],
+    *,
+    names: list[str] | None = None,
 ) -> pa.Array:
-    """The column of the values that all rows hold; a misfit among them is told of by its row, and its place there."""
+    """Build the column of the values of all rows. A misfit among them is reported by row and position in the row."""
     inner: list[Misfit] = []
     array = each.stored(values, inner)
     if not field.nullable and array.null_count:
@@ -162,12 +170,12 @@ def _flat(
         rows = np.searchsorted(np.array(offsets), [misfit.row for misfit in inner], side="right") - 1
         for misfit, row in zip(inner, rows.tolist(), strict=True):
             place = names[misfit.row] if names is not None else misfit.row - offsets[row]
-            misfits.append(misfit._replace(row=row, path=(place, *misfit.path)))
+            misfits.append(misfit.inside(place, row))
     return array
 
 
 def _offsets(values: list[Any]) -> list[int]:
-    """Where the values of each row begin, and at last where all end."""
+    """Return the start offset of each row's values, followed by the end offset."""
     found, total = [0], 0
     for each in values:
         total += len(each) if each is not None else 0
@@ -176,7 +184,7 @@ def _offsets(values: list[Any]) -> list[int]:
 
 
 def _holes(offsets: list[int], values: list[Any], type: pa.DataType) -> pa.Array:
-    """Offsets as Arrow wants them: null where the row is null."""
+    """Return the offsets in Arrow's form: null where the row is null."""
     starts = [None if each is None else at for at, each in zip(offsets, values, strict=False)]
     return pa.array(starts + offsets[-1:], type)
 
@@ -208,21 +216,21 @@ class Array:
     def _array(self, rows: list[list[Any] | None], misfits: list[Misfit]) -> pa.Array:
         offsets = _offsets(rows)
         values = [None if is_nil(one) else one for each in rows if each is not None for one in each]
-        array = _flat(self.type.value_field, self.element, values, offsets, None, misfits)
+        array = _flat(self.type.value_field, self.element, values, offsets, misfits)
         large = pa.types.is_large_list(self.type)
         starts = _holes(offsets, rows, pa.int64() if large else pa.int32())
         return (pa.LargeListArray if large else pa.ListArray).from_arrays(starts, array, type=self.type)
 
 
 class Map:
-    """A column of objects whose names are data: a map of string to one type."""
+    """A column of objects whose field names are data: a map from string to one type."""
 
     def __init__(self, found: Any, path: str) -> None:
         self.type = found
         self.loose = True
         self.annotation = None
         if not pa.types.is_string(found.key_type):
-            raise UsageError(f"column {path!r} cannot be of type {found}: the keys of a map are of type string")
+            raise UsageError(f"column {path!r} cannot be of type {found}: map keys must be of type string")
         self.item = node(found.item_field, path, None)
         self._split = decoder_of(dict[str, Raw] | None)
 
@@ -237,6 +245,6 @@ class Map:
         offsets = _offsets(rows)
         names = [name for each in rows if each is not None for name in each]
         values = [None if is_nil(one) else one for each in rows if each is not None for one in each.values()]
-        items = _flat(self.type.item_field, self.item, values, offsets, names, misfits)
+        items = _flat(self.type.item_field, self.item, values, offsets, misfits, names=names)
         starts = _holes(offsets, rows, pa.int32())
         return pa.MapArray.from_arrays(starts, pa.array(names, pa.string()), items, type=self.type)

@@ -1,8 +1,8 @@
-"""What a ``pyarrow.compute.Expression`` asks of single columns, and the same as a filter of documents.
+"""Translates a ``pyarrow.compute.Expression`` to conditions on single columns, and those to a document filter.
 
-An expression cannot be looked into by itself. Its serialized form can: a record batch of its literals, whose metadata
-is the expression in prefix notation (``call equal``, ``field_ref a``, ``literal 0``, ``end equal``). What is not known
-here is left out, so the conditions hold for every row that the expression holds for, and perhaps for more.
+``pyarrow`` offers no way to walk an expression, so its serialized form is parsed: a record batch of the literals, whose
+metadata is the expression in prefix notation (``call equal``, ``field_ref a``, ``literal 0``, ``end equal``). Unknown
+parts are ignored, so the conditions hold for every row that satisfies the expression, and possibly for more.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _COMPARISONS: Final = {
 }
 _TURNED: Final = {"$eq": "$eq", "$lt": "$gt", "$lte": "$gte", "$gt": "$lt", "$gte": "$lte"}
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-300
-"""How far a number may be moved by being rounded to a double, and more."""
+"""Upper bounds for the error of rounding a number to a double."""
 
 
 class ColumnCondition(NamedTuple):
-    """What must hold for a column: ``operator`` is MongoDB's ($eq, $lt, $lte, $gt, $gte, $in), null is ``$eq`` None."""
+    """A condition on a column. ``operator`` is $eq, $lt, $lte, $gt, $gte or $in; IS NULL is ``$eq`` None."""
 
     column: str
     operator: str
@@ -40,7 +40,7 @@ class ColumnCondition(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A function of an expression; its arguments are calls, fields and literals."""
+    """A function call in an expression. Its arguments are calls, fields and literals."""
 
     name: str
     arguments: tuple[Any, ...]
@@ -60,7 +60,7 @@ class Literal(NamedTuple):
 
 
 def parsed(expression: Any) -> Call | Field | Literal | None:
-    """The expression as a tree; None if it has anything that is not known."""
+    """Parse the expression into a tree. Returns None if any part of it is unknown."""
     try:
         file = pa.ipc.open_file(expression.__reduce__()[1][0])
         literals = file.get_batch(0)
@@ -70,7 +70,7 @@ def parsed(expression: Any) -> Call | Field | Literal | None:
 
 
 def columns_of(tree: Call | Field | Literal | None) -> set[str] | None:
-    """The top-level columns that a tree refers to; None if there is no tree."""
+    """Return the top-level columns that a tree refers to. None if there is no tree."""
     match tree:
         case None:
             return None
@@ -85,7 +85,7 @@ def columns_of(tree: Call | Field | Literal | None) -> set[str] | None:
 
 
 def conditions(tree: Call | Field | Literal | None) -> Iterator[ColumnCondition]:
-    """The conditions that hold for all rows that the tree holds for."""
+    """Return conditions that hold for every row that satisfies the tree."""
     match tree:
         case Call("and_kleene" | "and", arguments):
             for each in arguments:
@@ -106,8 +106,10 @@ def conditions(tree: Call | Field | Literal | None) -> Iterator[ColumnCondition]
 
 
 def document_filter(found: Iterator[ColumnCondition], schema: pa.Schema) -> dict[str, Any]:
-    """A filter that every document matches whose row in columns of this schema meets the conditions; empty if none can
-    be put so."""
+    """Return a filter that matches every document whose row, under this schema, meets the conditions.
+
+    Conditions that cannot be expressed as a filter are dropped.
+    """
     filter: dict[str, dict[str, Any]] = {}
     for column, operator, value in found:
         if column not in schema.names or "." in column or column.startswith("$"):
@@ -118,7 +120,7 @@ def document_filter(found: Iterator[ColumnCondition], schema: pa.Schema) -> dict
 
 
 def _bounds(field: pa.Field, operator: str, value: Any) -> Mapping[str, Any]:
-    """A condition in the terms of a filter, for values that became this column."""
+    """Return the condition as a filter on the values that this column was built from."""
     types, found = pa.types, field.type
     if operator == "$eq" and value is None:
         return {"$eq": None}
@@ -142,7 +144,7 @@ def _bounds(field: pa.Field, operator: str, value: Any) -> Mapping[str, Any]:
 
 
 def _around(operator: str, value: float) -> Mapping[str, Any]:
-    """Bounds for what was rounded to a double: integers beyond 2**53 and Decimals."""
+    """Widen the bounds for values that were rounded to a double: integers beyond 2**53 and Decimals."""
     if not isfinite(value):
         return {}
     slack = abs(value) * _RELATIVE + _ABSOLUTE
@@ -151,7 +153,7 @@ def _around(operator: str, value: float) -> Mapping[str, Any]:
 
 
 def _forms(text: Any) -> list[Any]:
-    """The values that are this text in a column of strings."""
+    """Return the values that have this text in a column of strings."""
     if text is None:
         return []
     try:
@@ -172,7 +174,7 @@ def _read(pairs: Iterator[tuple[str, str]], literals: pa.RecordBatch) -> Call | 
 def _part(
     key: str, value: str, pairs: Iterator[tuple[str, str]], literals: pa.RecordBatch
 ) -> Call | Field | Literal | None:
-    """What begins with this pair; None at the end of a call."""
+    """Parse the node that begins with this pair. Returns None at the end of a call."""
     if key == "field_ref":
         return Field((value,))
     if key == "nested_field_ref":
@@ -197,7 +199,7 @@ def _part(
 
 def _name(key: str, value: str) -> str:
     if key != "field_ref":
-        raise ValueError(f"{key!r} is no name of a field")
+        raise ValueError(f"{key!r} is not a field name")
     return value
 
 
@@ -208,7 +210,7 @@ class _Schema(ctypes.Structure):
 
 
 def _metadata(schema: pa.Schema) -> list[tuple[str, str]]:
-    """The metadata in order, with keys that come more than once; ``schema.metadata`` has each key once."""
+    """Return the metadata in order, with repeated keys. ``schema.metadata`` would return each key once."""
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     capsule = schema.__arrow_c_schema__()

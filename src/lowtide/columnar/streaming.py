@@ -1,8 +1,10 @@
-"""A collection as an Arrow dataset that is read as a query runs: the columns that it asks for, the documents that an
-index leads to, and no more of them than it takes.
+"""Presents a collection as an Arrow dataset that is read lazily while a query runs.
 
-The types are guessed from a sample, the first documents. Every document that is read must fit them: where one does
-not, the query fails, ``uncovered`` says so, and it must be run over tables of all documents (``table``).
+Only the requested columns are built, only the documents that an index selects are read, and reading stops when the
+query has enough rows.
+
+The types are guessed from a sample, the first documents. Every document that is read must fit them. If one does not,
+the query fails, ``uncovered`` is true, and the query must be rerun over tables of all documents (``table``).
 """
 
 from __future__ import annotations
@@ -20,18 +22,18 @@ from lowtide.columnar.table import SAMPLE, portions
 from lowtide.values.codec import decode_document
 
 Stored = Callable[[Mapping[str, Any]], Iterator[Sequence[bytes]]]
-"""Stored documents in batches, in the order of their ids: at least those that match a filter."""
+"""Returns stored documents in batches, ordered by id: at least those that match a filter."""
 
 
 class DocumentStream:
-    """A collection of one snapshot that is read as it is asked for."""
+    """A collection in one snapshot, read lazily."""
 
     def __init__(self, stored: Stored) -> None:
         self._stored = stored
         self._fields = Fields()
         self._misfit = False
         self.failure: Exception | None = None
-        """What else went wrong while a dataset of it was read."""
+        """Any other error that occurred while one of its datasets was read."""
         found = 0
         batches = stored({})
         for batch in batches:
@@ -42,23 +44,28 @@ class DocumentStream:
         self._schema = self._fields.schema()
         self.empty = not found
         self.complete = found <= SAMPLE
-        """Whether the sample is all there is, so that nothing can be unknown."""
+        """Whether the sample is the whole collection, so that its schema covers everything."""
 
     @property
     def names(self) -> list[str]:
-        """The columns that the sample has."""
+        """The schema of the sample."""
         return list(self._fields.shapes)
 
     @property
     def uncovered(self) -> bool:
-        """Whether a document was read that does not fit the columns of the sample, or with which a column of JSON text,
-        which fits everything, would be of another type: the shapes grow as such columns are made."""
+        """Whether a document was read that the sample's schema does not cover.
+
+        A column of JSON text accepts every value, but adds it to its shape. If the shape then leads to another type,
+        that counts as not covered too.
+        """
         return self._misfit or not self._fields.schema().equals(self._schema, check_metadata=True)
 
     def dataset(self, columns: Collection[str] | None, watched: Sequence[str] = ()) -> Any:
-        """A ``pyarrow.dataset.Dataset`` of these columns of the sample, or of all. What is read of it fails at a
-        document that has one of the ``watched`` fields, which the sample has not; with all columns, at a document that
-        has any other field."""
+        """Return a ``pyarrow.dataset.Dataset`` of these columns of the sample, or of all of them.
+
+        ``watched`` are fields that the sample lacks: reading fails at a document that has one of them. With all
+        columns, reading fails at a document that has any field unknown to the sample.
+        """
         schema = self._schema
         if columns is not None:
             schema = pa.schema([field for field in schema if field.name in columns])
@@ -89,8 +96,8 @@ class DocumentStream:
         return pa.RecordBatchReader.from_batches(shown, batches())
 
     def _strict(self, wanted: Sequence[str], filtered: set[str] | None, watched: Sequence[str] | None) -> Columns:
-        """What makes the columns that are wanted, or filtered by: None if these are not known, so that it may be any.
-        To notice every other field takes all columns."""
+        """Return the builder of the columns that are selected or filtered by. None means that the latter are unknown,
+        so all columns are built. Detecting unknown fields also requires all columns."""
         fields = Fields()
         shapes = self._fields.shapes
         if watched is None:
@@ -104,7 +111,7 @@ class DocumentStream:
 
 
 class _Dataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
-    """What DuckDB scans: it asks for a scanner of columns and with a filter, and that for a reader."""
+    """The dataset that DuckDB scans. It requests a scanner with columns and a filter, and a reader from that."""
 
     def __init__(self, stream: DocumentStream, schema: pa.Schema, watched: Sequence[str] | None) -> None:
         self._of = stream, schema, watched
@@ -114,7 +121,7 @@ class _Dataset(pyarrow.dataset.Dataset):  # type: ignore[misc]
         return self._of[1]
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> _Scanner:
-        """Of these columns, or of all, the rows that the filter holds for."""
+        """Return a scanner of these columns, or of all, for the rows that satisfy the filter."""
         return _Scanner(self._of, columns, filter)
 
 
@@ -128,7 +135,7 @@ class _Scanner:
 
 
 def _begun(batches: Iterator[Sequence[bytes]]) -> Iterator[Sequence[bytes]]:
-    """The batches, the first one in two, so that a query that takes a few rows is done with the small one."""
+    """Yield the batches, with the first one split in two, so that a query for a few rows needs only a small batch."""
     for batch in batches:
         yield batch[:SAMPLE]
         if batch[SAMPLE:]:

@@ -1,8 +1,8 @@
-"""Whole collections as Arrow: a table, or a reader that streams record batches.
+"""Converts whole collections to Arrow: to a table, or to a reader that streams record batches.
 
-With a schema, values that do not fit it are treated as the mode says (``columns``). Without one, the schema is inferred
-and covers everything: it is guessed from the first documents, and where a later one does not fit, it is widened by what
-is there, and what came before is converted anew. So documents that are alike are read once.
+With a schema, the mode decides what happens to values that do not fit (``columns``). Without one, a schema that covers
+everything is inferred. It is guessed from the first documents. When a later document does not fit, the schema is
+widened and the earlier documents are converted again. Documents of the same shape are therefore read once.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from lowtide.errors import UsageError
 from lowtide.values.codec import decode_document
 
 Source = Callable[[], Iterable[Sequence[bytes]]]
-"""Stored documents in batches. Each call gives the same documents in the same order, as a snapshot does."""
+"""Returns stored documents in batches. Each call returns the same documents in the same order, as a snapshot does."""
 
 SAMPLE: Final = 1000
-"""From how many documents the types are guessed."""
+"""Number of documents from which the types are guessed."""
 MOST_BYTES: Final = 1 << 29
-"""Of stored documents in one record batch: well below what a column of Arrow strings can hold."""
+"""Maximum bytes of stored documents per record batch: well below what a column of Arrow strings can hold."""
 
 
 def to_table(
@@ -35,7 +35,7 @@ def to_table(
     mode: str = Mode.FAILFAST,
     corrupt: str | None = None,
 ) -> pa.Table:
-    """All documents as one table, of all fields or of ``columns``, in that order.
+    """Return all documents as one table, with all fields or with ``columns``, in that order.
 
     >>> from lowtide.values.codec import encode_document
     >>> stored = [encode_document({"_id": 1, "name": "Ada"}), encode_document({"_id": 2})]
@@ -58,7 +58,7 @@ def reader(
     mode: str = Mode.FAILFAST,
     corrupt: str | None = None,
 ) -> pa.RecordBatchReader:
-    """The same, a record batch at a time. Without a schema, all documents are read once before the first batch."""
+    """Stream the same as record batches. Without a schema, all documents are read once before the first batch."""
     if schema is None:
         found, _ = _covering(source, columns, keep=False)
     else:
@@ -67,13 +67,13 @@ def reader(
 
 
 def covering_schema(source: Source, columns: Sequence[str] | None = None) -> pa.Schema:
-    """The schema that holds every value of every document."""
+    """Return the schema that covers every value of every document."""
     found, _ = _covering(source, columns, keep=False)
     return found.schema
 
 
 def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
-    """The schema with just these columns, in their order."""
+    """Return the schema with only these columns, in this order."""
     if columns is None:
         return schema
     if missing := [name for name in columns if name not in schema.names]:
@@ -82,12 +82,12 @@ def chosen(schema: pa.Schema, columns: Sequence[str] | None) -> pa.Schema:
 
 
 def _covering(source: Source, columns: Sequence[str] | None, *, keep: bool) -> tuple[Columns, list[pa.RecordBatch]]:
-    """Strict columns that every document fits, and the record batches of all, if they are to be kept."""
+    """Return strict columns that cover every document, and all record batches if they are to be kept."""
     fields = Fields(columns)
     current = _sampled(source, fields)
     while True:
         built: list[pa.RecordBatch] = []
-        read = late = 0  # how many documents were read, and how many of them before the schema was as it is now
+        read = late = 0  # documents read in total, and before the last change of the schema
         for batch in portions(source()):
             try:
                 record = current.batch(batch)
@@ -123,15 +123,15 @@ def _strict(fields: Fields) -> Columns:
 
 
 def _widened(current: Columns, fields: Fields, batch: Sequence[bytes]) -> Columns:
-    """Columns that this batch fits, too."""
+    """Return columns widened to cover this batch too."""
     fields.add(map(decode_document, batch))
     wider = _strict(fields)
-    assert not wider.schema.equals(current.schema, check_metadata=True), "what does not fit has widened nothing"
+    assert not wider.schema.equals(current.schema, check_metadata=True), "a misfit did not widen the schema"
     return wider
 
 
 def _first(batches: Iterable[Sequence[bytes]], count: int) -> Iterator[Sequence[bytes]]:
-    """As many documents as there are to ``count``."""
+    """Return the first ``count`` documents, or fewer if there are not as many."""
     left = count
     if not left:
         return
@@ -143,7 +143,7 @@ def _first(batches: Iterable[Sequence[bytes]], count: int) -> Iterator[Sequence[
 
 
 def portions(batches: Iterable[Sequence[bytes]]) -> Iterator[Sequence[bytes]]:
-    """The batches, those with more bytes than a record batch may have in halves, and none that is empty."""
+    """Yield the batches. One with too many bytes for a record batch is halved; empty ones are skipped."""
     for batch in batches:
         if len(batch) > 1 and sum(map(len, batch)) > MOST_BYTES:
             yield from portions((batch[: len(batch) // 2], batch[len(batch) // 2 :]))

@@ -1,7 +1,7 @@
-"""Values as JSON text, for columns whose values have no type in common.
+"""Converts values to JSON text, for columns whose values have no common type.
 
-An integer and a Decimal are numbers with all their digits, a datetime is a string of ISO 8601, a UUID its 36
-characters, bytes are base64, and what JSON has no number for is the string "Infinity" or "-Infinity".
+Integers and Decimals become numbers with all their digits, datetimes become ISO 8601 strings, UUIDs become strings of
+36 characters, and bytes become base64. Infinities, which JSON lacks, become the strings "Infinity" and "-Infinity".
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _plain(value: Any) -> Any:
 
 
 def _digits(value: int) -> bytes:
-    """All of them: ``str`` refuses integers of more than some thousand digits."""
+    """Return all decimal digits. ``str`` refuses integers of thousands of digits."""
     return f"{Decimal(value):f}".encode()
 
 

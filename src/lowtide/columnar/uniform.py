@@ -1,13 +1,12 @@
-"""Documents that are alike: from their joined bytes to columns, many at once, without an object for any value.
+"""The fast path for uniform documents: converts their joined bytes to columns without creating an object per value.
 
-Documents that have the same fields in the same order differ in their values alone. So one of them, the pattern, tells
-for all what lies between the values: the names. The walk goes from value to value, in all documents at once: the first
-byte of a value tells its kind and, with the few bytes behind it, its length. Those that do not follow the pattern are
-set aside, and walked by one of their own.
+Documents with the same fields in the same order differ only in their values. One of them, the *pattern*, therefore
+gives the bytes between the values, the field names, for all. The walk advances from value to value in all documents at
+once. A value's first byte gives its kind and, with the few bytes after it, its length. Documents that do not follow the
+pattern are set aside and walked with a pattern of their own.
 
-This is the quick way for what fits, not another judge of what does. It gives up at whatever it does not know: an object
-or an array on its way, a value of another kind than its column's, null in a column that is declared without. Then
-``nodes`` and ``leaves`` find out what is to be done.
+The fast path does not decide what fits. It gives up on anything it does not handle: an object or an array, a value of
+another kind than its column's, null in a non-nullable column. ``nodes`` and ``leaves`` then process the documents.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ from lowtide.columnar.nodes import Node
 from lowtide.columnar.vectors import Flags, Integers, Octets, Stored, numbers_at, uuid_texts
 
 LEAST: Final = 128
-"""Of fewer documents, a walk costs more than it saves."""
+"""With fewer documents, a walk costs more than it saves."""
 _MOST_PATTERNS: Final = 8
 _LONGEST_PAUSE: Final = 64
 _MOST_BYTES: Final = 1 << 30
-"""Well below what the offsets of a column of strings can tell."""
+"""Well below the largest offset of a column of strings."""
 _PADDING: Final = bytes(16)
-"""Behind the last document: eight bytes can be read from behind the first byte of any value."""
+"""Padding after the last document, so that eight bytes can be read after the first byte of any value."""
 _NIL, _TRUE, _FLOAT, _UNSIGNED_64, _FIXED_16 = 0xC0, 0xC3, 0xCB, 0xCF, 0xD8
 
 _fields_of: Final = msgspec.msgpack.Decoder(dict[str, Raw]).decode
@@ -41,7 +40,7 @@ _encode: Final = msgspec.msgpack.encode
 
 
 def _table(*parts: tuple[int, int, int]) -> Any:
-    """What is told of each first byte, from one to another, inclusive; 0 of all others."""
+    """Return a table indexed by first byte, filled from inclusive ranges; 0 elsewhere."""
     found = np.zeros(256, np.int64)
     for low, high, value in parts:
         found[low : high + 1] = value
@@ -49,18 +48,18 @@ def _table(*parts: tuple[int, int, int]) -> Any:
 
 
 def _growing(first: int, count: int, before: int) -> list[tuple[int, int, int]]:
-    """Those with one, two, four bytes and so on, and as many ``before`` them."""
+    """Return sizes of one, two, four bytes and so on, each with ``before`` added."""
     return [(first + each, first + each, before + (1 << each)) for each in range(count)]
 
 
 def _widths(first: int, count: int) -> list[tuple[int, int, int]]:
-    """How far eight bytes are shifted so that the first one, two, four and so on are left."""
+    """Return the shifts that reduce eight bytes to the first one, two, four and so on."""
     return [(first + each, first + each, 64 - (8 << each)) for each in range(count)]
 
 
 _ONE: Final = [(0x00, 0x7F, 1), (_NIL, _NIL, 1), (0xC2, _TRUE, 1), (0xE0, 0xFF, 1)]
 _SHORT: Final = [(0xA0 + each, 0xA0 + each, 1 + each) for each in range(32)]
-_SIZE: Final = _table(
+_SIZES: Final = [
     *_ONE,
     *_SHORT,
     *_growing(0xC4, 3, 1),
@@ -71,25 +70,25 @@ _SIZE: Final = _table(
     *_growing(0xD0, 4, 1),
     *_growing(0xD4, 5, 2),
     *_growing(0xD9, 3, 1),
-)
-"""The bytes of a value, without those that its length counts; 0 for objects and arrays."""
+]
+_SIZE: Final = _table(*_SIZES)
+"""Size of a value in bytes, without the part that its length field counts; 0 for objects and arrays."""
 _LENGTH: Final = _table(*_widths(0xC4, 3), *_widths(0xC7, 3), *_widths(0xD9, 3))
-"""For what has its length behind the first byte: the shift that leaves it; 0 for all else."""
+"""For values with a length field after the first byte: the shift that leaves the length; 0 for others."""
 _WIDTH: Final = _table((0x00, 0x7F, 56), *_widths(0xCC, 4), *_widths(0xD0, 4), (0xE0, 0xFF, 56))
-"""For integers: the shift that leaves the number, the first byte itself being one of the small ones."""
+"""For integers: the shift that leaves the number. Small integers are in the first byte itself."""
 _BEHIND: Final = _table((0xCC, 0xD3, 1))
 _BITS: Final = np.full(256, -1, np.int64)
 _BITS[0xCC:0xCF] = (1 << 8) - 1, (1 << 16) - 1, (1 << 32) - 1
-"""For integers: the bits of the number that count, where it has no sign."""
+"""For unsigned integers: the mask of the number's bits."""
 _INTEGER: Final = _table((0x00, 0x7F, 1), (0xCC, 0xD3, 1), (0xE0, 0xFF, 1)).astype(np.bool_)
 _TEXT: Final = _table((0xA0, 0xBF, 1), *_growing(0xD9, 3, 1))
-"""The bytes before those of a string; 0 for all else."""
+"""Number of bytes before a string's content; 0 for others."""
 _BINARY: Final = _table(*_growing(0xC4, 3, 1))
 
 
 class Values(NamedTuple):
-    """The values of one field in documents that are alike, in their order: where they begin, with which byte, and how
-    many bytes they have."""
+    """The values of one field in uniform documents, in order: their offsets, first bytes and sizes."""
 
     octets: Octets
     starts: Integers
@@ -100,20 +99,20 @@ class Values(NamedTuple):
         return Values(self.octets, self.starts[kept], self.heads[kept], self.sizes[kept])
 
     def nulls(self) -> Flags | None:
-        """Which are null; None if none is."""
+        """Return the mask of nulls, or None if there are none."""
         found: Flags = self.heads == _NIL
         return found if found.any() else None
 
 
 Maker = Callable[[Values, pa.DataType], pa.Array | None]
-"""Makes the column of values; None if there is one that it does not know."""
+"""Builds the column of the values. Returns None if there is one that it does not handle."""
 
 
 class Uniform:
-    """Makes columns of stored documents as long as they are alike. ``every`` field must have its column, or not.
+    """Builds the columns of stored documents while they are uniform. With ``every``, each field must have a column.
 
-    Who writes: the thread that makes record batches; after giving up it waits for some batches before it tries again,
-    for more each time.
+    Used by the thread that builds record batches. After giving up, it skips some batches before the next attempt, and
+    more each time.
     """
 
     def __init__(self, declared: Sequence[pa.Field], nodes: Sequence[Node], *, every: bool) -> None:
@@ -124,7 +123,7 @@ class Uniform:
         self._pause = self._left = 0
 
     def columns(self, documents: list[bytes]) -> list[pa.Array] | None:
-        """The columns of the documents; None where they are not alike, or not all of them fit."""
+        """Return the columns of the documents, or None if they are not uniform or a value does not fit."""
         if not self._possible or len(documents) < LEAST:
             return None
         if self._left:
@@ -132,7 +131,7 @@ class Uniform:
             return None
         try:
             found = self._columns(documents)
-        except (pa.ArrowInvalid, msgspec.MsgspecError, IndexError):  # out of range, no UTF-8, or damaged
+        except (pa.ArrowInvalid, msgspec.MsgspecError, IndexError):  # out of range, not UTF-8, or damaged
             found = None
         self._pause = 0 if found is not None else min(2 * self._pause + 1, _LONGEST_PAUSE)
         self._left = self._pause
@@ -167,8 +166,10 @@ class Uniform:
         return [pa.concat_arrays(each).take(order) for each in zip(*parts, strict=True)]
 
     def _wanted(self, pattern: list[tuple[str, bytes]]) -> int | None:
-        """How many fields are to be walked over; None if there is one that should have a column, and has none. What is
-        missing in the pattern is missing in all only if all their names were seen."""
+        """Return the number of fields to walk. None if a field lacks its column.
+
+        A field that the pattern lacks is known to be absent from all documents only if all their names were seen.
+        """
         there = {name: place for place, (name, _) in enumerate(pattern, 1)}
         names = [each.name for each in self._declared]
         if self._every and not there.keys() <= set(names):
@@ -190,7 +191,7 @@ class Uniform:
 
 
 def _pattern(document: bytes) -> list[tuple[str, bytes]] | None:
-    """The fields of a document, and the bytes before the value of each; None if it is not as the codec writes it."""
+    """Return a document's fields with the bytes before each value. None if the codec would not have written it so."""
     fields = _fields_of(document)
     if not fields or _encode(fields) != document:
         return None
@@ -202,8 +203,10 @@ def _pattern(document: bytes) -> list[tuple[str, bytes]] | None:
 def _walk(
     octets: Octets, starts: Integers, ends: Integers, pattern: list[tuple[str, bytes]]
 ) -> tuple[Flags | None, dict[str, Values]] | None:
-    """Which of the documents follow the pattern, None for all, and the values of its fields in those that do; or None
-    if it cannot be told: there is an object or an array among them, or one ends before its values do."""
+    """Return which documents follow the pattern (None: all) and the values of its fields in them.
+
+    Returns None if an object or an array is among the values, or if a document ends before its values do.
+    """
     kept: Flags | None = None
     found: dict[str, Values] = {}
     for name, before in pattern:
@@ -230,8 +233,10 @@ def _walk(
 
 
 def _lies_at(octets: Octets, places: Integers, before: bytes) -> Flags | None:
-    """At which places these bytes lie; None for all. The bytes behind the first eight are looked for where those are:
-    there the document is long enough."""
+    """Return at which of the offsets these bytes occur; None for all.
+
+    Bytes after the first eight are compared only where those match, since the document is long enough there.
+    """
     fits: Flags | None = None
     for offset in range(0, len(before), 8):
         part = before[offset : offset + 8]
@@ -245,7 +250,7 @@ def _lies_at(octets: Octets, places: Integers, before: bytes) -> Flags | None:
 
 
 def _maker(field: pa.Field, node: Node) -> Maker | None:
-    """What makes the column of a field; None where there is no quick way."""
+    """Return the builder of a field's column, or None if there is no fast path for its type."""
     types, found = pa.types, field.type
     if is_json(field) or types.is_decimal(found) or types.is_date32(found):
         return partial(_fitted, node)
@@ -267,7 +272,7 @@ def _maker(field: pa.Field, node: Node) -> Maker | None:
 
 
 def _numbers(values: Values) -> tuple[Integers, Flags] | None:
-    """The integers, and which of the values are integers; None if one is beyond 64 bits with a sign."""
+    """Return the integers and the mask of values that are integers. None if one exceeds a signed 64-bit integer."""
     heads = values.heads
     places = values.starts + _BEHIND[heads]
     found: Integers = numbers_at(values.octets, places, ">i8") >> _WIDTH[heads]
@@ -321,14 +326,14 @@ def _binaries(values: Values, found: pa.DataType) -> pa.Array | None:
 
 
 def _taken(values: Values, before: Any) -> pa.Array | None:
-    """The bytes of strings, or of bytes, that have so many before them; None if there is another value."""
+    """Return the content of strings or bytes, given the size of what precedes it. None if there is another value."""
     skipped, nulls, count = before[values.heads], values.nulls(), len(values.heads)
     if not (skipped if nulls is None else skipped + nulls).all():
         return None
     offsets = np.empty(2 * count, np.int32)
     offsets[0::2] = values.starts + skipped
     offsets[1::2] = values.starts + values.sizes
-    # Every other one of these is a value, and the ones between are what lies between two values.
+    # These alternate between a value and the bytes between two values.
     all_of_it = [None, pa.py_buffer(offsets), pa.py_buffer(values.octets)]
     whole = pa.Array.from_buffers(pa.binary(), 2 * count - 1, all_of_it)
     return whole.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=nulls))
@@ -344,7 +349,7 @@ def _nulls(values: Values, found: pa.DataType) -> pa.Array | None:
 
 
 def _fitted(node: Node, values: Values, found: pa.DataType) -> pa.Array | None:
-    """Those that are fitted one by one."""
+    """Return the values to fit one at a time."""
     octets, ends = values.octets.tobytes(), values.starts + values.sizes
     stored = [octets[low:high] for low, high in zip(values.starts.tolist(), ends.tolist(), strict=True)]
     misfits: list[Misfit] = []

@@ -1,11 +1,11 @@
-"""Many stored values at once: datetimes and UUIDs from their MessagePack bytes to Arrow, without an object for each.
+"""Converts stored datetimes and UUIDs to Arrow in bulk, without creating an object per value.
 
-The bytes are those that ``values.codec`` writes; the first of a value tell its form:
+The bytes are those that ``values.codec`` writes. The first bytes of a value give its form:
 
 ============  ============================================================
 C0            null
 D6 FF, D7 FF  a datetime in UTC: seconds, or nanoseconds and seconds
-C7 0C FF      the same, further from 1970
+C7 0C FF      a datetime in UTC, further from 1970
 D7 04         a datetime without a time zone, in microseconds
 D8 05         a datetime with an offset, both in microseconds
 D8 03         a UUID
@@ -32,7 +32,7 @@ _LETTERS: Final = [each for each in range(36) if each not in _DASHES]
 
 
 class Stored:
-    """Stored values with where each begins, and its length."""
+    """Stored values joined into one buffer, with the offset and length of each."""
 
     def __init__(self, octets: Octets, starts: Integers, lengths: Integers) -> None:
         self.octets = octets
@@ -42,18 +42,18 @@ class Stored:
 
     @classmethod
     def of(cls, values: Sequence[Any]) -> Stored:
-        """These values, side by side; None counts as null."""
+        """Join these values. None is null."""
         parts = [NIL if each is None else each for each in values] if None in values else values
         lengths = np.fromiter(map(len, parts), np.int64, len(parts))
         return cls(np.frombuffer(b"".join(parts), np.uint8), np.cumsum(lengths) - lengths, lengths)
 
     def nulls(self) -> Flags:
-        """Which of them are null."""
+        """Return the mask of nulls."""
         found: Flags = self.heads == 0xC0
         return found
 
     def having(self, head: bytes, size: int) -> Integers:
-        """The indices of those that begin with ``head`` and have ``size`` bytes more."""
+        """Return the indices of the values that consist of ``head`` and ``size`` more bytes."""
         found = self.lengths == len(head) + size
         found &= self.heads == head[0]
         indices = np.flatnonzero(found)
@@ -62,24 +62,24 @@ class Stored:
         return indices
 
     def bodies(self, indices: Integers, skipped: int, size: int) -> Octets:
-        """Of each of these the ``size`` bytes behind the first ``skipped``, a row each."""
+        """Return, one row per value, the ``size`` bytes after the first ``skipped``."""
         found: Octets = self.octets[self.starts[indices][:, None] + np.arange(skipped, skipped + size)]
         return found
 
     def numbers(self, indices: Integers, skipped: int, form: str) -> Any:
-        """Of each of these the number that lies, in ``form``, behind its first ``skipped`` bytes."""
+        """Return each value's number, stored as ``form`` after the first ``skipped`` bytes."""
         return numbers_at(self.octets, self.starts[indices] + skipped, form)
 
 
 def numbers_at(octets: Octets, places: Integers, form: str) -> Any:
-    """The numbers that lie at these places in ``form``, in the machine's own byte order."""
+    """Return the numbers stored as ``form`` at these offsets, in native byte order."""
     kind = np.dtype(form)
     everywhere: Any = np.ndarray((max(0, len(octets) - kind.itemsize + 1),), kind, octets, strides=(1,))
     return everywhere[places].astype(kind.newbyteorder("="))
 
 
 def microseconds(stored: Stored) -> tuple[Integers, Flags]:
-    """The microseconds since 1970 of the datetimes, and which of the values are datetimes."""
+    """Return the datetimes as microseconds since 1970, and the mask of values that are datetimes."""
     left = len(stored.starts)
     found, known = np.zeros(left, np.int64), np.zeros(left, np.bool_)
     for head, size in ((b"\xd7\xff", 8), (b"\xd7\x04", 8), (b"\xd6\xff", 4), (b"\xc7\x0c\xff", 12), (b"\xd8\x05", 16)):
@@ -108,7 +108,7 @@ def _moments(stored: Stored, indices: Integers, head: bytes) -> Any:
 
 
 def uuid_texts(stored: Stored) -> pa.Array | None:
-    """The UUIDs as strings of 36 characters; None if there is anything but UUIDs and nulls, or no UUID."""
+    """Return the UUIDs as strings of 36 characters. None if there is any other value but null, or no UUID."""
     indices = stored.having(b"\xd8\x03", 16)
     count = len(stored.starts)
     if not len(indices) or len(indices) + np.count_nonzero(stored.nulls()) != count:

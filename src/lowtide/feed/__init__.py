@@ -1,1 +1,1 @@
-"""The change feed: the log, read as changes of keys, and kept for consumers that have not read it yet."""
+"""The change feed: reads the log as changes of keys. Consumers keep the log that they have not read yet."""

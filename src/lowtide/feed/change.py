@@ -15,7 +15,7 @@ Kind = Literal["insert", "update", "delete"]
 class Change:
     """What commit ``ts``, at ``time`` (seconds since the epoch), did to ``key`` of ``keyspace``.
 
-    ``value`` is None for a delete; ``before`` is the value that was replaced or deleted, where it was asked for.
+    ``value`` is None for a delete. ``before`` is the value that was replaced or deleted, if it was requested.
 
     >>> store.keyspace("fruit").put(b"apple", b"green")
     >>> [(change.kind, change.key, change.value) for change in store.changes(since=store.stats().last_commit - 1)]
@@ -30,16 +30,16 @@ class Change:
     value: bytes | None
     before: bytes | None = None
     replaced: bool = False
-    """Whether an update put another document in the place of one: ``replace_one``."""
+    """Whether an update replaced a whole document, as ``replace_one`` does."""
 
 
 def changes_in(
     commit: Commit, name_of: Callable[[bytes], str], prefixes: set[bytes] | None, with_before: bool
 ) -> Iterator[Change]:
-    """The changes of a commit in the keyspaces with these ``prefixes``, None for all.
+    """Return the changes of a commit in the keyspaces with these ``prefixes``, or in all if None.
 
-    The deletion of a key that did not exist is no change. A log of format 1 does not tell inserts from updates; they
-    are all shown as updates.
+    Deleting a key that did not exist is not a change. A log of format 1 does not distinguish inserts from updates. Both
+    are returned as updates.
     """
     existed, before = commit.existed, commit.before
     for index, (full_key, value) in enumerate(commit.writes.items()):
@@ -53,4 +53,4 @@ def changes_in(
         old = before[index] if with_before and before is not None else None
         replaced = value is not None and existed is not None and existed[index] == REPLACED
         key = full_key[KEYSPACE_PREFIX:]
-        yield Change(commit.ts, commit.time, name_of(prefix), key, kind, value, old, replaced)
+        yield Change(commit.ts, commit.time, name_of(prefix), key, kind, value=value, before=old, replaced=replaced)

@@ -53,7 +53,7 @@ class Consumers:
         return Consumer(self, name)
 
     def row(self, name: str) -> ConsumerRow:
-        """The row of a consumer that must exist."""
+        """Return the row of a consumer. Raises if there is none."""
         self.feed.check_open()
         row = self._positions.get(name)
         if row is None:
@@ -102,11 +102,11 @@ class Consumers:
 
 
 def _missing(name: str) -> UsageError:
-    return UsageError(f"there is no consumer {name!r} any more; store.consumer makes a new one")
+    return UsageError(f"consumer {name!r} no longer exists; create a new one with store.consumer")
 
 
 class Consumer:
-    """A named position in the change feed; made by ``store.consumer``.
+    """A named position in the change feed. Created by ``store.consumer``.
 
     >>> consumer = store.consumer("search index", since=0)
     >>> changes = list(consumer.changes())
@@ -120,38 +120,42 @@ class Consumer:
     def __init__(self, consumers: Consumers, name: str) -> None:
         self._consumers = consumers
         self.keep: object = None
-        """The store: as long as this object lives, it must not be closed by being garbage-collected."""
+        """Keeps the store from being garbage-collected, and thereby closed, while this object lives."""
         self.name = name
 
     @property
     def position(self) -> int:
-        """The last commit that was acknowledged, by any process."""
+        """The last commit acknowledged by any process."""
         return self._consumers.row(self.name).position
 
     def changes(
         self, until: int | None = None, keyspaces: Iterable[str] | None = None, *, before: bool = False
     ) -> Iterator[Change]:
-        """The changes that are not acknowledged, up to ``until`` or the last commit. Raises ChangesLost if the log no
-        longer has them; call ``reset`` then to take a new position."""
+        """Return the changes not acknowledged yet, up to ``until`` or the last commit.
+
+        Raises ChangesLost if the log no longer has them. Call ``reset`` then to set a new position.
+        """
         return self._consumers.feed.changes(self.position, until, keyspaces, before)
 
     def watch(
         self, keyspaces: Iterable[str] | None = None, *, before: bool = False, timeout: float | None = None
     ) -> Watch:
-        """The changes that are not acknowledged, and then new ones as they are committed; see ``store.watch``."""
-        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, self.keep)
+        """Return the changes not acknowledged yet, and then new ones as they are committed. See ``store.watch``."""
+        return Watch(self._consumers.feed, self.position, keyspaces, before, timeout, keep=self.keep)
 
     def ack(self, ts: int) -> None:
-        """Acknowledge everything up to commit ``ts``, durably. It is not shown again, and need not be kept."""
+        """Acknowledge everything up to commit ``ts``, durably. It is not returned again, and the log may drop it."""
         self._consumers.move(self.name, ts)
 
     def reset(self, to: int | None = None) -> None:
-        """Take a new position, commit ``to`` or the last one. Changes in between are skipped on purpose. Raises
-        ChangesLost, and does not move, if the log no longer has what follows ``to``."""
+        """Set a new position: commit ``to``, or the last one. Changes in between are skipped.
+
+        Raises ChangesLost, and does not move, if the log no longer has the commits after ``to``.
+        """
         self._consumers.reset(self.name, to)
 
     def remove(self) -> bool:
-        """Remove this consumer, so that no log is kept for it. Returns False if it is gone already."""
+        """Remove this consumer, so that no log is kept for it. Returns False if it no longer exists."""
         return self._consumers.remove(self.name)
 
     def __repr__(self) -> str:

@@ -1,9 +1,9 @@
-"""The difference of two generations: what one commit did to a collection by giving it another keyspace.
+"""The changes of a bulk load: what a commit did to a collection by switching it to another keyspace.
 
-A bulk load changes any number of documents in one commit, by a name alone. The log cannot have what that did to each
-of them, so the load writes it down beforehand, in a keyspace of its own: a row for each key that it is about, with the
-value that the key has after the commit, and whether it had the same value, another one or none before. The commit names
-that keyspace. After it no transaction writes there; the keyspace is emptied when the log no longer has the commit.
+A bulk load changes any number of documents in one commit by renaming a keyspace, so the log does not hold the single
+changes. The load writes them to a keyspace of their own beforehand. It has a row for each affected key: the value after
+the commit, and whether the key had the same value, another one or none before. The commit names that keyspace. No
+transaction writes there afterwards, and it is emptied when the log no longer has the commit.
 """
 
 from __future__ import annotations
@@ -22,18 +22,21 @@ SAME: Final = 2
 
 
 class Difference(msgspec.Struct, frozen=True, array_like=True, omit_defaults=True, gc=False):
-    """One key: its value after the commit, None if it has none; what it had before, ABSENT, OTHER or SAME; and that
-    value, if it is another one and the store keeps those."""
+    """The change of one key.
+
+    Its value after the commit, or None. What it had before: ABSENT, OTHER or SAME. The value before, if it differs and
+    the store keeps before images.
+    """
 
     value: bytes | None
     was: int = ABSENT
     before: bytes | None = None
     version: int = 0
-    """While the load is going on, the commit elsewhere that left ``value``, if it applies changes."""
+    """During a load that applies changes: the source commit that wrote ``value``."""
 
     @property
     def kind(self) -> Kind | None:
-        """What the commit did to the key; None if nothing."""
+        """Return the change of the key. None if there is none."""
         if self.value is None:
             return None if self.was == ABSENT else "delete"
         return "insert" if self.was == ABSENT else "update" if self.was == OTHER else None
@@ -44,7 +47,7 @@ decode_difference: Final = msgspec.msgpack.Decoder(Difference).decode
 
 
 def difference(before: bytes | None, value: bytes | None, images: bool) -> Difference:
-    """From one value to another; ``images`` is whether values before a change are kept."""
+    """Return the difference between two values. ``images``: keep the value before."""
     if before is None:
         return Difference(value)
     if before == value:
@@ -53,8 +56,10 @@ def difference(before: bytes | None, value: bytes | None, images: bool) -> Diffe
 
 
 class Swap(NamedTuple):
-    """Commit ``ts``, at ``time``, gave what is called ``name`` the keyspace ``new`` in the place of ``old``; the
-    keyspace ``changes`` has the difference."""
+    """A switch of keyspaces: commit ``ts``, at ``time``, replaced ``old`` by ``new`` for the collection ``name``.
+
+    The keyspace ``changes`` holds the difference.
+    """
 
     ts: int
     time: float
@@ -65,22 +70,24 @@ class Swap(NamedTuple):
 
 
 class Generations(Protocol):
-    """Knows which keyspaces replaced others."""
+    """Records which keyspaces replaced which."""
 
     def current(self, keyspace: str, since: int) -> str:
-        """The keyspace that had the entries of ``keyspace`` at commit ``since``."""
+        """Return the keyspace that held the entries of ``keyspace`` at commit ``since``."""
 
     def named(self, name: str, since: int) -> str:
-        """The keyspace that what is called ``name`` had at commit ``since``."""
+        """Return the keyspace of ``name`` at commit ``since``."""
 
     def swaps(self, commit: Commit) -> Iterable[Swap]:
-        """What a commit put in the place of others."""
+        """Return the keyspaces that a commit replaced."""
 
     def differences(
         self, swap: Swap, low: bytes = b"", high: bytes | None = None
     ) -> Iterator[tuple[bytes, Difference]]:
-        """The keys of a swap from ``low`` on, before ``high``, None for the end, in their order. Raises ChangesLost if
-        they are no longer kept."""
+        """Yield the keys of a swap in ``[low, high)``, in order. A ``high`` of None is the end.
+
+        Raises ChangesLost if they are no longer kept.
+        """
 
 
 def changes_of(
@@ -90,7 +97,7 @@ def changes_of(
     with_before: bool,
     without_images: Callable[[int], Exception],
 ) -> Iterator[Change]:
-    """The changes of a swap, as those of ``keyspace``."""
+    """Yield the changes of a swap, reported under ``keyspace``."""
     for key, each in differences:
         kind = each.kind
         if kind is None:
@@ -98,4 +105,5 @@ def changes_of(
         if with_before and kind != "insert" and each.before is None:
             raise without_images(swap.ts)
         before = each.before if with_before else None
-        yield Change(swap.ts, swap.time, keyspace, key, kind, each.value, before, kind == "update")
+        replaced = kind == "update"
+        yield Change(swap.ts, swap.time, keyspace, key, kind, value=each.value, before=before, replaced=replaced)

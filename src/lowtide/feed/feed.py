@@ -1,6 +1,6 @@
-"""The change feed of one store, in any process: the log from one commit to another, as changes.
+"""Reads the change feed of a store, in any process: the log between two commits, as changes.
 
-Holds nothing back by itself; consumers do that. What is no longer in the log is said to be lost, never skipped.
+The feed itself does not keep the log; consumers do. Missing commits raise ChangesLost and are never skipped.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lowtide.feed.differences import Generations, Swap, changes_of
 from lowtide.feed.ranges import CommitRange, commits_in
 
 _FEW = 5000
-"""Commits that are read sooner than the segments that they are in are searched."""
+"""Up to this many commits, reading them is faster than searching their segments."""
 
 
 class Names(Protocol):
@@ -38,11 +38,11 @@ class Waiting(Protocol):
 
 
 class Feed:
-    """Reads changes. ``published`` tells the last commit that may be shown.
+    """Reads changes. ``published`` returns the last visible commit.
 
-    ``saved``, for who does not give out the names of the keyspaces, tells those in the base, and the boundary. Commits
-    carry new names with them, so who reads on knows them all; ``_named`` is the commit up to which they are known. Any
-    thread may write it, since what it says stays true.
+    ``saved`` is for processes that do not assign keyspace numbers. It returns the names in the base, and the boundary.
+    Commits carry new names, so a reader of later commits learns them. ``_named`` is the commit up to which the names
+    are known. Any thread may write it, since the statement stays true.
     """
 
     def __init__(
@@ -67,13 +67,13 @@ class Feed:
         self._named = 0
 
     def changes(self, since: int, until: int | None, keyspaces: Iterable[str] | None, before: bool) -> Iterator[Change]:
-        """The changes of the commits after ``since`` up to ``until``, in commit order."""
+        """Yield the changes of the commits after ``since`` up to ``until``, in commit order."""
         self.check_open()
         last = self.published()
         upto = last if until is None else until
         for name, value in (("since", since), ("until", upto)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-                raise UsageError(f"{name} is the timestamp of a commit, a number from 0 on, not {value!r}")
+                raise UsageError(f"{name} must be the timestamp of a commit, at least 0, not {value!r}")
             if value > last:
                 raise UsageError(f"{name}: commit {value} does not exist yet; the last one is {last}")
         if since < upto:
@@ -81,12 +81,12 @@ class Feed:
         return self.reader(since, keyspaces, before).read(upto)
 
     def check_since(self, since: int) -> int:
-        """``since``, if changes can be read from there on."""
+        """Return ``since``, or raise if changes cannot be read from there."""
         self.changes(since, None, None, False)
         return since
 
     def first_kept(self) -> int:
-        """The first commit that the log still has, or will have."""
+        """Return the first commit that the log still has, or the next one if it has none."""
         return first_kept(self._log)
 
     def check_kept(self, since: int) -> None:
@@ -96,11 +96,11 @@ class Feed:
             raise ChangesLost(since, kept)
 
     def commits(self, since: int, until: int) -> CommitRange:
-        """The commits after ``since`` up to ``until``, to be read from the files, in this process or another."""
+        """Return the range after ``since`` up to ``until``, to be read from the files in this or another process."""
         return CommitRange(self._log, self._store_id, since, until)
 
     def prefix_of(self, keyspace: str, upto: int) -> bytes | None:
-        """The prefix of a keyspace; None if no commit up to ``upto``, which is known to exist, has written to it."""
+        """Return the prefix of a keyspace. None if no commit up to ``upto``, which must exist, has written to it."""
         found = self.names.prefixes.get(keyspace)
         if found is None:
             self._learn_names(upto)
@@ -108,14 +108,18 @@ class Feed:
         return found
 
     def last_before(self, moment: float, *, inclusive: bool = True) -> int | None:
-        """The last commit at the time of day ``moment`` or before it, or strictly before it; 0 if none was committed by
-        then. None if all that the log still has is later. Reads the beginnings of segments, and one segment."""
+        """Return the last commit at or before the time ``moment``, or strictly before it. 0 if there was none yet.
+
+        None if everything that the log still has is later. Reads the start of each segment, and one whole segment.
+        """
         self.check_open()
         return last_before(self._log, self._store_id, self.published(), moment, inclusive=inclusive)
 
     def writes_of(self, full_key: bytes, since: int, until: int) -> Iterator[Commit]:
-        """The commits after ``since`` up to ``until`` that write ``full_key``; found without decoding the others, if
-        they are many."""
+        """Yield the commits after ``since`` up to ``until`` that write ``full_key``.
+
+        In a long range, the other commits are not decoded.
+        """
         if until - since <= _FEW:
             yield from (each for each in commits_in(self.commits(since, until)) if full_key in each.writes)
             return
@@ -125,8 +129,8 @@ class Feed:
             raise ChangesLost(error.wanted - 1, error.kept) from error
 
     def reader(self, since: int, keyspaces: Iterable[str] | None, before: bool, exactly: bool = False) -> FeedReader:
-        """What reads on from ``since``, again and again. ``exactly`` says that the keyspaces are those of ``since``,
-        not such in whose place others may have come before."""
+        """Return a cursor that starts at ``since``. ``exactly``: the keyspaces are those at ``since``, so earlier
+        replacements are not followed."""
         self._learn_names(since)
         names = check_keyspaces(keyspaces, least=0)
         asked = None if names is None else {each: each for each in names}
@@ -135,14 +139,14 @@ class Feed:
         return FeedReader(self, LogCursor(self._log, self._store_id, since), asked, before)
 
     def learn(self, commit: Commit) -> None:
-        """Take over the names that a commit carries."""
+        """Learn the keyspace names that a commit carries."""
         if commit.names is not None:
             self.names.learn(commit.names.items())
         if self._named == commit.ts - 1:
             self._named = commit.ts
 
     def _learn_names(self, upto: int) -> None:
-        """Know the keyspaces of all commits up to ``upto``, from the base, and from the log above it."""
+        """Learn the keyspaces of all commits up to ``upto``, from the base and from the log above its boundary."""
         while self._saved is not None and self._named < upto:
             boundary, names = self._saved()
             self.names.learn(names)
@@ -151,23 +155,24 @@ class Feed:
                 for commit in commits_in(self.commits(self._named, upto)):
                     self.learn(commit)
             except ChangesLost:
-                continue  # the base has come further meanwhile
+                continue  # the boundary has moved meanwhile
 
 
 class FeedReader:
-    """Reads changes from where it stands. Used by one thread at a time.
+    """Reads changes from its position on. Used by one thread at a time.
 
-    Of keyspaces that are named, it shows what is in their place as well: see ``Generations``."""
+    For keyspaces given by name, it follows replacements: see ``Generations``.
+    """
 
     def __init__(self, feed: Feed, cursor: LogCursor, asked: dict[str, str] | None, before: bool) -> None:
         self._feed = feed
         self._cursor = cursor
         self._asked = asked
-        """By the keyspace that has the entries now, the one that was asked for; None for all, as they are."""
+        """Maps the current keyspace to the requested one. None for all keyspaces."""
         self._before = before
 
     def read(self, upto: int) -> Iterator[Change]:
-        """The changes up to commit ``upto``, which is known to exist. To be read to its end, or not gone on with."""
+        """Yield the changes up to commit ``upto``, which must exist. The cursor is unusable unless read to the end."""
         try:
             for commit in self._cursor.read(upto):
                 self._feed.learn(commit)
@@ -190,7 +195,7 @@ class FeedReader:
         return found if generations is None or not swaps else self._swapped(found, swaps, generations)
 
     def _swapped(self, found: Iterator[Change], swaps: Iterable[Swap], generations: Generations) -> Iterator[Change]:
-        """The changes of a commit that puts keyspaces in the place of others."""
+        """Yield the changes of a commit that replaces keyspaces."""
         assert self._asked is not None
         yield from found
         for each in swaps:

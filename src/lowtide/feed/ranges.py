@@ -1,8 +1,8 @@
-"""A range of commits as rows of changes, many at a time: what a reader needs that wants columns.
+"""Reads a range of commits as batches of change rows, for readers that build columns.
 
-The rows of an update are the value before, if the log has it, and the value after; of a delete, the value that went, if
-the log has it. The log is read from its files alone, in whatever process. Nothing is skipped: what is no longer there
-is ChangesLost.
+An update has a row for the value before, if the log has it, and a row for the value after. A delete has a row with the
+deleted value, if the log has it. Only the log's files are read, so any process can do it. Missing commits raise
+ChangesLost and are never skipped.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DELETE = "delete"
 
 
 class Preimages(StrEnum):
-    """Whether values that were replaced or deleted are shown: where the log has them; always, or else an error; not."""
+    """Whether rows have the replaced or deleted values: if the log has them; always, or raise an error; never."""
 
     AUTO = "auto"
     REQUIRE = "require"
@@ -34,7 +34,7 @@ class Preimages(StrEnum):
 
 
 class CommitRange(NamedTuple):
-    """The commits after ``since`` up to ``until``, which must have been published, in a log."""
+    """The commits of a log after ``since`` up to ``until``, which must have been published."""
 
     log: Path
     store_id: bytes
@@ -43,23 +43,22 @@ class CommitRange(NamedTuple):
 
 
 class Marks:
-    """Where ranges that were read in this process have ended, so that who goes on there, or a little later, need not
-    walk through the segment from its beginning.
+    """Remembers where ranges read in this process ended, so that the next one need not walk the segment from its start.
 
-    Any thread may write; a list is replaced whole, and one that is stale costs the walk. What a mark leads to is
-    checked like everything in the log.
+    Any thread may write. A list is replaced whole; a stale one costs only the walk. The frame at a mark is checked like
+    any other.
     """
 
     def __init__(self) -> None:
         self._ends: dict[tuple[Path, bytes], list[tuple[int, LogPosition]]] = {}
 
     def before(self, commits: CommitRange) -> tuple[int, LogPosition] | None:
-        """The last mark no later than where the range begins."""
+        """Return the last mark at or before the start of the range."""
         ends = self._ends.get((commits.log, commits.store_id), [])
         return max((each for each in ends if each[0] <= commits.since), default=None)
 
     def add(self, commits: CommitRange, cursor: LogCursor) -> None:
-        """Note where a cursor stands. The newest few are kept."""
+        """Remember the position of a cursor. The newest few are kept."""
         place, log = cursor.place, (commits.log, commits.store_id)
         if place is not None:
             others = [each for each in self._ends.get(log, []) if each[0] != cursor.position]
@@ -73,7 +72,7 @@ _marks = Marks()
 
 
 class Share(NamedTuple):
-    """One of ``of`` shares of the keys, by number. All changes of a key are in the same one."""
+    """One of ``of`` shares of the keys. All changes of a key are in the same share."""
 
     number: int = 0
     of: int = 1
@@ -81,7 +80,7 @@ class Share(NamedTuple):
 
 @dataclass(slots=True)
 class ChangeRows:
-    """Rows of changes, column by column, in commit order. ``values`` has None for a delete whose value is not known."""
+    """Columns of change rows, in commit order. ``values`` has None for a delete whose value is unknown."""
 
     kinds: list[str] = field(default_factory=list)
     commits: list[int] = field(default_factory=list)
@@ -99,12 +98,14 @@ ALL = Share()
 def read_rows(
     commits: CommitRange, prefix: bytes, preimages: str = Preimages.AUTO, share: Share = ALL, size: int = 8192
 ) -> Iterator[ChangeRows]:
-    """The changes of the keyspace with this ``prefix``, in batches of ``size`` rows, more only to have a commit whole;
-    none is empty."""
+    """Yield the changes of the keyspace with this ``prefix`` in batches of ``size`` rows or of whole commits.
+
+    No batch is empty.
+    """
     rows = ChangeRows()
     for group in _groups_in(commits):
         at = 0
-        while (at := add_rows(rows, group, prefix, preimages, share, size, at)) < len(group):
+        while (at := add_rows(rows, group, prefix, preimages, share, size=size, at=at)) < len(group):
             yield rows
             rows = ChangeRows()
     if rows.kinds:
@@ -112,14 +113,14 @@ def read_rows(
 
 
 def rows_of(commit: Commit, prefix: bytes, preimages: str = Preimages.AUTO) -> ChangeRows:
-    """The rows that ``read_rows`` makes of a commit."""
+    """Return the rows that ``read_rows`` yields for a commit."""
     rows = ChangeRows()
     add_rows(rows, [commit], prefix, preimages)
     return rows
 
 
 def commits_in(commits: CommitRange) -> Iterator[Commit]:
-    """The commits themselves, all of them or ChangesLost."""
+    """Yield the commits. Raises ChangesLost if one is missing."""
     return (commit for group in _groups_in(commits) for commit in group)
 
 
@@ -145,8 +146,10 @@ def add_rows(
     size: int = sys.maxsize,
     at: int = 0,
 ) -> int:
-    """Add what commits changed in a keyspace, from the one ``at`` this place on, until there are ``size`` rows; returns
-    the place to go on at. The deletion of a key that did not exist is no change."""
+    """Add the changes of commits in a keyspace, from position ``at`` on, until there are ``size`` rows.
+
+    Returns the position to continue at. Deleting a key that did not exist is not a change.
+    """
     images, required, (number, of) = preimages != Preimages.NONE, preimages == Preimages.REQUIRE, share
     kinds, stamps, times, keys, values = rows.kinds, rows.commits, rows.times, rows.keys, rows.values
     for index in range(at, len(commits)):
@@ -188,7 +191,7 @@ def add_rows(
 
 
 def add_difference(rows: ChangeRows, swap: Swap, key: bytes, each: Difference, preimages: str) -> None:
-    """Add what a swap did to a key."""
+    """Add the change of a key by a swap."""
     kind, before = each.kind, each.before if preimages != Preimages.NONE else None
     if kind is None:
         return

@@ -1,8 +1,8 @@
-"""Waiting for the next commit without polling.
+"""Waits for the next commit without polling.
 
-Who writes: a waiting thread adds a gate of its own; a thread that commits or closes takes all gates and opens them. No
-wake-up is lost: a waiter adds its gate and then reads the last commit; a committer publishes and then reads the gates.
-The later of the two sees the other. All gates are opened at once, so each waiter checks for itself why it woke.
+A waiting thread adds a gate of its own. A thread that commits or closes takes all gates and opens them. No wake-up is
+lost: a waiter adds its gate and then reads the last commit, a committer publishes and then reads the gates, so the
+later of the two sees the other. All gates are opened together, so each waiter checks why it woke.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 
 class Waiters:
-    """The threads that wait for a commit. ``published`` tells the last one."""
+    """The threads that wait for a commit. ``published`` returns the last one."""
 
     def __init__(self, published: Callable[[], int]) -> None:
         self._published = published
@@ -23,8 +23,11 @@ class Waiters:
         self._closed = False
 
     def wait(self, after: int, timeout: float | None = None, stopped: Callable[[], bool] = bool) -> int:
-        """Wait until there is a commit later than ``after``; returns the last one, which is no later if ``timeout``
-        seconds have passed, if it is ``stopped`` and ``wake`` called, or if nothing will be committed any more."""
+        """Wait for a commit later than ``after`` and return the last commit.
+
+        The result is not later than ``after`` if ``timeout`` seconds have passed, if ``stopped`` is true after a
+        ``wake``, or if the waiters are closed.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             gate = threading.Lock()
@@ -40,7 +43,7 @@ class Waiters:
                     self.gates.remove(gate)
 
     def wake(self) -> None:
-        """Open all gates. Any thread may, also under the commit lock."""
+        """Open all gates. Any thread may call this, even under the commit lock."""
         while self.gates:
             try:
                 gate = self.gates.popleft()
@@ -49,6 +52,6 @@ class Waiters:
             gate.release()
 
     def close(self) -> None:
-        """Nothing will be committed any more: wait for nothing from now on."""
+        """Wake all waiters and make every later wait return at once."""
         self._closed = True
         self.wake()

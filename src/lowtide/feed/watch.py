@@ -1,4 +1,4 @@
-"""Watching: the changes as they are committed, one after the other, waiting in between."""
+"""Iterates over changes as they are committed, and waits for the next ones."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from lowtide.feed.feed import Feed
 
 
 class Watch:
-    """The changes after a commit, for ever; made by ``store.watch`` and ``consumer.watch``.
+    """An endless iterator over the changes after a commit. Created by ``store.watch`` and ``consumer.watch``.
 
-    It reads the log at the reader's own pace, so a slow reader blocks no other. One that falls behind what the log
-    keeps gets ChangesLost. Used by one thread; any other may call ``close``, which ends the iteration.
+    It reads the log at its own pace, so a slow reader blocks nothing. A reader that falls behind what the log keeps
+    gets ChangesLost. Used by one thread. Any thread may call ``close``, which ends the iteration.
     """
 
     def __init__(
@@ -31,16 +31,16 @@ class Watch:
         _check_timeout(timeout)
         self._feed = feed
         self._keep = keep
-        """The store: as long as this object lives, it must not be closed by being garbage-collected."""
+        """Keeps the store from being garbage-collected, and thereby closed, while this object lives."""
         self._reader = feed.reader(since, keyspaces, before, exactly)
         self._timeout = timeout
         self._upto = since
         self._changes: Iterator[Change] = iter(())
         self._failure: Exception | None = None
-        """What ended the iteration; raised again by every further step, so that a part is not taken for all."""
+        """The error that ended the iteration. Every further step raises it again."""
         self._closed = False
         self.position = since
-        """The last commit that was shown whole: another watch can continue from here."""
+        """The last commit returned completely. Another watch can continue from here."""
 
     def __iter__(self) -> Watch:
         return self
@@ -68,7 +68,7 @@ class Watch:
         raise StopIteration
 
     def close(self) -> None:
-        """End the iteration, also of a thread that waits in it."""
+        """End the iteration, even while a thread waits in it."""
         self._closed = True
         self._feed.waiting.wake()
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lowtide.observe.stats import SnapshotStats, Stats
+from lowtide.observe.stats import ProcessStats, SnapshotStats, Stats
 
 MOST_SNAPSHOTS = 10
 """Snapshots that have series of their own, the oldest first."""
@@ -48,11 +48,12 @@ FAMILIES = (
     Family("lowtide_log_bytes", "gauge", "Bytes of log that are kept.", "log_bytes"),
     Family("lowtide_snapshots", "gauge", "Live snapshots.", "snapshots"),
     Family("lowtide_pins", "gauge", "Pins.", "pins"),
+    Family("lowtide_processes", "gauge", "Processes that have the store open to write.", "processes"),
     Family("lowtide_collected_versions_total", "counter", "Versions dropped since the store was opened.", "collected"),
     Family("lowtide_checkpoints_total", "counter", "Checkpoints made since the store was opened.", "checkpoints"),
     Family("lowtide_checkpoint_failures_total", "counter", "Checkpoints that failed.", "checkpoint_failures"),
     Family("lowtide_collect_failures_total", "counter", "Collections that failed.", "collect_failures"),
-    Family("lowtide_failed", "gauge", "1 if the store accepts no commits any more, else 0.", "failure", 0),
+    Family("lowtide_failed", "gauge", "1 if the store no longer accepts commits, else 0.", "failure", 0),
     Family("lowtide_commits_total", "counter", "Commits since the store was opened.", "commits"),
     Family("lowtide_conflicts_total", "counter", "Commits that were refused since the store was opened.", "conflicts"),
     Family("lowtide_snapshots_expired_total", "counter", "Snapshots that max_snapshot_age ended.", "expired"),
@@ -81,6 +82,23 @@ _OF_SNAPSHOTS: tuple[tuple[str, str, Callable[[SnapshotStats], Number]], ...] = 
 )
 
 
+_OF_PROCESSES: tuple[tuple[str, Literal["gauge", "counter"], str, Callable[[ProcessStats], Number]], ...] = (
+    ("lowtide_process_commits_total", "counter", "Commits of one process.", lambda each: each.commits),
+    (
+        "lowtide_process_conflicts_total",
+        "counter",
+        "Commits of one process that were refused.",
+        lambda each: each.conflicts,
+    ),
+    (
+        "lowtide_process_held_versions",
+        "gauge",
+        "Superseded versions that are kept because of one joined process alone.",
+        lambda each: each.versions_held,
+    ),
+)
+
+
 def render(stats: Stats, store: str) -> str:
     """The exposition of ``stats``, for the store in the directory ``store``."""
     own = {"store": store}
@@ -88,13 +106,16 @@ def render(stats: Stats, store: str) -> str:
     for family in FAMILIES:
         value = _number(getattr(stats, family.field), family.absent)
         if value is not None:
-            lines += _family(family.name, family.kind, family.help, [(own, value)])
+            lines += family_lines(family.name, family.kind, family.help, [(own, value)])
     oldest = max((each.age for each in stats.snapshots), default=0.0)
-    lines += _family(_OLDEST, "gauge", "Age of the oldest live snapshot; 0 if there is none.", [(own, oldest)])
+    lines += family_lines(_OLDEST, "gauge", "Age of the oldest live snapshot; 0 if there is none.", [(own, oldest)])
     listed = _oldest(stats.snapshots)
     for name, text, value_of in _OF_SNAPSHOTS:
         series = [({**own, "ts": str(each.ts), "where": each.where}, value_of(each)) for each in listed]
-        lines += _family(name, "gauge", text, series) if series else []
+        lines += family_lines(name, "gauge", text, series) if series else []
+    for name, kind, text, figure_of in _OF_PROCESSES:
+        series = [({**own, "pid": str(each.pid), "role": each.role}, figure_of(each)) for each in stats.processes]
+        lines += family_lines(name, kind, text, series) if series else []
     return "\n".join(lines) + "\n"
 
 
@@ -108,15 +129,15 @@ def _number(value: object, absent: Number | None) -> Number | None:
 
 
 def _oldest(snapshots: Iterable[SnapshotStats]) -> list[SnapshotStats]:
-    """The oldest few. Those that were opened by one line at one commit would be the same series: the oldest stands for
-    all of them."""
+    """Return the oldest few. Snapshots opened by one line at one commit share a series, shown for the oldest."""
     found: dict[tuple[int, str], SnapshotStats] = {}
     for each in sorted(snapshots, key=lambda each: each.age, reverse=True):
         found.setdefault((each.ts, each.where), each)
     return list(found.values())[:MOST_SNAPSHOTS]
 
 
-def _family(name: str, kind: str, text: str, series: Iterable[tuple[Mapping[str, str], Number]]) -> list[str]:
+def family_lines(name: str, kind: str, text: str, series: Iterable[tuple[Mapping[str, str], Number]]) -> list[str]:
+    """The lines of one metric: its description, its kind, and a line for each series, by its labels."""
     lines = [f"# HELP {name} {text}", f"# TYPE {name} {kind}"]
     for labels, value in series:
         inside = ",".join(f'{label}="{_escape(content)}"' for label, content in labels.items())

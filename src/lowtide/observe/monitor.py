@@ -1,7 +1,7 @@
 """The monitor of a store: a thread that checks the live snapshots every few seconds.
 
 It ends those that are older than ``max_snapshot_age``, and reports those that are old (see ``ages``). It holds no
-reference to the Store, so a store that is dropped is closed. In a forked child the thread does not exist.
+reference to the Store, so a dropped store is closed. In a forked child the thread does not exist.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from lowtide.engine.garbage.account import HolderId, Holding
 from lowtide.engine.transaction.registry import Entry, Registry
 from lowtide.observe.ages import AgeLimits, SnapshotReporter
 from lowtide.options import Options
+from lowtide.system.threads import join
 
 logger = logging.getLogger("lowtide")
 
@@ -36,6 +37,9 @@ class Monitor:
         self._failing: dict[Hook, str] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="lowtide-monitor", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread. The constructor does not: the caller first makes sure that it will be closed."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -59,8 +63,7 @@ class Monitor:
     def close(self) -> None:
         """Stop the thread, and wait for a hook that is running, unless that hook called this."""
         self._stop.set()
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+        join(self._thread)
 
 
 class SnapshotMonitor:

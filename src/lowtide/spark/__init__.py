@@ -10,7 +10,7 @@ See docs/spark.md.
 
 from lowtide.spark.session import check_pyspark, register, session
 
-check_pyspark()  # before what imports it, so that it is asked for in our words
+check_pyspark()  # first, so that a missing PySpark is reported by our own error
 
 from lowtide.spark.export import export, read_export  # noqa: E402
 from lowtide.spark.loads import release  # noqa: E402

@@ -1,4 +1,4 @@
-"""Changes as record batches: the documents in the columns that were asked for, and beside them Delta's columns."""
+"""Converts changes to record batches: the requested columns of the documents, plus Delta's change columns."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from lowtide.columnar.columns import Columns, Mode
+from lowtide.engine import EngineSnapshot
 from lowtide.errors import UsageError
 from lowtide.feed.ranges import ChangeRows
 from lowtide.spark.options import SparkOptions
@@ -22,12 +23,10 @@ _BYTES: Final = ("key", "value")
 
 
 class ChangeColumns:
-    """Makes record batches of exactly the asked-for schema, which may leave out any column."""
+    """Builds record batches with exactly the requested schema, which may omit any column."""
 
     def __init__(self, options: SparkOptions, schema: StructType) -> None:
-        for each in CHANGE:
-            if each.name in schema.names and schema[each.name].dataType != each.dataType:
-                raise UsageError(f"column {each.name!r} of the change feed is of type {each.dataType.simpleString()}")
+        check_change_types(schema)
         check_types(schema)
         self.schema = arrow_schema(schema, options.names("jsonColumns") or ())
         self._is_keyspace = options.keyspace is not None
@@ -49,8 +48,8 @@ class ChangeColumns:
                 corrupt=corrupt if corrupt in self.schema.names else None,
             )
 
-    def batch(self, rows: ChangeRows) -> pa.RecordBatch:
-        """The record batch of these rows; fewer, if those are left out whose documents do not fit."""
+    def batch(self, rows: ChangeRows, at: EngineSnapshot | None = None) -> pa.RecordBatch:
+        """Return the record batch of these rows, without those whose documents the mode drops."""
         arrays = self._bytes(rows) if self._is_keyspace else {}
         kept: np.ndarray[Any, Any] | None = None
         if self._columns is not None:
@@ -62,20 +61,14 @@ class ChangeColumns:
             if found.num_rows < len(stored):
                 kept = np.array(_fitting(self._columns, stored), dtype=np.int64)
             arrays = dict(zip(found.schema.names, found.columns, strict=True))
-        if KIND in self.schema.names:
-            arrays[KIND] = _taken(pa.array(rows.kinds, pa.string()), kept)
-        if VERSION in self.schema.names:
-            arrays[VERSION] = _taken(pa.array(rows.commits, pa.int64()), kept)
-        if MOMENT in self.schema.names:
-            parts, seconds = np.modf(np.array(rows.times, dtype=np.float64))  # rounded as ``datetime`` does
-            moments = seconds.astype(np.int64) * 1_000_000 + np.round(parts * 1e6).astype(np.int64)
-            arrays[MOMENT] = _taken(pa.array(moments).cast(self.schema.field(MOMENT).type), kept)
+        for name, array in change_arrays(rows, self.schema).items():
+            arrays[name] = _taken(array, kept)
         if not self.schema.names:
             return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
         return pa.RecordBatch.from_arrays([arrays[name] for name in self.schema.names], schema=self.schema)
 
     def _bytes(self, rows: ChangeRows) -> dict[str, pa.Array]:
-        """The columns of a keyspace. A deleted value that is not known is empty where null is not allowed."""
+        """Return the columns of a keyspace. An unknown deleted value is empty bytes if the column is not nullable."""
         found = {"key": pa.array(rows.keys, pa.binary())} if "key" in self.schema.names else {}
         if "value" in self.schema.names:
             values: Sequence[bytes | None] = rows.values
@@ -85,12 +78,33 @@ class ChangeColumns:
         return found
 
 
+def check_change_types(schema: StructType) -> None:
+    """Refuse columns with Delta's names and other types."""
+    for each in CHANGE:
+        if each.name in schema.names and schema[each.name].dataType != each.dataType:
+            raise UsageError(f"column {each.name!r} of the change feed is of type {each.dataType.simpleString()}")
+
+
+def change_arrays(rows: ChangeRows, schema: pa.Schema) -> dict[str, pa.Array]:
+    """Return Delta's columns, as far as the schema has them."""
+    found: dict[str, pa.Array] = {}
+    if KIND in schema.names:
+        found[KIND] = pa.array(rows.kinds, pa.string())
+    if VERSION in schema.names:
+        found[VERSION] = pa.array(rows.commits, pa.int64())
+    if MOMENT in schema.names:
+        parts, seconds = np.modf(np.array(rows.times, dtype=np.float64))  # rounded as ``datetime`` does
+        moments = seconds.astype(np.int64) * 1_000_000 + np.round(parts * 1e6).astype(np.int64)
+        found[MOMENT] = pa.array(moments).cast(schema.field(MOMENT).type)
+    return found
+
+
 def _taken(array: pa.Array, kept: np.ndarray[Any, Any] | None) -> pa.Array:
     return array if kept is None else array.take(pa.array(kept))
 
 
 def _fitting(columns: Columns, stored: list[bytes], offset: int = 0) -> list[int]:
-    """Which of the documents the columns keep: halved again and again around those that they leave out."""
+    """Return which documents the columns keep. Bisects around those that they drop."""
     count = columns.batch(stored).num_rows if stored else 0
     if count == len(stored):
         return list(range(offset, offset + count))

@@ -1,4 +1,4 @@
-"""The rows of a change feed on their way into a store: what ``writeMode`` changes makes of them."""
+"""Applies the rows of a change feed to a store: ``writeMode`` changes."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _WHOLE: Final = (ByteType, ShortType, IntegerType, LongType)
 
 
 def check_change_columns(schema: StructType) -> None:
-    """Refuse rows that do not say what they are."""
+    """Refuse a schema without the columns of a change feed."""
     for name, kinds in ((_KIND, (StringType,)), (_VERSION, _WHOLE)):
         if name not in schema.names:
             raise UsageError(
                 f"writeMode changes takes the rows of a change feed, which have a column {name!r}; there are "
-                f"{', '.join(map(repr, schema.names))}. Read them with option readChangeFeed, or take writeMode upsert"
+                f"{', '.join(map(repr, schema.names))}. Read them with option readChangeFeed, or use writeMode upsert"
             )
         kind = schema[name].dataType
         if not isinstance(kind, kinds):
@@ -47,7 +47,7 @@ def without_change_columns(schema: pa.Schema) -> pa.Schema:
 
 
 def encode_changes(encoder: RowEncoder, batch: pa.RecordBatch) -> tuple[list[bytes], list[bytes]]:
-    """The keys, and the staged forms, of the rows that count: all but those before updates."""
+    """Return the keys and staged values of all rows except update preimages."""
     kinds = batch.column(_KIND)
     unknown = pc.invert(pc.fill_null(pc.is_in(kinds, pa.array(_KINDS, kinds.type)), False))
     if pc.any(unknown).as_py():

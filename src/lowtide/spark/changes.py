@@ -1,9 +1,9 @@
-"""The change feed as a DataFrame: what the commits from one version to another did, read from the log by tasks.
+"""Reads the change feed as a DataFrame: tasks read the changes between two versions from the log.
 
-A version is the timestamp of a commit. The plan is a range of commits that is fixed when the DataFrame is first used. A
-task reads a part of that range from the log's files; or, of a stream, all of a batch's range, and takes its share of
-the keys, so that all changes of a key are in one partition, in commit order. What a bulk load did in its one commit is
-not in the log: it is read from the store, in ranges of keys.
+A version is the timestamp of a commit. The plan is a range of commits that is fixed when the DataFrame is first used.
+Each task reads a part of that range from the log's files. In a stream, each task reads the whole range of the batch and
+takes its share of the keys, so all changes of a key are in one partition, in commit order. The changes of a bulk load
+are not in the log. They are read from the store, in key ranges.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from lowtide.engine import EngineSnapshot, begun_between, bytes_between, cut_bet
 from lowtide.errors import ChangesLost, Error, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import ALL, ChangeRows, CommitRange, Preimages, Share, add_difference, read_rows
-from lowtide.spark.change_columns import ChangeColumns
+from lowtide.spark.change_batches import ChangeBatches, change_batches
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import SparkOptions
 from lowtide.spark.partitions import EVERYTHING, parts_of
@@ -34,15 +34,17 @@ from lowtide.store.opening import follower_of, open_store
 BATCH: Final = 10_000
 """Rows of one record batch."""
 SMALL: Final = 32 << 20
-"""Bytes of log that are not worth a further task."""
+"""Bytes of log per task: less is not worth another task."""
 FOREIGN: Final = ("asOf", "versionAsOf", "timestampAsOf", "filter", "keyStart", "keyEnd", "keyPrefix", "cache")
-"""Options of snapshots, which mean nothing here."""
+"""Options of snapshot reads, which do not apply here."""
 
 
 @dataclass(frozen=True)
 class ChangePart(InputPartition):
-    """A share of the changes of a keyspace, by its prefix, None for one that does not exist yet, in the commits after
-    ``since`` up to ``until``."""
+    """A share of a keyspace's changes in the commits after ``since`` up to ``until``.
+
+    The keyspace is given by its prefix; None if it does not exist yet.
+    """
 
     location: StoreLocation
     prefix: bytes | None
@@ -56,7 +58,7 @@ class ChangePart(InputPartition):
 
 @dataclass(frozen=True)
 class DifferencePart(InputPartition):
-    """What a bulk load did to the documents with keys from ``low`` on, before ``high``, None for the end."""
+    """The changes of a bulk load to keys in ``[low, high)``. A ``high`` of None is the end."""
 
     location: StoreLocation
     swap: Swap
@@ -68,7 +70,7 @@ Part = ChangePart | DifferencePart
 
 
 class ChangeSource:
-    """A store that is read to plan a range of changes, while another process may own it. Close it after use."""
+    """A store opened to plan a range of changes, while another process may own it. Close it after use."""
 
     def __init__(self, options: SparkOptions) -> None:
         options.check_target()
@@ -83,15 +85,27 @@ class ChangeSource:
         self.store.close()
 
     def keyspace(self) -> str:
-        """The keyspace of what is asked for, as of the last commit."""
+        """Return the requested keyspace as of the last commit."""
         if self.options.keyspace is not None:
             return self.options.keyspace
+        if self.options.quads is not None:
+            from lowtide.spark.statements import keyspace_of  # needs rdflib
+
+            return keyspace_of(self.options.quads)
         name = check_collection_name(self.options.collection)
         catalog = self.feed.prefix_of(CATALOG, self.feed.published())
         return row_of(name, self.follower.newest(catalog + row_key(name)) if catalog is not None else None).keyspace
 
+    def others(self) -> list[str]:
+        """Return the other keyspaces that are needed to show the entries of a snapshot: the terms of statements."""
+        if self.options.quads is None:
+            return []
+        from lowtide.spark.statements import keyspace_of
+
+        return [keyspace_of(self.options.quads, "terms")]
+
     def keyspace_at(self, since: int) -> str:
-        """The keyspace of what is asked for, as of a commit."""
+        """Return the requested keyspace as of a commit."""
         if self.options.collection is None:
             return self.keyspace()
         found = keyspace_at(self.feed, self.follower.newest, self.options.collection, since)
@@ -103,14 +117,16 @@ class ChangeSource:
         return found
 
     def lineage(self, keyspace: str, since: int, until: int) -> Lineage:
-        """Where the changes of a range are, of what had this keyspace at its start."""
+        """Return where the changes of a range are stored, given the keyspace at its start."""
         if self.options.collection is None:
             return Lineage((Stretch(keyspace, since, until),), until, keyspace)
         return lineage(self.feed, self.options.collection, keyspace, since, until)
 
     def start(self) -> int | None:
-        """The commit after which the asked-for changes begin; None if no start is given. Refuses one that does not
-        exist, or that is no longer kept."""
+        """Return the commit after which the requested changes begin. None if no start is given.
+
+        Refuses a start that does not exist yet or is no longer kept.
+        """
         version, moment = self.options.text("startingVersion"), self.options.moment("startingTimestamp")
         if version is not None and moment is not None:
             raise UsageError("options 'startingVersion' and 'startingTimestamp' both set the start; give one")
@@ -132,7 +148,7 @@ class ChangeSource:
         return since
 
     def end(self) -> int:
-        """The last commit whose changes are asked for."""
+        """Return the last commit whose changes are requested."""
         version, moment = self.options.number("endingVersion", least=0), self.options.moment("endingTimestamp")
         if version is not None and moment is not None:
             raise UsageError("options 'endingVersion' and 'endingTimestamp' both set the end; give one")
@@ -147,7 +163,7 @@ class ChangeSource:
         return last if version is None else version
 
     def check_kept(self, since: int, what: str) -> None:
-        """Refuse to go on after ``since`` if the log no longer has what follows."""
+        """Refuse to continue after ``since`` if the log no longer holds the commits that follow."""
         if since >= self.feed.published():
             return
         try:
@@ -164,8 +180,10 @@ class ChangeSource:
         )
 
     def parts(self, line: Lineage, *, by_key: bool) -> list[Part]:
-        """A range of changes in parts, one for each 32 MiB of log, and no more than were asked for: ranges of commits,
-        or, ``by_key``, shares of the keys."""
+        """Split a range of changes into parts, one per 32 MiB of log, up to the requested number.
+
+        Parts are ranges of commits or, with ``by_key``, shares of the keys.
+        """
         return [
             part
             for each in line.parts
@@ -196,12 +214,12 @@ class ChangeSource:
 
 @contextmanager
 def explained(options: SparkOptions) -> Iterator[None]:
-    """Errors in the user's words: which store, which collection."""
+    """Add the store and the collection to errors."""
     try:
         yield
     except ChangesLost as error:
         raise Error(
-            f"{options.what} of the store {options.path}: the changes after version {error.since} are no longer kept, "
+            f"{options.what} of the store {options.path}: the changes after version {error.since} are no longer kept; "
             f"its log begins with version {error.kept}. Start again from a snapshot. A named consumer "
             "(store.consumer), or more feed_bytes, keeps them for longer"
         ) from error
@@ -210,8 +228,8 @@ def explained(options: SparkOptions) -> Iterator[None]:
         raise kind(f"{options.what} of the store {options.path}: {error}") from error
 
 
-def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
-    """The record batches of a part, in a task; none is empty."""
+def read_changes(part: Part, options: SparkOptions, columns: ChangeBatches) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of a part, in a task. None of them is empty."""
     path = part.location.check()
     size, preimages = options.number("batchSize", BATCH) or BATCH, preimages_of(options)
     found: Iterator[ChangeRows]
@@ -228,7 +246,7 @@ def read_changes(part: Part, options: SparkOptions, columns: ChangeColumns) -> I
 
 
 def _difference_rows(path: Path, part: DifferencePart, preimages: str, size: int) -> Iterator[ChangeRows]:
-    """The rows of a bulk load, a batch at a time: it may be of any size."""
+    """Yield the rows of a bulk load in batches, since a load can have any size."""
     with open_store(path, read_only=True) as store:
         generations = follower_of(store).feed.generations
         assert generations is not None
@@ -255,10 +273,10 @@ class ChangeReader(DataSourceReader):
         preimages_of(options)
         self._options = options
         self._schema = schema
-        ChangeColumns(options, schema)  # refuses what it cannot make
+        change_batches(options, schema)  # refuses what it cannot make
 
     def partitions(self) -> Sequence[Part]:
-        """The parts. Planned once for a DataFrame; its later actions have the same."""
+        """Return the parts. They are planned once per DataFrame; later actions reuse them."""
         with explained(self._options):
             source = ChangeSource(self._options)
             try:
@@ -279,7 +297,7 @@ class ChangeReader(DataSourceReader):
         return source.parts(line, by_key=False)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The record batches of one part, in a task."""
+        """Yield the record batches of one part, in a task."""
         assert isinstance(partition, Part)
         with explained(self._options):
-            yield from read_changes(partition, self._options, ChangeColumns(self._options, self._schema))
+            yield from read_changes(partition, self._options, change_batches(self._options, self._schema))

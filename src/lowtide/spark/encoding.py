@@ -1,21 +1,21 @@
-"""Rows of a DataFrame as documents: record batches in, keys and stored forms out, a column at a time.
+"""Encodes the rows of a DataFrame as documents: record batches in, keys and stored documents out.
 
-Each column becomes a list of values that MessagePack can hold as they are; a struct class made for the schema takes one
-of each, and leaves out what is null. So no value is looked at twice, and no dict is made for a row.
+Each column becomes a list of values that MessagePack can encode directly. A struct class generated for the schema takes
+one value of each and omits nulls. No value is inspected twice, and no dict is built per row.
 
 ===================  ==========================================================
 Spark                document
 ===================  ==========================================================
-numbers              int, float; NaN is null, as for other files
+numbers              int, float; NaN becomes null
 decimal              Decimal
 string, binary       str, bytes
 boolean              bool
 timestamp            datetime in UTC
-timestamp_ntz, date  datetime without a zone; a date is its midnight
-struct               object, without the fields that are null
+timestamp_ntz, date  naive datetime; a date becomes midnight
+struct               object, without null fields
 map                  object; keys are strings
 array                array, nulls included
-JSON text            whatever the text says: metadata ``lowtide: json``, or option ``jsonColumns``
+JSON text            the parsed value; marked by metadata ``lowtide: json`` or option ``jsonColumns``
 ===================  ==========================================================
 """
 
@@ -48,7 +48,7 @@ _ID: Final = "_id"
 
 
 class RowEncoder:
-    """Turns record batches of one schema, which has JSON text marked, into keys and stored documents."""
+    """Encodes record batches of one schema, with its JSON text marked, as keys and stored documents."""
 
     def __init__(self, schema: pa.Schema, collection: str, id_field: str, ignore_nulls: bool) -> None:
         self._collection = collection
@@ -57,7 +57,7 @@ class RowEncoder:
             raise UsageError(f"two columns have the name {next(n for n in names if names.count(n) > 1)!r}")
         self._at = names.index(id_field) if id_field in names else None
         if id_field != _ID and _ID in names:
-            raise UsageError(f"there is a column '_id' besides {id_field!r}, which option 'idField' makes the _id")
+            raise UsageError(f"there is a column '_id' as well as {id_field!r}, which option 'idField' makes the _id")
         others = [index for index in range(len(names)) if index != self._at]
         self._columns = [(names[index], index, convert_of(schema.field(index), ignore_nulls)) for index in others]
         self._id = None if self._at is None else _id_convert(schema.field(self._at))
@@ -73,7 +73,7 @@ class RowEncoder:
         return self._at is not None
 
     def encode(self, batch: pa.RecordBatch) -> tuple[list[bytes], list[bytes]]:
-        """The keys and the stored forms of a batch of rows. Raises ValueMisfit, which names the document."""
+        """Return the keys and stored documents of a batch of rows. Raises ValueMisfit, which names the document."""
         ids: list[Any]
         if self._at is None:
             ids, keys = new_ids(batch.num_rows)
@@ -92,7 +92,7 @@ class RowEncoder:
         return keys, documents
 
     def encode_ids(self, batch: pa.RecordBatch) -> list[bytes]:
-        """The keys of a batch of rows, of which nothing else is wanted."""
+        """Return only the keys of a batch of rows."""
         return self._keys(self._ids(batch))
 
     def _ids(self, batch: pa.RecordBatch) -> list[Any]:
@@ -102,7 +102,7 @@ class RowEncoder:
         if column.null_count:
             raise UsageError(
                 f"collection {self._collection!r}: the column of the _id is null in {column.null_count} of "
-                f"{len(column)} rows; filter these out, or leave the column out to have new _ids made"
+                f"{len(column)} rows; filter these out, or omit the column to have new _ids generated"
             )
         try:
             return self._id(column)
@@ -122,8 +122,7 @@ class RowEncoder:
             raise
 
     def _check(self, ids: list[Any], documents: list[bytes]) -> None:
-        """Refuse documents that are too large, or have names that would read as operators, in what was not known when
-        the schema was."""
+        """Refuse documents that are too large, or whose data (maps, JSON text) has field names that begin with $."""
         if self._dynamic or max(map(len, documents), default=0) > _LARGE:
             for _id, document in zip(ids, documents, strict=True):
                 try:
@@ -139,8 +138,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def new_ids(count: int) -> tuple[list[msgspec.msgpack.Ext], list[bytes]]:
-    """New ids, UUIDs of version 7 that ascend, as MessagePack holds them, and their keys. All have the time and the
-    chance of the first one, and are told apart by where they stand."""
+    """Generate ascending UUIDs of version 7, encoded for MessagePack, and their keys.
+
+    All share the time and the random bits of the first one and differ by their position.
+    """
     head = new_id().bytes[:8]
     first = 1 << 63 | secrets.randbits(61)
     ids = [head + tail.to_bytes(8, "big") for tail in range(first, first + count)]
@@ -155,7 +156,7 @@ def _shown_id(value: object) -> object:
 
 
 def _is_dynamic(field: pa.Field) -> bool:
-    """Whether names of fields are in the data."""
+    """Return whether the data can contain field names."""
     kind = field.type
     if is_json(field) or pa.types.is_map(kind):
         return True
@@ -165,7 +166,7 @@ def _is_dynamic(field: pa.Field) -> bool:
 
 
 def _maker(names: list[str], ignore_nulls: bool) -> Callable[[list[Any], list[list[Any]]], Any]:
-    """What makes an object of each row, to be encoded with these names. The first is never null."""
+    """Return a class that builds an object per row, encoded with these field names. The first is never null."""
     if ignore_nulls and all(_is_plain_name(name) for name in names):
         fields: list[Any] = [(f"f{index}", Any, None) for index in range(1, len(names))]
         kind = msgspec.defstruct(
@@ -185,12 +186,12 @@ def _maker(names: list[str], ignore_nulls: bool) -> Callable[[list[Any], list[li
 
 
 def _is_plain_name(name: str) -> bool:
-    """Whether a struct class takes the name."""
+    """Return whether a struct class accepts the name."""
     return name.isprintable() and '"' not in name and "\\" not in name
 
 
 def _id_convert(field: pa.Field) -> Convert:
-    """How the column of the ``_id`` is read: as plain values."""
+    """Return the reader of the ``_id`` column: plain values."""
     kind = field.type
     types = pa.types
     if is_json(field):

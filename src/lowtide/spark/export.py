@@ -1,9 +1,9 @@
-"""A pinned snapshot as Parquet, for machines that cannot read the store's own disk.
+"""Exports a pinned snapshot as Parquet, for machines that cannot read the store's disk.
 
-    DEST/part-00000.parquet ...       the documents, in the order of their keys
-    DEST/_lowtide_manifest.json       of which store, collection and commit; schema; each file's rows, bytes and SHA-256
+    DEST/part-00000.parquet ...       the documents, in key order
+    DEST/_lowtide_manifest.json       store, collection, commit, schema; each file's rows, bytes and SHA-256
 
-The manifest is written last: a directory without one is no export. Spark's own readers pass over its name.
+The manifest is written last: a directory without one is not an export. Spark's own readers skip files with its name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,7 @@ from lowtide.spark.options import SparkOptions
 from lowtide.spark.reading import given_options
 from lowtide.spark.schemas import arrow_schema
 from lowtide.spark.snapshot import SnapshotReader
+from lowtide.system.clock import SYSTEM_CLOCK, moment
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -53,7 +54,7 @@ class File(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What an export says of itself. ``schema`` is Spark's, in its JSON; ``time`` is when the snapshot was pinned."""
+    """The manifest of an export. ``schema`` is Spark's JSON; ``time`` is when the snapshot was pinned."""
 
     format: int
     store: str
@@ -69,7 +70,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class _Target:
-    """A directory, of whatever file system."""
+    """A directory on any file system that pyarrow supports."""
 
     files: pa.fs.FileSystem
     root: str
@@ -88,7 +89,7 @@ class _Target:
         return str(PurePosixPath(self.root, name))
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a small file that is there whole or not at all."""
+        """Write a small file atomically."""
         with self.files.open_output_stream(self.path(f"{name}.tmp")) as stream:
             stream.write(data)
         self.files.move(self.path(f"{name}.tmp"), self.path(name))
@@ -109,22 +110,22 @@ def export(
     rows_per_file: int = ROWS,
     progress: Callable[[int], None] | None = None,
 ) -> Manifest:
-    """Write a collection, as it is at one instant, to ``dest`` as Parquet with a manifest; see ``read_export``.
+    """Write a snapshot of a collection to ``dest`` as Parquet with a manifest. Read it back with ``read_export``.
 
-    It runs in this process, on the store's machine, while the store's owner goes on, and needs no Spark executors.
-    ``progress`` is told the number of rows so far.
+    Runs in this process, on the store's machine, without Spark executors. The store's owner is not blocked.
+    ``progress`` is called with the number of rows so far.
     """
     if rows_per_file < 1:
-        raise UsageError(f"rows_per_file is a number from 1 on, not {rows_per_file!r}")
+        raise UsageError(f"rows_per_file must be at least 1, not {rows_per_file!r}")
     if not isinstance(schema, StructType | None):
-        raise UsageError(f"schema is a StructType, not {schema!r}")
+        raise UsageError(f"schema must be a StructType, not {schema!r}")
     target = _Target.at(dest)
     if target.files.get_file_info(pa.fs.FileSelector(target.root, allow_not_found=True)):
-        raise UsageError(f"{dest} is not empty; export to a directory of its own")
+        raise UsageError(f"{dest} is not empty; export to a new or empty directory")
     options = SparkOptions(given_options(path, collection, as_of=as_of, columns=columns, filter=filter))
     location = StoreLocation.here(options.path)
     with taken(options) as pin:
-        pinned = datetime.now(UTC)
+        pinned = moment(SYSTEM_CLOCK.time())
         found = schema if schema is not None else schema_at(options, location, pin)
         reader = SnapshotReader(options, found, location, pin, Mode.FAILFAST)
         target.files.create_dir(target.root, recursive=True)
@@ -153,7 +154,7 @@ def _files(
     most: int,
     progress: Callable[[int], None] | None,
 ) -> Iterator[File]:
-    """Write the batches to files of about ``most`` rows each; one, without rows, if there are none."""
+    """Write the batches to files of about ``most`` rows each. Without rows, write one empty file."""
     total, number = 0, 0
     batch = next(batches, None)
     while batch is not None or not number:
@@ -173,7 +174,7 @@ def _files(
 
 
 class _Hashed:
-    """A stream that knows how much was written to it, and its SHA-256."""
+    """A stream that tracks the number of bytes written and their SHA-256."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -210,10 +211,10 @@ class _Hashed:
 
 
 def read_manifest(source: str | os.PathLike[str]) -> Manifest:
-    """What an export says of itself."""
+    """Read the manifest of an export."""
     target = _Target.at(source)
     if not target.exists(MANIFEST):
-        raise UsageError(f"{source} is no export of lowtide.spark.export: it has no {MANIFEST}, which is written last")
+        raise UsageError(f"{source} is not a complete export of lowtide.spark.export: {MANIFEST} is missing")
     try:
         with target.files.open_input_stream(target.path(MANIFEST)) as stream:
             manifest = msgspec.json.decode(stream.read(), type=Manifest)
@@ -225,8 +226,10 @@ def read_manifest(source: str | os.PathLike[str]) -> Manifest:
 
 
 def read_export(spark: SparkSession, source: str | os.PathLike[str]) -> DataFrame:
-    """An export as a DataFrame, on any machine that has its files. A file that is missing, or of another size, is an
-    error."""
+    """Read an export as a DataFrame, on any machine that can reach its files.
+
+    Raises an error if a file is missing or has the wrong size.
+    """
     manifest, target = read_manifest(source), _Target.at(source)
     paths = [target.path(each.name) for each in manifest.files]
     for each, info in zip(manifest.files, target.files.get_file_info(paths), strict=True):
@@ -234,6 +237,6 @@ def read_export(spark: SparkSession, source: str | os.PathLike[str]) -> DataFram
             raise CorruptionError(Path(info.path), f"is not the file of {each.bytes} bytes that the manifest names")
     text = os.fspath(source)
     root = text if "://" in text else f"file://{os.path.abspath(text)}"
-    exact = re.sub(r"([\\\[\]{}*?])", r"\\\1", root)  # Spark takes these for patterns
+    exact = re.sub(r"([\\\[\]{}*?])", r"\\\1", root)  # Spark would treat these as glob patterns
     schema = StructType.fromJson(manifest.schema)
     return spark.read.schema(schema).parquet(*(f"{exact}/{each.name}" for each in manifest.files))

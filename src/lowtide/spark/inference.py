@@ -1,10 +1,10 @@
-"""The schema of a collection that the user gives none for.
+"""Infers the schema of a collection when the user gives none.
 
-Types come from a sample of documents, spread over all keys, by the policy of ``columnar/inference.py``: numbers
-widen, objects become structs, arrays stay arrays, and what has several types, or none, becomes JSON text. Where the
-collection's JSON Schema gives a field one type, that counts instead, whatever the sample has; only which kind of
-number or string it is, and what else there is in an object, the sample knows better. Types that a write has left with
-the collection (``keeping``) go before both.
+Types come from a sample of documents, spread over all keys, by the rules of ``columnar/inference.py``: numbers widen,
+objects become structs, arrays stay arrays, and fields with several types or none become JSON text. If the collection's
+JSON Schema gives a field one type, that takes precedence over the sample. The sample then only decides the kind of
+number or string and adds fields of objects that the schema does not name. Types that a write stored with the collection
+(``kept_types``) take precedence over both.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from lowtide.values.ids import id_of
 from lowtide.values.values import Document
 
 SAMPLE: Final = 10_000
-"""Documents that types are inferred from."""
+"""Number of documents from which types are inferred."""
 _PLACES: Final = 10
-"""Places of the collection from which the sample is taken, if it is not all of it."""
+"""Number of positions in the collection from which the sample is taken, unless it is the whole collection."""
 _TYPES: Final = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64(), "string": pa.string()}
 _TEXTS: Final = (pa.string(), pa.binary(), TIMESTAMP)
-"""What a JSON Schema means by "string"."""
+"""The types that JSON Schema calls "string"."""
 
 
 def schema_at(options: SparkOptions, location: StoreLocation, pin: LoadPin) -> StructType:
-    """The schema of the collection at a pinned instant."""
+    """Return the schema of the collection at a pinned commit."""
     assert options.collection is not None
     source = options.one_of("schemaFrom", ("auto", "sample", "jsonSchema"), "auto")
     size = options.number("sampleSize", SAMPLE) or SAMPLE
@@ -64,7 +64,7 @@ def schema_at(options: SparkOptions, location: StoreLocation, pin: LoadPin) -> S
 
 
 def check_keyspace(options: SparkOptions) -> None:
-    """Refuse a keyspace that was never written to."""
+    """Refuse a keyspace that does not exist."""
     with open_store(options.path, read_only=True) as store:
         names = store.keyspaces()
     if options.keyspace not in names:
@@ -86,7 +86,7 @@ def _missing(location: StoreLocation, collection: str, pin: LoadPin) -> UsageErr
 
 
 def look_at(snapshot: EngineSnapshot, collection: str) -> CollectionReader:
-    """The collection at the snapshot's instant."""
+    """Return the collection as of the snapshot."""
     return SnapshotStatements(snapshot).read(
         lambda reading, prefix_of: CollectionReader(reading, prefix_of, collection)
     )
@@ -95,7 +95,7 @@ def look_at(snapshot: EngineSnapshot, collection: str) -> CollectionReader:
 def infer(
     look: CollectionReader, cuts: Sequence[bytes], source: str, size: int = SAMPLE, columns: Sequence[str] | None = None
 ) -> pa.Schema:
-    """The schema of the documents. ``cuts`` are keys that are spread over them."""
+    """Return the schema of the documents. ``cuts`` are keys spread over the collection."""
     stated = _declared(look.row) if source != "sample" else []
     seen, names = Fields(columns), {"_id"}
     if source != "jsonSchema":
@@ -111,14 +111,14 @@ def infer(
 
 
 def _noted(documents: Iterable[Document], names: set[str]) -> Iterator[Document]:
-    """The documents; the names of their fields are added to ``names``."""
+    """Yield the documents and add their field names to ``names``."""
     for each in documents:
         names.update(each)
         yield each
 
 
 def _check_unseen(name: str, names: set[str]) -> None:
-    """Refuse a column that was not seen, and that names something else. Any other may be rare."""
+    """Refuse a column that the sample lacks and that looks like a mistake. Other missing columns may just be rare."""
     near = [each for each in names if each.casefold() == name.casefold()]
     first = name.partition(".")[0]
     if near:
@@ -133,7 +133,7 @@ def _check_unseen(name: str, names: set[str]) -> None:
 
 
 def _sample(look: CollectionReader, cuts: Sequence[bytes], size: int) -> Iterator[Document]:
-    """Documents: the first ones, and as many from each of the cuts on."""
+    """Return the first documents, and as many from each of the cuts."""
     each = -(-size // (len(cuts) + 1))
     for low, high in zip([b"", *cuts], [*cuts, None], strict=True):
         yield from (_decoded(key, stored) for key, stored in islice(look.between(low, high), each))
@@ -147,7 +147,7 @@ def _decoded(key: bytes, stored: bytes) -> Document:
 
 
 def undecodable(key: bytes, error: Exception) -> Error:
-    """What is said of a damaged document."""
+    """Return the error for a damaged document."""
     return Error(f"the document with _id {id_of(key)!r} cannot be decoded: {error}")
 
 
@@ -156,15 +156,15 @@ def _unknown(name: str) -> pa.Field:
 
 
 def _merged(seen: Iterable[pa.Field], stated: Iterable[pa.Field]) -> list[pa.Field]:
-    """The fields of the sample, and those that only the JSON Schema knows."""
+    """Return the fields of the sample, and those that only the JSON Schema has."""
     known = {each.name: each for each in stated}
     found = [_agreed(each, known.pop(each.name)) if each.name in known else each for each in seen]
     return [*found, *known.values()]
 
 
 def _agreed(seen: pa.Field, stated: pa.Field) -> pa.Field:
-    """What the JSON Schema states, with what only the sample knows: which kind of string or of number is meant, and
-    what else is in objects and arrays."""
+    """Merge the JSON Schema's type with the sample's, which adds the kind of string or number and further contents of
+    objects and arrays."""
     first, second = seen.type, stated.type
     if is_json(stated):
         return stated
@@ -181,7 +181,7 @@ def _is_number(kind: pa.DataType) -> bool:
 
 
 def _declared(row: CatalogRow) -> list[pa.Field]:
-    """The fields that a collection's JSON Schema gives a type."""
+    """Return the fields whose type the collection's JSON Schema gives."""
     return [] if row.schema is None else _properties(decode_value(row.schema))
 
 
@@ -194,8 +194,10 @@ def _properties(schema: Mapping[str, Any]) -> list[pa.Field]:
 
 
 def field_of(name: str, schema: Mapping[str, Any]) -> pa.Field | None:
-    """The column of one property; None if its schema gives no type. Several types, but for null, are JSON text; of an
-    object, or an array, that it says no more of, fields and elements are not known.
+    """Return the column of one property. None if its schema gives no type.
+
+    Several types, not counting null, become JSON text. An object or array without further details has unknown fields
+    or elements.
 
     >>> field_of("age", {"type": ["integer", "null"], "minimum": 0}).type
     DataType(int64)

@@ -22,7 +22,7 @@ from pyspark.sql.types import (
 
 
 def types_of(schema: StructType, texts: Iterable[str], id_field: str) -> dict[str, Any]:
-    """By field, the type to be kept, in Spark's JSON; None if the values tell it. ``texts`` are columns of JSON."""
+    """Return by field the type to keep, in Spark's JSON, or None if the values imply it. ``texts`` are JSON columns."""
     plain = {*texts, id_field}
     return {
         each.name: _nullable(each.dataType).jsonValue() if each.name not in plain and _is_lost(each.dataType) else None
@@ -32,8 +32,10 @@ def types_of(schema: StructType, texts: Iterable[str], id_field: str) -> dict[st
 
 
 def with_kept(schema: StructType, kept: Mapping[str, Any], columns: Iterable[str] | None = None) -> StructType:
-    """An inferred schema with the types that are kept; of columns that no document of the sample has, too, unless only
-    certain ``columns`` are asked for."""
+    """Return an inferred schema with the kept types.
+
+    Without ``columns``, kept columns that no document of the sample has are added too.
+    """
     types = {name: _parsed(kind) for name, kind in kept.items()}
     found = [_restored_field(each, types.pop(each.name, None)) for each in schema]
     others = [] if columns is not None else [StructField(name, kind) for name, kind in types.items()]
@@ -52,7 +54,7 @@ def _is_lost(kind: DataType) -> bool:
 
 
 def _nullable(kind: DataType) -> DataType:
-    """The type, with nulls wherever other writers may leave something out."""
+    """Return the type, nullable wherever another writer may omit a value."""
     match kind:
         case MapType():
             return MapType(kind.keyType, _nullable(kind.valueType), True)
@@ -64,7 +66,7 @@ def _nullable(kind: DataType) -> DataType:
 
 
 def _parsed(kind: Any) -> DataType:
-    """The type of its JSON."""
+    """Parse the type from its JSON."""
     return StructType.fromJson({"type": "struct", "fields": [_stated("f", kind)]})["f"].dataType
 
 
@@ -81,7 +83,7 @@ def _restored_field(field: StructField, kept: DataType | None) -> StructField:
 
 
 def _restored(seen: DataType, kept: DataType) -> DataType:
-    """What is kept, with what else the sample has in objects."""
+    """Merge the kept type with further object fields of the sample."""
     match seen, kept:
         case StructType(), StructType():
             names = set(seen.names)

@@ -1,4 +1,4 @@
-"""How much one micro-batch of a stream may have."""
+"""Limits the size of a stream's micro-batches."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from lowtide.spark.options import SparkOptions
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """The most of one micro-batch; None for any number. A commit is never split, so a single one may have more."""
+    """Limits of one micro-batch; None is unlimited. A commit is never split, so a single commit may exceed them."""
 
     commits: int | None = None
     rows: int | None = None
     size: int | None = None
-    """Of keys and values, in bytes."""
+    """Bytes of keys and values."""
 
     @classmethod
     def of(cls, options: SparkOptions) -> BatchLimits:
         return cls(*(options.number(f"max{each}PerTrigger") for each in ("Commits", "Rows", "Bytes")))
 
     def as_spark(self) -> ReadLimit:
-        """The limit that Spark is told of: by rows, else by bytes, else by commits. All of them are kept to."""
+        """Return the limit reported to Spark: rows, else bytes, else commits. All limits are enforced."""
         if self.rows is not None:
             return ReadMaxRows(self.rows)
         if self.size is not None:
@@ -34,15 +34,17 @@ class BatchLimits:
 
     @property
     def by_size(self) -> bool:
-        """Whether rows must be looked at to keep to the limits."""
+        """Return whether enforcing the limits requires reading rows."""
         return self.rows is not None or self.size is not None
 
     def allow(self, rows: int, size: int) -> bool:
         return (self.rows is None or rows <= self.rows) and (self.size is None or size <= self.size)
 
     def last_commit(self, commits: CommitRange, prefix: bytes, preimages: str) -> int:
-        """The last commit of a range with which the rows of a keyspace are within the limits; if already those of the
-        first one that has any are not, the last before the next that has any."""
+        """Return the last commit of a range up to which the rows of a keyspace are within the limits.
+
+        If the first commit with rows exceeds them, the batch consists of that commit and the empty ones after it.
+        """
         rows = size = 0
         for commit in commits_in(commits):
             changes = rows_of(commit, prefix, preimages)
@@ -55,7 +57,7 @@ class BatchLimits:
         return commits.until
 
     def last_key(self, entries: Iterable[tuple[bytes, bytes]]) -> bytes | None:
-        """The key of the last entry, of one at least, with which they are within the limits; None if all are."""
+        """Return the key of the last entry within the limits, at least the first. None if all entries are."""
         rows = size = 0
         reached: bytes | None = None
         for key, value in entries:

@@ -1,9 +1,9 @@
-"""The pin of a load: which commit a read means, and the pin that keeps it for every task.
+"""The pin of a load: resolves the commit to read and pins it for all tasks.
 
-All loads of one driver at one commit share a pin, also if ``asOf`` names another pin of that commit. It is taken when a
-DataFrame is loaded, and renewed by the tasks that read. It ends when it was not read for its time to live, when the
-driver's JVM ends, or when the last load that shares it is released. A load as of the pin of a ``pinned`` block shares
-that pin; when the block ends, the pin is left to the loads, under another name.
+All loads of one driver at one commit share a pin, even if ``asOf`` names another pin of that commit. The pin is taken
+when a DataFrame is loaded and renewed by the tasks that read. It ends when it has not been read for its time to live,
+when the driver's JVM exits, or when the last load that shares it is released. A load as of the pin of a ``pinned``
+block shares that pin. When the block ends, the loads keep the pin under another name.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from lowtide.errors import Error, SnapshotExpired, UsageError
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.pins import At
 from lowtide.sharing.pins.snapshot import name_of_pin, open_pinned
+from lowtide.spark.archives import archive_hint
 from lowtide.spark.options import ORIGIN, SparkOptions, parse_moment
 from lowtide.spark.origin import owner_of
 from lowtide.store.opening import follower_of, open_store
@@ -29,9 +30,9 @@ from lowtide.store.store import Store
 from lowtide.system.identity import ancestor, identify
 
 BLOCK = "spark job "
-"""How the pins of ``pinned`` blocks are named."""
+"""Name prefix of the pins of ``pinned`` blocks."""
 TTL = 3600.0
-"""Seconds for which the snapshot of a DataFrame is kept after it was last read."""
+"""Seconds that the snapshot of a DataFrame is kept after the last read."""
 StorePath = str | os.PathLike[str]
 _LISTED = 10
 _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
@@ -39,8 +40,10 @@ _NAMES = ("asOf", "versionAsOf", "timestampAsOf")
 
 @dataclass(frozen=True)
 class LoadPin:
-    """The pin of a load, as sent to its tasks. ``name`` is the pin's name when the load was planned, ``load`` the token
-    by which the pin knows the load."""
+    """The pin of a load, as sent to its tasks.
+
+    ``name`` is the pin's name when the load was planned. ``load`` is the token that identifies the load in the pin.
+    """
 
     name: str
     ts: int
@@ -48,7 +51,7 @@ class LoadPin:
     load: str
 
     def open(self, path: Path) -> EngineSnapshot:
-        """A snapshot at the pin. The pin was renamed if a ``pinned`` block ended and left it to its loads."""
+        """Open a snapshot at the pin, which was renamed if its ``pinned`` block has ended."""
         try:
             return open_pinned(path, pin=self.name)
         except SnapshotExpired:
@@ -68,8 +71,10 @@ def new_load() -> str:
 
 
 def take(options: SparkOptions, process: int | None = None, load: str | None = None) -> LoadPin:
-    """Pin the commit that the options name, for the lifetime of a process, by default the driver's JVM. The store's
-    owner, this or another process, is not blocked. A ``load`` that is planned again gets the commit that it had."""
+    """Pin the commit that the options name, for the lifetime of a process, by default the driver's JVM.
+
+    The store's owner is not blocked. A ``load`` that is planned again gets the same commit.
+    """
     driver = ancestor("java") if process is None else identify(process)
     token = load or new_load()
     ttl = options.seconds("pinTtl", TTL)
@@ -94,16 +99,15 @@ def take(options: SparkOptions, process: int | None = None, load: str | None = N
             pinning.leave(token)
             if not isinstance(error, SnapshotExpired):
                 raise
-            raise SnapshotExpired(
-                f"{options.path}: {error}; {_known(store)}. Pin an instant with store.pin(...) to read it later"
-            ) from error
+            advice = _archive(options) or "Pin an instant with store.pin(...) to read it later"
+            raise SnapshotExpired(f"{options.path}: {error}; {_known(store)}. {advice}") from error
         return LoadPin(pin.name, pin.ts, ttl, token)
 
 
 def _pinned(
     options: SparkOptions, store: Store, at: At | None, share: Callable[[list[str] | None, At | None], Pin]
 ) -> Pin:
-    """A share in a pin of what the options ask for. ``share`` takes the keyspaces and the commit."""
+    """Share a pin of what the options ask for. ``share`` takes the keyspaces and the commit."""
     last = at if at is not None and at == store.stats().last_commit else None
     if last is not None:
         at = None  # the last commit needs no other pin to hold it
@@ -123,14 +127,14 @@ def release(path: StorePath, pin: LoadPin) -> None:
 
 
 def leave(path: StorePath, loads: Iterable[str]) -> int:
-    """Release the shares that loads have in pins of the store. Returns how many pins were removed."""
+    """Release the shares of loads in pins of the store. Returns the number of pins removed."""
     with open_store(path, read_only=True) as store:
         return sum(follower_of(store).pinning.leave(load) for load in loads)
 
 
 @contextlib.contextmanager
 def taken(options: SparkOptions) -> Iterator[LoadPin]:
-    """A pin that lives for a ``with`` block, in this process."""
+    """A pin held for the duration of a ``with`` block, in this process."""
     pin = take(options, os.getpid())
     try:
         yield pin
@@ -144,7 +148,11 @@ def new_name() -> str:
 
 
 def _keyspaces(options: SparkOptions, store: Store, at: int | str | Pin | None) -> list[str] | None:
-    """The keyspaces that the read needs, at ``at``."""
+    """Return the keyspaces that the read needs, as of ``at``."""
+    if options.quads is not None:
+        from lowtide.spark.statements import keyspaces_of  # needs rdflib
+
+        return keyspaces_of(options.quads)
     if options.collection is None:
         return None if options.keyspace is None else [options.keyspace]
     with store.snapshot(at) as snapshot:
@@ -152,7 +160,7 @@ def _keyspaces(options: SparkOptions, store: Store, at: int | str | Pin | None) 
 
 
 def _at(options: SparkOptions, store: Store) -> int | str | Pin | None:
-    """The commit that the options name; None for the last one."""
+    """Return the commit that the options name. None for the last one."""
     given = [name for name in _NAMES if name in options]
     if len(given) > 1:
         raise UsageError(f"options {given[0]!r} and {given[1]!r} mean the same; give one of them")
@@ -169,7 +177,7 @@ def _at(options: SparkOptions, store: Store) -> int | str | Pin | None:
     except UsageError as error:
         if name == "asOf":
             raise UsageError(
-                f"option 'asOf' is the name of a pin, the timestamp of a commit, or an ISO time, not {value!r}; "
+                f"option 'asOf' must be the name of a pin, the timestamp of a commit, or an ISO time, not {value!r}; "
                 f"{_known(store)}"
             ) from error
         raise
@@ -182,7 +190,7 @@ def _at(options: SparkOptions, store: Store) -> int | str | Pin | None:
 
 
 def _holder(options: SparkOptions, store: Store, ts: int) -> int | Pin:
-    """A pin at ``ts`` that holds what is read: there may be others, of other collections."""
+    """Return a pin at ``ts`` that covers the keyspaces to read. Other pins at ``ts`` may cover other collections."""
     for pin in store.pins():
         if pin.ts == ts:
             with contextlib.suppress(UsageError, SnapshotExpired):
@@ -192,15 +200,26 @@ def _holder(options: SparkOptions, store: Store, ts: int) -> int | Pin:
 
 
 def _commit_at(store: Store, moment: float) -> int:
-    """The last commit at or before a time of day."""
+    """Return the last commit at or before a point in time."""
     found = store.commit_at(moment)
     if found is None:
-        raise SnapshotExpired(f"which commit was the last one at {_time(moment)} is no longer known: the log is gone")
+        raise SnapshotExpired(f"the last commit at {_time(moment)} is unknown: that part of the log has been removed")
     return found
 
 
+def _archive(options: SparkOptions) -> str | None:
+    """Name the archive that has the instant that the options name."""
+    given = next((options.text(name) or "" for name in _NAMES if name in options), "").strip()
+    at = int(given) if given.isdecimal() else given
+    if options.quads is not None:
+        return archive_hint(options.path, f"quads/{options.quads}", at, f"quads={options.quads!r}")
+    if options.keyspace is not None:
+        return archive_hint(options.path, f"keyspaces/{options.keyspace}", at, f"keyspace={options.keyspace!r}")
+    return archive_hint(options.path, f"collections/{options.collection}", at, repr(options.collection))
+
+
 def _known(store: Store) -> str:
-    """The pins of the store, for an error message."""
+    """Describe the store's pins for an error message."""
     others = [pin for pin in store.pins() if not pin.name.startswith(f"reader {os.getpid()}-")]  # not our own
     pins = sorted(others, key=lambda pin: (pin.name.startswith("spark "), -pin.taken))
     listed = ", ".join(f"{pin.name!r} (commit {pin.ts}, taken {_time(pin.taken)})" for pin in pins[:_LISTED])

@@ -1,8 +1,8 @@
-"""The loads in a DataFrame's plan, and the release of their pins.
+"""Finds the loads in a DataFrame's plan and releases their pins.
 
-A session of Spark Connect has the plan with the options of each load, and ``lowtide.spark.read`` has put a token there.
-Any other session is asked what its JVM keeps of each source: the token is in there, for a load in Spark's own words
-too. It is there once the load has been planned; before that, a load keeps nothing.
+A Spark Connect session holds the plan with the options of each load, among them the token that ``lowtide.spark.read``
+has added. In any other session the token is read from the JVM's object for each source, even if the load was made with
+``spark.read``. The token exists once the load has been planned. Before that, a load holds no pin.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ _FORMAT: Final = "lowtide"
 
 
 def release(df: DataFrame) -> int:
-    """Release the snapshots that are kept for a DataFrame that will not be read again: those of every load in its plan.
-    A pin that other loads share stays until they are released, too. Returns how many pins were removed.
+    """Release the snapshots of a DataFrame that will not be read again: those of every load in its plan.
 
-    Reading it, or what was made of it, afterwards raises SnapshotExpired, unless a pin stayed. Without this a snapshot
-    is kept for ``pinTtl`` seconds after it was last read, and at most as long as the application.
+    A pin that other loads share stays until they are released too. Returns the number of pins removed.
+
+    Reading the DataFrame, or one derived from it, afterwards raises SnapshotExpired, unless a pin stayed. Without
+    ``release``, a snapshot is kept for ``pinTtl`` seconds after the last read, and at most until the application exits.
     """
     plan = getattr(df, "_plan", None)
     jdf = getattr(df, "_jdf", None)
@@ -40,12 +41,12 @@ def release(df: DataFrame) -> int:
     elif jdf is not None:
         loads = set(_of_classic(jdf.queryExecution().analyzed()))
     else:
-        raise UsageError(f"release takes a DataFrame, not {df!r}")
+        raise UsageError(f"release() takes a DataFrame, not {df!r}")
     return sum(leave(path, [token]) for path, token in sorted(loads))
 
 
 def _of_connect(message: Any) -> Iterator[tuple[str, str]]:
-    """The store and the token of each load in a plan as Spark Connect sends it."""
+    """Return the store and the token of each load in a plan of Spark Connect."""
     if message.DESCRIPTOR.full_name == "spark.connect.Read.DataSource":
         if message.format == _FORMAT and LOAD in message.options:
             yield str(SparkOptions(dict(message.options)).path), message.options[LOAD]
@@ -57,7 +58,7 @@ def _of_connect(message: Any) -> Iterator[tuple[str, str]]:
 
 
 def _of_classic(analyzed: Any) -> Iterator[tuple[str, str]]:
-    """The store and the token of each load in a plan of the JVM's."""
+    """Return the store and the token of each load in a JVM plan."""
     for node in _nodes(analyzed):
         if node.getClass().getSimpleName() != "DataSourceV2Relation" or node.table().name() != _FORMAT:
             continue
@@ -72,7 +73,7 @@ def _of_classic(analyzed: Any) -> Iterator[tuple[str, str]]:
 
 
 def _nodes(plan: Any) -> Iterator[Any]:
-    """A plan, what it is made of, and the plans of its subqueries."""
+    """Yield a plan, its children, and the plans of its subqueries."""
     yield plan
     for inner in (plan.children(), plan.subqueries()):
         each = inner.iterator()
@@ -81,7 +82,7 @@ def _nodes(plan: Any) -> Iterator[Any]:
 
 
 def _field(of: Any, name: str) -> Any:
-    """A field of a Java object that its class keeps to itself."""
+    """Return a private field of a Java object."""
     field = of.getClass().getDeclaredField(name)
     field.setAccessible(True)
     return field.get(of)

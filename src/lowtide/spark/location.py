@@ -1,4 +1,4 @@
-"""Where a store is, for tasks that may run on another machine: they check that they see the same store."""
+"""The location of a store. Tasks that may run on another machine use it to check that they see the same store."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The options of a read, a write or a stream: their names, their meaning, and their checked values.
+"""The options of reads, writes and streams: names, descriptions, and validation.
 
-Spark gives every option as text and takes any name, so a misspelt one would go unnoticed: here it is refused.
+Spark passes every option as text and accepts any name. Unknown names are refused here, so that typos do not go
+unnoticed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ OPTIONS: Final = {
     "path": "the store's directory",
     "collection": "the collection of documents",
     "keyspace": "a keyspace of bytes, in place of a collection: columns key and value",
+    "quads": "a quad store, in place of a collection: a row for each RDF statement",
     # Reading a snapshot
     "asOf": "the instant: a pin's name, the timestamp of a pinned commit, or an ISO time; by default the last commit",
     "versionAsOf": "asOf, as the timestamp of a commit",
@@ -33,6 +35,10 @@ OPTIONS: Final = {
     "keyStart": "the first _id (or key) to read; as JSON, else as text",
     "keyEnd": "the _id (or key) before which to stop",
     "keyPrefix": "what the _ids (or keys) begin with",
+    "s": "the subject of the statements to read, as N-Triples text such as <urn:ann>",
+    "p": "their predicate",
+    "o": "their object",
+    "g": "their graph; default for the default graph",
     "partitions": "into how many key ranges, of about as many rows, a read is cut; by default the number of cores",
     "batchSize": "rows of one record batch",
     "pinTtl": "seconds for which a snapshot is kept after it was last read",
@@ -67,21 +73,23 @@ OPTIONS: Final = {
     "checkpointLocation": "Spark's own; tells streams apart that have no txnAppId",
     "queryName": "Spark's own",
 }
-"""Every option, and what it says."""
+"""Every option and its description."""
 
 LOAD: Final = "__lowtide_load"
-"""Which load this is: a token of ``lowtide.spark.read``, which the options carry to wherever it is planned."""
+"""Identifies the load: a token from ``lowtide.spark.read`` that the options carry to the process that plans it."""
 ORIGIN: Final = "__lowtide_origin"
-"""Which application it is for, and which line."""
+"""The application and the source line that the load is for."""
 FEED: Final = ("startingVersion", "endingVersion", "startingTimestamp", "endingTimestamp", "preimages")
-"""Those that say which changes are read."""
+"""Options that select the changes to read."""
+PATTERN: Final = ("s", "p", "o", "g")
+"""Options that select the statements to read."""
 _LOWER: Final = {name.lower(): name for name in OPTIONS}
 _TRUE: Final = frozenset(("true", "yes", "on", "1"))
 _FALSE: Final = frozenset(("false", "no", "off", "0"))
 
 
 class SparkOptions:
-    """What was asked for. Names are compared without case, as Spark does.
+    """The options that the user gave. Names are case-insensitive, as in Spark.
 
     >>> SparkOptions({"path": "/data/shop", "collection": "users", "PARTITIONS": "4"}).number("partitions")
     4
@@ -99,7 +107,7 @@ class SparkOptions:
                 raise UsageError(f"format lowtide has no option {name!r}{hint}")
 
     def over(self, others: Mapping[str, str]) -> SparkOptions:
-        """These, and those of the others that are not among them."""
+        """Return these options, plus those of the others that are not set here."""
         return SparkOptions({**SparkOptions(others)._given, **self._given})
 
     def __contains__(self, name: str) -> bool:
@@ -129,21 +137,29 @@ class SparkOptions:
         return self._given.get("keyspace")
 
     @property
+    def quads(self) -> str | None:
+        return self._given.get("quads")
+
+    @property
     def what(self) -> str:
-        """What is read or written, in words."""
+        """The collection, keyspace or quad store, as described to users."""
+        if self.quads is not None:
+            return f"quads {self.quads!r}"
         return f"collection {self.collection!r}" if self.keyspace is None else f"keyspace {self.keyspace!r}"
 
     def check_target(self) -> None:
-        """Refuse what names no collection and no keyspace, or both."""
+        """Refuse options that name no collection, keyspace or quad store, or more than one."""
         _ = self.path
-        if (self.collection is None) == (self.keyspace is None):
+        if sum(each is not None for each in (self.collection, self.keyspace, self.quads)) != 1:
             raise UsageError(
-                'format lowtide reads and writes one collection or one keyspace: option("collection", ...), '
-                'or option("keyspace", ...)'
+                "format lowtide reads and writes one collection, one keyspace or one quad store: "
+                'option("collection", ...), option("keyspace", ...) or option("quads", ...)'
             )
+        if self.quads is None:
+            self.refuse(PATTERN, "but for quads")
 
     def refuse(self, names: Iterable[str], where: str) -> None:
-        """Refuse options that mean nothing here."""
+        """Refuse options that do not apply here."""
         for name in names:
             if name in self._given:
                 raise UsageError(f"option {name!r} has no meaning {where}")
@@ -184,7 +200,7 @@ class SparkOptions:
         return seconds
 
     def one_of(self, name: str, choices: Iterable[str], default: str) -> str:
-        """The choice that was made, whatever its case."""
+        """Return one of the choices. Case is ignored."""
         value = self._given.get(name, default)
         for each in choices:
             if each.lower() == value.lower():
@@ -204,7 +220,7 @@ class SparkOptions:
         return found
 
     def json(self, name: str) -> Any:
-        """The value of an option in JSON, MongoDB's Extended JSON included; None if it was not given."""
+        """Parse an option as JSON or MongoDB Extended JSON. Returns None if it is not set."""
         value = self._given.get(name)
         if value is None:
             return None
@@ -214,13 +230,13 @@ class SparkOptions:
             raise UsageError(f"option {name!r} must be JSON, and is {shown(value)}: {error}") from error
 
     def moment(self, name: str) -> float | None:
-        """A time of day in seconds since the epoch, given in ISO 8601; without a zone it is UTC."""
+        """Parse an option as an ISO 8601 time, UTC without a zone. Returns seconds since the epoch."""
         value = self._given.get(name)
         return None if value is None else parse_moment(name, value)
 
 
 def parse_moment(name: str, value: str) -> float:
-    """The seconds since the epoch of an ISO time.
+    """Parse an ISO 8601 time to seconds since the epoch.
 
     >>> parse_moment("asOf", "2026-05-01T12:00:00Z")
     1777636800.0

@@ -1,8 +1,8 @@
-"""Which Spark application a read is for, and which line of it: so that a pin can be traced to its user.
+"""Finds the Spark application and source line that a read is for, so that a pin can be traced to its user.
 
-``lowtide.spark.read`` knows both, and hands them to the processes that plan the read. Of a read in Spark's own words
-these find out by themselves: Spark's JVM is above them, its command line has the application's name, and the process
-above that is the user's program.
+``lowtide.spark.read`` knows both and passes them to the processes that plan the read. For a read made with
+``spark.read``, those processes inspect their ancestors: Spark's JVM, whose command line has the application's name, and
+its parent, the user's program.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _NAME = "spark.app.name="
 
 
 def user_line() -> str:
-    """The line of the user's program that called into Lowtide."""
+    """Return the line of the user's program that called Lowtide."""
     return str(Origin(*caller()))
 
 
 def application_of(spark: SparkSession) -> str:
-    """The application of a session in words, with its job if the user has described it."""
+    """Describe a session's application, with its job description if the user has set one."""
     name, number, job = "", "", None
-    with contextlib.suppress(Exception):  # what a session of Spark Connect does not tell
+    with contextlib.suppress(Exception):  # not available in a Spark Connect session
         name, number = spark.conf.get("spark.app.name") or "", spark.conf.get("spark.app.id") or ""
     with contextlib.suppress(Exception):
         job = spark.sparkContext.getLocalProperty("spark.job.description")
@@ -38,14 +38,14 @@ def application_of(spark: SparkSession) -> str:
 
 
 def owner_of(driver: Identity | None, known: str | None) -> str:
-    """Who a pin is for: the driver's process, with what is ``known`` of it, else with what its processes tell."""
+    """Return the owner of a pin: the driver's process, described by ``known`` or else by its command lines."""
     if driver is None:
         return describe_owner("", known)
     return describe_owner("", known or _seen(driver.pid), driver.pid)
 
 
 def _seen(jvm: int) -> str:
-    """The application of a JVM, by the command lines of it and of the program that started it."""
+    """Describe the application of a JVM from its command line and that of its parent."""
     named = [each.removeprefix(_NAME) for each in _arguments(jvm) if each.startswith(_NAME)]
     application = f"Spark application {named[-1]!r}" if named else "a Spark application"
     program = _program(_arguments(parent_of(jvm) or 0))
@@ -53,7 +53,7 @@ def _seen(jvm: int) -> str:
 
 
 def _program(arguments: list[str]) -> str:
-    """The script or the module that a Python process runs.
+    """Return the script or module that a Python process runs.
 
     >>> _program(["/usr/bin/python3", "-u", "jobs/report.py", "2026"])
     'report.py'

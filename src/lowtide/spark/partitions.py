@@ -1,4 +1,4 @@
-"""Into which parts a read is cut: ranges of keys with about as many rows each, or of an index's entries."""
+"""Splits a read into parts: ranges of keys, or of an index's entries, with roughly equal numbers of rows."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ from lowtide.values.ids import ID_TYPES, id_key
 from lowtide.values.ordering import AFTER_ALL, encode
 
 SMALL: Final = 20_000
-"""Rows that are not worth a further task: one costs about as long as it takes to read them."""
+"""Rows below which another task is not worthwhile: starting one takes about as long as reading them."""
 SMALL_BYTES: Final = 32 << 20
-"""Bytes of them. Of large rows, there is no need to read thousands to see that they are much."""
+"""The same limit in bytes, so that large rows need not be counted by the thousands."""
 
 
 @dataclass(frozen=True)
 class RowRange(InputPartition):
-    """The rows from ``low`` on, before ``high``, None for the end; keys without the keyspace. ``block`` is where the
-    columnar cache has them, or is to."""
+    """The rows with keys in ``[low, high)``, without the keyspace prefix. A ``high`` of None is the end.
+
+    ``block`` is their block in the columnar cache, which may have to be filled.
+    """
 
     low: bytes
     high: bytes | None
@@ -38,7 +40,7 @@ class RowRange(InputPartition):
 
 @dataclass(frozen=True)
 class EntryRange(InputPartition):
-    """What the filter's plan leads to: all of it, or only by the entries from ``low`` on, before ``high``."""
+    """The rows that the filter's plan selects: all of them, or only through the entries in ``[low, high)``."""
 
     low: bytes | None
     high: bytes | None
@@ -46,13 +48,13 @@ class EntryRange(InputPartition):
 
 @dataclass(frozen=True)
 class Bounds:
-    """The keys that may be read: from ``low`` on, before ``high``; None for the end of all."""
+    """The keys to read: ``[low, high)``. A ``high`` of None is the end."""
 
     low: bytes
     high: bytes | None
 
     def meet(self, low: bytes, high: bytes | None) -> Bounds | None:
-        """What of these is also between ``low`` and ``high``; None if nothing is."""
+        """Return the intersection with ``[low, high)``. None if it is empty."""
         lowest = max(self.low, low)
         highest = min((each for each in (self.high, high) if each is not None), default=None)
         return None if highest is not None and lowest >= highest else Bounds(lowest, highest)
@@ -62,10 +64,10 @@ EVERYTHING: Final = Bounds(b"", None)
 
 
 def bounds(options: SparkOptions) -> Bounds:
-    """The keys that the options ask for."""
+    """Return the key range that the options ask for."""
     first, last, prefix = (options.text(name) for name in ("keyStart", "keyEnd", "keyPrefix"))
     if prefix is not None and (first is not None or last is not None):
-        raise UsageError("option 'keyPrefix' says where to start and to end; give it without keyStart and keyEnd")
+        raise UsageError("option 'keyPrefix' sets both the start and the end; give it without keyStart and keyEnd")
     key = _id_key if options.keyspace is None else _raw_key
     if prefix is not None:
         low = encode(_string(prefix))[:-2] if options.keyspace is None else _raw_key("keyPrefix", prefix)
@@ -73,18 +75,18 @@ def bounds(options: SparkOptions) -> Bounds:
     low = key("keyStart", first) if first is not None else b""
     high = key("keyEnd", last) if last is not None else None
     if high is not None and low >= high:
-        raise UsageError(f"option 'keyStart' {first!r} does not lie before 'keyEnd' {last!r}")
+        raise UsageError(f"option 'keyStart' {first!r} must sort before 'keyEnd' {last!r}")
     return Bounds(low, high)
 
 
 def _string(text: str) -> str:
-    """A prefix of _ids, which are strings then: as JSON, else the text itself."""
+    """Return the key prefix for string _ids, given as JSON or as plain text."""
     value = _value("keyPrefix", text)
     return value if isinstance(value, str) else text
 
 
 def _value(name: str, text: str) -> Any:
-    """The value of JSON text; any other text is itself."""
+    """Parse JSON text. Any other text is returned unchanged."""
     try:
         return SparkOptions({name: text}).json(name)
     except UsageError:
@@ -92,7 +94,7 @@ def _value(name: str, text: str) -> Any:
 
 
 def _id_key(name: str, text: str) -> bytes:
-    """The key of an _id: as JSON, else as text. What is a number, or looks like an object, is never meant as text."""
+    """Return the key of an _id, given as JSON or as plain text. Numbers and objects are never taken as text."""
     value = _value(name, text)
     if type(value) not in ID_TYPES and not isinstance(value, float | Decimal):
         value = text
@@ -101,11 +103,11 @@ def _id_key(name: str, text: str) -> bytes:
     try:
         return id_key(value)
     except InvalidDocument as error:
-        raise UsageError(f"option {name!r} is no _id: {shown(text)}: {error}") from error
+        raise UsageError(f"option {name!r} is not a valid _id: {shown(text)}: {error}") from error
 
 
 def _raw_key(name: str, text: str) -> bytes:
-    """The bytes of a key: after 0x in hexadecimal, else as UTF-8."""
+    """Parse a key: hexadecimal after 0x, else UTF-8."""
     if not text.startswith("0x"):
         return text.encode()
     try:
@@ -115,8 +117,7 @@ def _raw_key(name: str, text: str) -> bytes:
 
 
 def parts_of(asked: int | None, snapshot: EngineSnapshot, keyspace: str, within: Bounds) -> int:
-    """Into how many parts these rows are cut: what was asked for; else as many as the machine has cores, but one if
-    they are few."""
+    """Return the number of parts: the requested one, or else one for few rows and the number of cores for many."""
     if asked is not None:
         return asked
     left, size = SMALL, SMALL_BYTES
@@ -129,7 +130,7 @@ def parts_of(asked: int | None, snapshot: EngineSnapshot, keyspace: str, within:
 
 
 def cut(snapshot: EngineSnapshot, keyspace: str, within: Bounds, parts: int) -> list[RowRange]:
-    """The rows of a keyspace in at most ``parts`` ranges."""
+    """Split the rows of a keyspace into at most ``parts`` ranges."""
     cuts = snapshot.cuts(keyspace, parts, within.low or None, within.high)
     return [RowRange(low, high) for low, high in zip([within.low, *cuts], [*cuts, within.high], strict=True)]
 
@@ -137,7 +138,7 @@ def cut(snapshot: EngineSnapshot, keyspace: str, within: Bounds, parts: int) -> 
 def of_plan(
     snapshot: EngineSnapshot, look: CollectionReader, by: Plan, within: Bounds, parts: int
 ) -> Sequence[RowRange | EntryRange]:
-    """The parts of a filtered read."""
+    """Return the parts of a filtered read."""
     if by.keys is not None or by.branches or (by.index is not None and (by.repeats or parts == 1)):
         return [EntryRange(None, None)]
     if by.index is not None and sum(1 for _ in islice(look.entries(by), SMALL + 1)) <= SMALL:
@@ -152,13 +153,13 @@ def of_plan(
 
 
 def stretches(by: Plan, within: Bounds) -> list[Bounds]:
-    """What a plan reads of these keys, in ascending order."""
+    """Return the entries of these keys that a plan reads, in ascending order."""
     met = [within] if by.stretches is None else [within.meet(low, high) for low, high in by.stretches]
     return [each for each in met if each is not None and each.high != b""]
 
 
 def narrowed(by: Plan, part: EntryRange) -> Plan:
-    """The plan for one part of its entries."""
+    """Return the plan restricted to one part of its entries."""
     if part.low is None:
         return by
     found = stretches(by, Bounds(part.low, part.high))

@@ -41,11 +41,11 @@ def read(
     as_of: int | str | datetime | Pin | None = None,
     **options: Any,
 ) -> DataFrame:
-    """A collection of the store in ``path`` as a DataFrame: all of it at one instant, the last commit or ``as_of``.
+    """Read a collection of the store in ``path`` as a DataFrame, in one snapshot: the last commit or ``as_of``.
 
-    ``as_of`` is a pin, the timestamp of a commit or a time; ``columns`` are the fields to read, ``filter`` a MongoDB
-    filter, ``schema`` the types, a StructType or Spark's DDL.
-    Further options are those of the format, see docs/spark.md: ``partitions=4``.
+    ``as_of`` is a pin, the timestamp of a commit or a time. ``columns`` are the fields to read. ``filter`` is a MongoDB
+    filter. ``schema`` gives the types, as a StructType or Spark DDL. Further keyword arguments are options of the
+    format, such as ``partitions=4``; see docs/spark.md.
     """
     given = given_options(path, collection, columns=columns, filter=filter, as_of=as_of, **options)
     given |= {LOAD: new_load(), ORIGIN: f"{application_of(spark)}, {user_line()}"}
@@ -65,9 +65,9 @@ def given_options(
     as_of: int | str | datetime | Pin | None = None,
     **others: Any,
 ) -> dict[str, str]:
-    """What is asked for, as options of the format."""
+    """Convert the arguments to options of the format."""
     if not isinstance(filter, Mapping | str | None):
-        raise UsageError(f"filter is a MongoDB filter, a dict or JSON text, not {filter!r}")
+        raise UsageError(f"filter must be a MongoDB filter, as a dict or JSON text, not {filter!r}")
     given = {"path": Path(path).absolute(), "collection": collection, "columns": columns, **others}
     given["asOf"] = as_of.name if isinstance(as_of, Pin) else as_of
     given["filter"] = dict(filter) if isinstance(filter, Mapping) else filter
@@ -76,7 +76,7 @@ def given_options(
 
 
 def _text(name: str, value: Any, is_bytes: bool) -> str:
-    """The value of an option, as text that is read as this value."""
+    """Convert the value of an option to text that parses to the same value."""
     if name in _KEYS and is_bytes:
         return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
     if name in _KEYS or isinstance(value, dict):
@@ -87,7 +87,7 @@ def _text(name: str, value: Any, is_bytes: bool) -> str:
 
 
 def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructType | str:
-    """The schema with just these columns, in their order."""
+    """Return the schema with only these columns, in this order."""
     if columns is None:
         return schema
     from pyspark.sql.types import StructType
@@ -101,15 +101,17 @@ def _chosen(schema: StructType | str, columns: Sequence[str] | None) -> StructTy
 
 @contextmanager
 def pinned(path: StorePath) -> Iterator[str]:
-    """Pin the last commit for the time of a ``with`` block, for reads of several collections that agree:
-    ``read(..., as_of=pin)``. It is renewed meanwhile, however long the jobs take, and removed at the end; what was
-    loaded as of it keeps its snapshot."""
+    """Pin the last commit for a ``with`` block, for consistent reads of several collections: ``read(..., as_of=pin)``.
+
+    The pin is renewed while the block runs and removed at its end. DataFrames loaded as of the pin keep their snapshot.
+    """
     name = f"{BLOCK}{secrets.token_hex(6)}"
     with open_store(path, read_only=True) as store:
         pinning = follower_of(store).pinning
         pin = pinning.pin(name, LEASE, process=os.getpid())
         renewer = Renewer(lambda: renew_pin(path, name))
         try:
+            renewer.start()
             yield name
         finally:
             renewer.close()

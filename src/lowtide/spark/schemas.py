@@ -1,7 +1,7 @@
-"""Schemas as Spark has them, and as Arrow has them.
+"""Converts schemas between Spark and Arrow.
 
-A column of JSON text is a string in both; that it is JSON is said by metadata ``lowtide: json`` of its field. Spark
-has no metadata on the elements of an array, so there the array's own field says it, of the strings inside.
+A column of JSON text is a string in both, marked by the field metadata ``lowtide: json``. Spark has no metadata on the
+elements of an array, so there the mark is on the array's own field and applies to the strings inside.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    BooleanType,
     DataType,
     LongType,
     MapType,
@@ -30,34 +31,51 @@ from lowtide.errors import UsageError
 MARK: Final = {"lowtide": "json"}
 """The metadata of a Spark field whose strings are JSON text."""
 _SPARK: Final = b"SPARK::metadata::json"
-"""Where PySpark keeps the metadata of a field in Arrow's."""
+"""The Arrow metadata key under which PySpark keeps a field's metadata."""
 
 _EMPTY: Final = pa.struct([])
 _FOREIGN: Final = ("variant", "geometry", "geography", "interval", "yearmonthinterval")
-"""Types that Arrow's form of them says too little of, or that it has no form for."""
+"""Types that Arrow lacks or cannot represent completely."""
 
 KEYSPACE: Final = StructType(
     [StructField("key", BinaryType(), nullable=False), StructField("value", BinaryType(), nullable=False)]
 )
 """The rows of a keyspace."""
+STATEMENT: Final = StructType(
+    [
+        StructField("s", StringType(), nullable=False),
+        StructField("s_kind", StringType(), nullable=False),
+        StructField("p", StringType(), nullable=False),
+        StructField("p_kind", StringType(), nullable=False),
+        StructField("o", StringType(), nullable=False),
+        StructField("o_kind", StringType(), nullable=False),
+        StructField("o_datatype", StringType()),
+        StructField("o_language", StringType()),
+        StructField("g", StringType()),
+        StructField("g_kind", StringType()),
+        StructField("inferred", BooleanType()),
+    ]
+)
+"""The rows of a quad store. ``g`` and ``g_kind`` are null in the default graph. ``inferred`` is null for a deleted
+statement of which the log does not tell."""
 CHANGE: Final = (
     StructField("_change_type", StringType(), nullable=False),
     StructField("_commit_version", LongType(), nullable=False),
     StructField("_commit_timestamp", TimestampType(), nullable=False),
 )
-"""What a row of the change feed has besides, with Delta's names."""
+"""The additional columns of a change feed, with Delta's names."""
 
 
 def arrow_schema(schema: StructType, json_columns: Collection[str] = ()) -> pa.Schema:
-    """The very Arrow schema that PySpark expects record batches of ``schema`` to have, with JSON text marked."""
+    """Return the exact Arrow schema that PySpark expects of record batches of ``schema``, with JSON text marked."""
     converted = to_arrow_schema(schema, timezone="UTC")
     if unknown := [name for name in json_columns if name not in converted.names]:
-        raise UsageError(f"option 'jsonColumns' names {unknown[0]!r}, which is no column of the schema")
+        raise UsageError(f"option 'jsonColumns' names {unknown[0]!r}, which is not a column of the schema")
     return pa.schema([_marked(field, field.name in json_columns) for field in converted])
 
 
 def check_types(schema: StructType) -> None:
-    """Refuse what a document cannot hold though Arrow has a form for it, or what Arrow has none for."""
+    """Refuse types that a document cannot hold or that Arrow lacks."""
     for each in schema:
         _check_type(each.dataType, each.name)
 
@@ -76,12 +94,12 @@ def _check_type(kind: DataType, path: str) -> None:
             if kind.typeName() in _FOREIGN:
                 raise UsageError(
                     f"column {path!r}: a document has no values of the type {kind.simpleString()}; to write it, "
-                    "cast it, for example to string; to read it, take JSON text (type string, option 'jsonColumns')"
+                    "cast it, for example to string; to read it, use JSON text (type string, option 'jsonColumns')"
                 )
 
 
 def _marked(field: pa.Field, is_text: bool) -> pa.Field:
-    """The field with our metadata in place of PySpark's, inside it too."""
+    """Return the field with PySpark's metadata replaced by ours, recursively."""
     stated = json.loads((field.metadata or {}).get(_SPARK, b"{}"))
     is_text = is_text or stated.get("lowtide") == "json"
     kind = field.type
@@ -99,8 +117,10 @@ def _marked(field: pa.Field, is_text: bool) -> pa.Field:
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """The Spark schema of an inferred Arrow schema. Of what was null everywhere, and of objects
-    of which no field is known, the type is JSON text."""
+    """Return the Spark schema of an inferred Arrow schema.
+
+    Columns that are null everywhere and objects without known fields become JSON text.
+    """
     return StructType([_field(each) for each in schema])
 
 
@@ -110,7 +130,7 @@ def _field(field: pa.Field) -> StructField:
 
 
 def _type(field: pa.Field) -> tuple[Any, bool]:
-    """The Spark type of a field, and whether the strings in it are JSON text."""
+    """Return the Spark type of a field, and whether the strings in it are JSON text."""
     kind = field.type
     if pa.types.is_null(kind) or kind == _EMPTY:
         return StringType(), True

@@ -1,4 +1,4 @@
-"""A Spark session that knows the format ``lowtide``, and clear words where Spark cannot start."""
+"""Creates a Spark session with the format ``lowtide``, and reports clearly why Spark cannot start."""
 
 from __future__ import annotations
 
@@ -33,16 +33,15 @@ _SETTINGS: Final = {
 }
 """Settings of a session: quiet, times in UTC."""
 _LOOPBACK: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
-"""Of a local one besides: nothing of it can be reached from other machines."""
+"""Additional settings of a local session: nothing is reachable from other machines."""
 
 
 def session(
     master: str = "local[*]", *, app: str = "lowtide", settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """A Spark session with sane local settings, in which the format ``lowtide`` is registered; the one that runs
-    already, if there is one.
+    """Return a Spark session with sensible local settings and the format ``lowtide`` registered.
 
-    ``settings`` are Spark's own, and override these defaults.
+    Returns the running session, if there is one. ``settings`` are Spark settings that override the defaults.
     """
     check_pyspark()
     from pyspark.sql import SparkSession
@@ -63,7 +62,7 @@ def session(
 
 
 def register(spark: SparkSession) -> SparkSession:
-    """Make the format ``lowtide`` known to a session, of Spark Connect as well; returns it."""
+    """Register the format ``lowtide`` in a session, which may be one of Spark Connect. Returns the session."""
     check_pyspark()
     from lowtide.spark.source import LowtideSource
 
@@ -73,13 +72,15 @@ def register(spark: SparkSession) -> SparkSession:
 
 
 def _use_this_python(spark: SparkSession) -> None:
-    """Have the processes of a local session run the interpreter that this one runs, unless the user names another.
-    Spark would take the python3 of the PATH: in a virtual environment that is not activated, one without Lowtide."""
+    """Make a local session's processes use this process's interpreter, unless the user names another.
+
+    Spark's default is python3 from the PATH, which lacks Lowtide if a virtual environment is not activated.
+    """
     if _PYTHON in os.environ:
         return
     try:
         context = spark.sparkContext
-    except Exception:  # a session of Spark Connect has none; its server has an interpreter of its own
+    except Exception:  # a Spark Connect session has none; its server chooses the interpreter
         return
     if (context.master or "").startswith("local"):
         context.pythonExec = sys.executable
@@ -87,7 +88,7 @@ def _use_this_python(spark: SparkSession) -> None:
 
 @contextmanager
 def explained(spark: SparkSession) -> Iterator[None]:
-    """Say which interpreter has no Lowtide, where Spark's processes run another one than this."""
+    """Raise an error that names the interpreter of Spark's processes if Lowtide is not installed there."""
     try:
         yield
     except Exception as error:
@@ -104,7 +105,7 @@ def explained(spark: SparkSession) -> Iterator[None]:
 
 
 def check_pyspark() -> None:
-    """Refuse a PySpark that is missing, or another than this is written for."""
+    """Raise if PySpark is missing or has an unsupported version."""
     try:
         import pyspark
     except ModuleNotFoundError as error:
@@ -121,7 +122,7 @@ def check_pyspark() -> None:
 
 
 def check_java() -> None:
-    """Refuse a Java that is missing, or that Spark does not run on."""
+    """Raise if Java is missing or has a version that Spark does not support."""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     wanted = " or ".join(map(str, JAVA))
@@ -141,7 +142,7 @@ def check_java() -> None:
 
 
 def java_release(text: str) -> int | None:
-    """The release that ``java -version`` tells of.
+    """Parse the major version from the output of ``java -version``.
 
     >>> java_release('openjdk version "17.0.15" 2025-04-15')
     17

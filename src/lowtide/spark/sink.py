@@ -1,7 +1,7 @@
-"""The stream sink: each micro-batch is one job, and is done once, however often Spark repeats it.
+"""The stream sink: each micro-batch is one job, committed exactly once even if Spark repeats it.
 
-A batch is known by who writes, option ``txnAppId`` or else the query's id, and by its number. The last number
-is written in the transaction of the batch itself, so a batch that was committed before a crash is skipped after it.
+A batch is identified by its writer (option ``txnAppId``, or else the query's id) and its number. The last number is
+written in the transaction of the batch itself, so a batch that was committed before a crash is skipped after it.
 """
 
 from __future__ import annotations
@@ -40,29 +40,31 @@ class StreamSink(DataSourceStreamArrowWriter, StagedWrite):
         StagedWrite.__init__(self, options, schema, overwrite, self._query)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """In a task: stage the rows."""
+        """Stage the rows, in a task."""
         return self._stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """After all tasks of a batch: take in what they staged, unless that was done."""
+        """Commit what the tasks of a batch staged, unless the batch was committed before."""
         try:
             receipt = self._commit(messages, batchId)
         except Exception as error:
-            # Spark itself says no more than that the job failed.
+            # Spark itself reports only that the job failed.
             logger.error("batch %d of stream %r was not written: %s", batchId, self._query, error)
             raise
         if receipt.skipped:
             logger.info("batch %d of stream %r had been written before, by commit %d", batchId, self._query, receipt.ts)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """After a failure, of a commit too: leave nothing behind."""
+        """Remove what was staged, after a failure of a task or of the commit."""
         assert self._series is not None
         remove_series(self._path, driver_process(), self._series)
 
 
 def query_of(options: SparkOptions) -> str:
-    """Who writes: what is the same after a restart of the query, and of no other query. Spark keeps a query's id in its
-    checkpoint, so a query that starts again in the same directory, with the same numbers, is another one.
+    """Return the id of the writer: stable across restarts of the query, and different from every other query.
+
+    Spark keeps a query's id in its checkpoint. A new query in the same directory, whose batch numbers start again, has
+    another id.
 
     >>> query_of(SparkOptions({"checkpointLocation": "file:///data//checkpoints/orders/"}))
     'checkpoint /data/checkpoints/orders'
@@ -73,7 +75,7 @@ def query_of(options: SparkOptions) -> str:
     location = options.text("checkpointLocation")
     if not location:
         raise UsageError(
-            "a stream into a store is told apart by option 'txnAppId', or by its option 'checkpointLocation'; "
+            "a stream into a store is identified by option 'txnAppId' or by option 'checkpointLocation'; "
             "give one of them to writeStream, so that no batch is written twice after a restart"
         )
     scheme, found, rest = location.partition("://")
@@ -86,7 +88,7 @@ def query_of(options: SparkOptions) -> str:
 
 
 def _query_in(checkpoint: str) -> str | None:
-    """The id of the query whose checkpoint this is; None if nothing here tells, as of one on another file system."""
+    """Return the id of the query that owns this checkpoint. None if it cannot be read, as on a remote file system."""
     try:
         with open(os.path.join(checkpoint, "metadata"), "rb") as file:
             return msgspec.json.decode(file.read(), type=_Metadata).id

@@ -1,7 +1,7 @@
-"""Reading a snapshot: planned once for a DataFrame, read by tasks in any process on the store's machine.
+"""Reads a snapshot. It is planned once per DataFrame and read by tasks in any process on the store's machine.
 
-The plan is one pinned instant and a list of parts. A task opens the store's files at that pin, turns the stored
-documents of its part into record batches, and renews the pin while it reads.
+The plan is one pin and a list of parts. A task opens the store's files at that pin, converts the stored documents of
+its part to record batches, and renews the pin while it reads.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ from lowtide.spark.schemas import KEYSPACE, arrow_schema, check_types
 from lowtide.values.codec import decode_document
 
 BATCH: Final = 10_000
-"""Rows of one record batch."""
+"""Rows per record batch."""
 _MOST_NUMBERED: Final = 1_000_000
-"""Rows of one that has no columns."""
+"""Rows per record batch without columns."""
 CORRUPT: Final = "_corrupt_record"
-"""The column that Spark's own readers keep a document in that does not fit."""
+"""Spark's default name for the column of corrupt records."""
 
 
 class SnapshotReader(DataSourceReader):
-    """Reads a collection or a keyspace as it was at one instant."""
+    """Reads a collection or a keyspace as of one commit."""
 
     def __init__(
         self, options: SparkOptions, schema: StructType, location: StoreLocation, pin: LoadPin, mode: str
@@ -74,7 +74,7 @@ class SnapshotReader(DataSourceReader):
             _check_keyspace(options, schema)
             return
         if self._filter is not None and not isinstance(self._filter, dict):
-            raise UsageError(f"option 'filter' is a MongoDB filter, a JSON object, not {options.text('filter')}")
+            raise UsageError(f"option 'filter' must be a MongoDB filter, a JSON object, not {options.text('filter')}")
         compile_filter(self._filter)
         columns = options.names("columns")
         if columns is not None and list(dict.fromkeys(columns)) != schema.names:
@@ -87,7 +87,7 @@ class SnapshotReader(DataSourceReader):
         _ = self._cache
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The parts. Planned once for a DataFrame; its later actions have the same."""
+        """Return the parts. They are planned once per DataFrame; later actions reuse them."""
         with self._explained(), self._open(Path(self._location.path)) as snapshot:
             if self._options.keyspace is not None:
                 parts = parts_of(self._parts, snapshot, self._options.keyspace, self._bounds)
@@ -99,17 +99,19 @@ class SnapshotReader(DataSourceReader):
             return list(of_plan(snapshot, look, self._plan(look)[1], self._bounds, parts))
 
     def _blocks(self, cache: Cache, snapshot: EngineSnapshot, keyspace: str, parts: int) -> list[RowRange]:
-        """Ranges of rows that the cache may have, or is to have after this read."""
+        """Return the ranges of rows, with their cache blocks. Missing blocks are filled by this read."""
         store, low, high = self._location.store_id, self._bounds.low, self._bounds.high
-        cuts = stable_cuts(cache, store, snapshot, keyspace, parts, (low, high))
+        cuts = stable_cuts(cache, store, snapshot, keyspace, parts, within=(low, high))
         ranges = list(zip([low, *cuts], [*cuts, high], strict=True))
-        content = content_of(store, keyspace, self._arrow, self._mode, self._corrupt, self._size)
-        blocks = plan_blocks(cache, Path(self._location.path), store, snapshot, keyspace, ranges, content)
+        details = (self._mode, self._corrupt, self._size)
+        content = content_of(store, keyspace, self._arrow, *details)
+        path = Path(self._location.path)
+        blocks = plan_blocks(cache, path, store, snapshot, keyspace, ranges=ranges, of=content)
         return [RowRange(*each, block) for each, block in zip(ranges, blocks, strict=True)]
 
     @property
     def _cache(self) -> Cache | None:
-        """The columnar cache, unless it is not wanted."""
+        """Return the columnar cache, or None if it is disabled."""
         if not self._options.flag("cache", True):
             return None
         return Cache(Path(self._location.path), self._options.number("cacheBytes", LIMIT, least=0) or 0)
@@ -125,7 +127,7 @@ class SnapshotReader(DataSourceReader):
 
     @property
     def _corrupt(self) -> str | None:
-        """The column for what does not fit, if the schema has it."""
+        """Return the column for corrupt records, if the schema has it."""
         name = self._options.text("columnNameOfCorruptRecord", CORRUPT)
         return name if name in self._schema.names else None
 
@@ -141,7 +143,7 @@ class SnapshotReader(DataSourceReader):
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Errors in the user's words: which store, which collection."""
+        """Add the store and the collection to errors."""
         where = f"{self._options.what} of the store {self._location.path}, at commit {self._pin.ts}"
         try:
             yield
@@ -155,7 +157,7 @@ class SnapshotReader(DataSourceReader):
             raise Error(f"{where}: {error}") from error
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The record batches of one part, in a task."""
+        """Yield the record batches of one part, in a task."""
         with self._explained():
             path = self._location.check()
             renew = _Renewal(path, self._pin)
@@ -186,7 +188,7 @@ class SnapshotReader(DataSourceReader):
                 yield pa.RecordBatch.from_pydict({name: columns[name] for name in schema.names}, schema=schema)
 
     def _numbers(self, look: CollectionReader, partition: RowRange) -> Iterator[pa.RecordBatch]:
-        """As many rows as there are documents, without a column: none of them is read."""
+        """Yield batches without columns, one row per document. No document is decoded."""
         left = look.count(partition.low, partition.high)
         while left > 0:
             rows = min(left, _MOST_NUMBERED)
@@ -198,7 +200,7 @@ class SnapshotReader(DataSourceReader):
         columns = self._columns()
         try:
             for stored in self._stored(look, partition):
-                for each in list(table.portions((stored,))) or [stored]:  # of none one, too: it renews the pin
+                for each in list(table.portions((stored,))) or [stored]:  # even without rows, to renew the pin
                     yield columns.batch(each)
         except Error:
             raise
@@ -206,7 +208,7 @@ class SnapshotReader(DataSourceReader):
             raise _damaged(look, partition, columns, error) from error
 
     def _stored(self, look: CollectionReader, partition: InputPartition) -> Iterator[list[bytes]]:
-        """The stored documents of a part that match the filter, in batches."""
+        """Yield the stored documents of a part that match the filter, in batches."""
         compiled, by = self._plan(look)
         batches: Iterator[list[bytes]]
         if isinstance(partition, RowRange):
@@ -224,7 +226,7 @@ class SnapshotReader(DataSourceReader):
 
 
 def _part(entries: Iterator[tuple[bytes, bytes]], most: int) -> list[tuple[bytes, bytes]]:
-    """The next entries, ``most`` at the most, and none after those that have as many bytes as a batch may have."""
+    """Return the next entries, up to ``most`` of them and up to the bytes of a batch."""
     found: list[tuple[bytes, bytes]] = []
     size = 0
     for key, value in islice(entries, most):
@@ -236,7 +238,7 @@ def _part(entries: Iterator[tuple[bytes, bytes]], most: int) -> list[tuple[bytes
 
 
 def _check_keyspace(options: SparkOptions, schema: StructType) -> None:
-    """Refuse what a read of a keyspace does not have."""
+    """Refuse options and columns that do not apply to a keyspace."""
     options.refuse(("filter", "columns", "jsonColumns"), "for a keyspace, whose rows are bytes")
     for field in schema:
         if field.name not in KEYSPACE.names or field.dataType != BinaryType():
@@ -247,21 +249,21 @@ def _check_keyspace(options: SparkOptions, schema: StructType) -> None:
 
 
 def _damaged(look: CollectionReader, partition: InputPartition, columns: Columns, error: Exception) -> Error:
-    """Which document cannot be read."""
+    """Return an error that names the document that cannot be read."""
     low, high = (partition.low, partition.high) if isinstance(partition, RowRange) else (b"", None)
     for key, stored in look.between(low, high):
         try:
             decode_document(stored)
             columns.batch([stored])
         except Error:
-            pass  # it can be read, and does not fit
+            pass  # it is readable but does not fit
         except Exception as reason:
             return undecodable(key, reason)
     return Error(f"a batch of documents cannot be converted: {error}")
 
 
 class _Renewal:
-    """Renews the pin when a third of its time has gone; called between batches, by one task."""
+    """Renews the pin when a third of its time to live has passed. Called between batches, by one task."""
 
     def __init__(self, path: Path, pin: LoadPin) -> None:
         self._path = path

@@ -1,7 +1,7 @@
-"""The data source ``lowtide``, as Spark finds it: what is asked for decides which reader or writer does it.
+"""The data source ``lowtide``: selects the reader or writer for a request.
 
-Spark makes one for each ``load`` or ``save``, in a short-lived process of its own, and hands it on by pickling: what
-``schema`` has found out goes with it.
+Spark creates one for each ``load`` or ``save`` in a short-lived process and passes it on by pickling. The results of
+``schema`` are pickled with it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from lowtide.spark.inference import check_keyspace, schema_at
 from lowtide.spark.load_pin import LoadPin, new_load, release, take, taken
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.options import LOAD, SparkOptions
-from lowtide.spark.schemas import CHANGE, KEYSPACE
+from lowtide.spark.schemas import CHANGE, KEYSPACE, STATEMENT
 from lowtide.spark.tables import creation, table_of, with_table
+from lowtide.system.extras import require
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamReader, DataSourceStreamWriter, DataSourceWriter
@@ -41,7 +42,7 @@ class LowtideSource(DataSource):
         return "lowtide"
 
     def schema(self) -> StructType:
-        """The schema, where the user gives none. The instant is fixed with it."""
+        """Infer the schema if the user gives none. This also fixes the commit to read."""
         options = self._options
         options.check_target()
         self._inferred = True
@@ -49,8 +50,18 @@ class LowtideSource(DataSource):
             if not self._is_feed:
                 check_keyspace(options)
             found = KEYSPACE
+        elif options.quads is not None:
+            require_rdf()
+            if not self._is_feed:
+                from lowtide.spark.quads_snapshot import check_quads
+
+                check_quads(options)
+                if self._table is None:  # a new table is not read
+                    with self._fixed():
+                        pass
+            found = STATEMENT
         else:
-            # Changes are read from the log, which needs no pin for longer, and a new table is not read at all.
+            # Changes are read from the log, which needs no pin after this, and a new table is not read at all.
             is_brief = self._is_feed or self._table is not None
             with taken(options) if is_brief else self._fixed() as pin:
                 found = schema_at(options, self._location(), pin)
@@ -59,12 +70,14 @@ class LowtideSource(DataSource):
         return found if self._table is None else with_table(found, self._table)
 
     def _know(self, schema: StructType) -> None:
-        """Take the options from the schema, if they are not given and it is a table's."""
+        """Take missing options from the schema, if it is that of a table."""
         table = table_of(schema) if "path" not in self._options else None
         if table is not None:
             self._options = self._options.over(table)
             self._inferred = True
         self._options.check_target()
+        if self._options.quads is not None:
+            require_rdf()
 
     @property
     def _is_feed(self) -> bool:
@@ -75,7 +88,7 @@ class LowtideSource(DataSource):
 
     @contextmanager
     def _fixed(self) -> Iterator[LoadPin]:
-        """The instant of this load, pinned; if what follows fails, it is let go again."""
+        """Pin the commit of this load. The pin is released if the block raises."""
         if self._pin is None:
             self._pin = take(self._options, load=self._load)
         try:
@@ -91,6 +104,11 @@ class LowtideSource(DataSource):
             from lowtide.spark.changes import ChangeReader
 
             return ChangeReader(self._options, schema)
+        if self._options.quads is not None:
+            from lowtide.spark.quads_snapshot import QuadsReader
+
+            with self._fixed() as pin:
+                return QuadsReader(self._options, schema, self._location(), pin)
         from lowtide.spark.snapshot import SnapshotReader
 
         mode = Mode.FAILFAST if self._inferred else Mode.PERMISSIVE
@@ -114,3 +132,9 @@ class LowtideSource(DataSource):
 
         self._know(schema)
         return StreamSink(self._options, schema, overwrite)
+
+
+def require_rdf() -> None:
+    """Refuse to go on without the packages that statements need."""
+    require("rdflib", "rdf", "RDF")
+    require("numpy", "rdf", "RDF")

@@ -1,12 +1,12 @@
 """The change feed as a stream: ``spark.readStream.format("lowtide")``.
 
-Without a start, a stream delivers the collection as it is, as inserts, and then what is committed after that: a
-consumer is registered first, so that the log is kept, and then a pin is taken, so that the snapshot is. Both have names
-that are in the offsets, so a restarted stream finds them. The consumer is moved on by what Spark says is committed; the
-pin goes when the snapshot is.
+Without a start, a stream delivers the current documents as inserts, and then the commits after that. It registers a
+consumer first, which keeps the log, and then takes a pin, which keeps the snapshot. The names of both are in the
+offsets, so a restarted stream finds them. The consumer advances with the offsets that Spark commits. The pin is
+released when the snapshot has been delivered.
 
-Spark calls all but ``read`` in one process that lives as long as the query runs, from one thread. That one may be
-killed at any time: what it knows is in the offsets, or can be found again.
+Spark calls everything except ``read`` from one thread of a process that lives as long as the query. That process may be
+killed at any time: its state is in the offsets or can be recomputed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from lowtide.errors import ChangesLost, Error, SnapshotExpired, UsageError
 from lowtide.feed.differences import Swap
 from lowtide.feed.ranges import commits_in
 from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
-from lowtide.spark.change_columns import KIND, ChangeColumns
+from lowtide.spark.change_batches import change_batches
+from lowtide.spark.change_columns import KIND
 from lowtide.spark.changes import FOREIGN, ChangeSource, Part, explained, preimages_of, read_changes
 from lowtide.spark.inference import look_at
 from lowtide.spark.limits import BatchLimits
@@ -40,15 +41,15 @@ from lowtide.spark.stream_snapshot import TTL, SnapshotPart, expired, following,
 logger = logging.getLogger("lowtide")
 
 _ATTEMPTS: Final = 10
-"""How often the collection may get another keyspace just when its snapshot is taken."""
+"""Maximum number of attempts to take the snapshot of a collection while its keyspace is being replaced."""
 QUIET_SECONDS: Final = 60.0
 QUIET_COMMITS: Final = 10_000
-"""How long, and for how many commits, a stream stands still while others write."""
+"""Seconds and commits for which a stream runs no batch while only other keyspaces are written."""
 ENDS: Final = ("endingVersion", "endingTimestamp")
 
 
 class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Streams the changes of a collection or a keyspace, perhaps after its snapshot."""
+    """Streams the changes of a collection or a keyspace, optionally after its snapshot."""
 
     def __init__(self, options: SparkOptions, schema: StructType) -> None:
         options.check_target()
@@ -63,7 +64,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._limits = BatchLimits.of(options)
         preimages_of(options)
-        ChangeColumns(options, schema)  # refuses what it cannot make
+        change_batches(options, schema)  # refuses what it cannot make
         self._opened: ChangeSource | None = None
         self._begun: Offset | None = None
         self._resumed = False
@@ -71,10 +72,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._renewed = 0.0
         self._target: int | None = None
         self._quiet = -1, 0.0
-        """The commit up to which nothing concerns this stream, and since when that is so."""
+        """The commit up to which no commit concerns this stream, and since when."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Tasks get what was asked for, and nothing that is open."""
+        """Pickle the options only. Tasks do not get open files."""
         return {**self.__dict__, "_opened": None, "_begun": None}
 
     @property
@@ -94,12 +95,12 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return dict(INITIAL)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the end: what is committed later is left to the next run."""
+        """Fix the end of this run. Later commits are left to the next run."""
         with explained(self._options):
             self._target = self._source.feed.published()
 
     def getDefaultReadLimit(self) -> ReadLimit:
-        """The limit by rows, else by bytes, else by commits. All that were given are kept to."""
+        """Return the limit by rows, else by bytes, else by commits. All given limits are enforced."""
         return self._limits.as_spark()
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
@@ -107,8 +108,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {"version": self._source.feed.published()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Where the batch that begins at ``start`` ends. From the initial offset it always moves: the position
-        where the stream begins must be in the checkpoint before anything else is committed."""
+        """Return the end of the batch that begins at ``start``.
+
+        From the initial offset it always advances, since the position where the stream begins must be in the
+        checkpoint before anything else is committed.
+        """
         limits = BatchLimits() if isinstance(limit, ReadAllAvailable) else self._limits
         with explained(self._options):
             offset = parse(start)
@@ -119,7 +123,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return (self._through_snapshot if offset.after is not None else self._through_log)(offset, limits).plain()
 
     def _begin(self) -> Offset:
-        """Hold what a new stream needs: first the log, then the snapshot, so that there is no gap between them."""
+        """Register the consumer and then pin the snapshot, in this order so that there is no gap between them."""
         source = self._source
         stream = secrets.token_hex(6)
         last, since = source.feed.published(), source.start()
@@ -148,11 +152,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset
 
     def _pinned(self, offset: Offset) -> Offset:
-        """The beginning of a stream with a snapshot, which is pinned now."""
+        """Pin a snapshot and return the first offset of a stream that begins with it."""
         source, ttl = self._source, self._options.seconds("pinTtl", TTL)
         for _ in range(_ATTEMPTS):
             keyspace = source.keyspace()
-            pin = source.store.pin(offset.pin, ttl, keyspaces=[CATALOG, keyspace])
+            pin = source.store.pin(offset.pin, ttl, keyspaces=[CATALOG, keyspace, *source.others()])
             self._renewed = time.monotonic()
             if self._options.collection is not None:
                 with open_pinned(self._options.path, pin=pin) as snapshot:
@@ -165,7 +169,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         raise Error("the collection was replaced repeatedly while its snapshot was taken; retry later")
 
     def _resume(self, offset: Offset) -> None:
-        """Before the first batch of this process: see to it that what the stream needs is still there."""
+        """Check, before the first batch of this process, that what the stream needs still exists."""
         if self._resumed:
             return
         self._check(offset)
@@ -176,9 +180,9 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Refuse a checkpoint of another stream."""
         source = self._source
         if offset.store != source.location.store_id.hex():
-            raise UsageError("the checkpoint is of a stream of another store; take another checkpointLocation")
+            raise UsageError("the checkpoint is of a stream of another store; use another checkpointLocation")
         if offset.what != self._options.what:
-            raise UsageError(f"the checkpoint is of a stream of {offset.what}; take another checkpointLocation")
+            raise UsageError(f"the checkpoint is of a stream of {offset.what}; use another checkpointLocation")
         if offset.version > (last := source.feed.published()):
             raise Error(
                 f"the stream has delivered the changes up to version {offset.version}, but the last version of the "
@@ -187,7 +191,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _hold(self, offset: Offset, what: str) -> None:
-        """Keep the log from this position on, also if the consumer was removed or moved."""
+        """Keep the log from this position on, even if the consumer was removed or moved."""
         consumers = self._source.follower.consumers
         self._source.check_kept(offset.version, f"{what}, version {offset.version + 1},")
         try:
@@ -201,7 +205,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._source.too_early(what) from lost
 
     def _through_snapshot(self, offset: Offset, limits: BatchLimits) -> Offset:
-        """As far through the snapshot as the limits allow, by one entry at least."""
+        """Advance through the snapshot as far as the limits allow, by at least one entry."""
         self._renew(offset)
         if not limits.by_size:
             return offset.after_key(None)
@@ -211,8 +215,10 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
 
     def _through_log(self, offset: Offset, limits: BatchLimits) -> Offset:
-        """As far through the log as there is, and as the limits allow; by one commit at least, never by part of one. A
-        bulk load is a batch of its own, so that its parts can be ranges of keys."""
+        """Advance through the log as far as the limits allow, by at least one whole commit.
+
+        A bulk load is a batch of its own, so that its parts can be key ranges.
+        """
         source, since = self._source, offset.version
         until = source.feed.published()
         if self._target is not None:
@@ -239,9 +245,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offset.at_version(until)
 
     def _is_quiet(self, offset: Offset, until: int) -> bool:
-        """Whether nothing up to ``until`` concerns this stream, so that no batch need be run for what others write.
-        Not for long: the consumer moves with batches only, and the log is kept for it. What was looked at once is
-        known from then on."""
+        """Return whether no commit up to ``until`` concerns this stream, so that no batch is needed.
+
+        This is true only for a limited time: the consumer advances only with batches, and the log is kept for it. The
+        result of a search is remembered.
+        """
         since, now = offset.version, time.monotonic()
         known, begun = self._quiet if self._quiet[0] >= since else (since, now)
         if self._target is not None or now - begun > QUIET_SECONDS or until - since > QUIET_COMMITS:
@@ -264,7 +272,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Batches
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """What lies between two offsets; the same whenever it is asked for."""
+        """Return the parts between two offsets. The result is deterministic."""
         with explained(self._options):
             last = parse(end)
             if last is None:
@@ -280,7 +288,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return self._source.parts(line, by_key=True)
 
     def _snapshot_parts(self, first: Offset, last: Offset) -> list[SnapshotPart]:
-        """The entries between two places of the snapshot; in ranges of keys, if they are all that are left."""
+        """Return the entries between two positions of the snapshot, as several key ranges if they are the last ones."""
         self._renew(last)
         location, low = self._source.location, following(first.last_key) or b""
         high = None if last.after is None else following(last.last_key)
@@ -292,8 +300,8 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SnapshotPart(location, last, *each) for each in zip([low, *cuts], [*cuts, high], strict=True)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The record batches of one part, in a task."""
-        columns = ChangeColumns(self._options, self._schema)
+        """Yield the record batches of one part, in a task."""
+        columns = change_batches(self._options, self._schema)
         with explained(self._options):
             if isinstance(partition, Part):
                 yield from read_changes(partition, self._options, columns)
@@ -304,9 +312,11 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # What is done
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to ``end`` is processed for good: let the log go, and the snapshot once it is done. No batch
-        needs that, so one that goes wrong does not end the query: the next tries again, and says what it cannot do
-        without."""
+        """Release the log up to ``end``, and the snapshot once it is delivered.
+
+        A failure does not end the query, since no batch depends on this. The next batch tries again, and raises if
+        something that it needs is gone.
+        """
         offset = parse(end)
         if offset is None:
             return
@@ -330,7 +340,7 @@ class ChangeStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._unpinned = True
 
     def _renew(self, offset: Offset) -> None:
-        """Keep the snapshot for longer, if a quarter of its time has gone since this was last done here."""
+        """Renew the pin of the snapshot if a quarter of its time to live has passed since the last renewal here."""
         if self._renewed and time.monotonic() - self._renewed < self._options.seconds("pinTtl", TTL) / 4:
             return
         try:

@@ -15,19 +15,19 @@ from lowtide.engine import EngineSnapshot
 from lowtide.errors import Error, SnapshotExpired
 from lowtide.feed.ranges import INSERT, ChangeRows
 from lowtide.sharing.pins.snapshot import open_pinned, renew_pin
-from lowtide.spark.change_columns import ChangeColumns
+from lowtide.spark.change_batches import ChangeBatches
 from lowtide.spark.changes import BATCH
 from lowtide.spark.location import StoreLocation
 from lowtide.spark.offsets import Offset
 from lowtide.spark.options import SparkOptions
 
 TTL: Final = 86_400.0
-"""Seconds for which the snapshot of a stream is kept after it was last used, also while the stream is stopped."""
+"""Seconds that the snapshot of a stream is kept after its last use, even while the stream is stopped."""
 
 
 @dataclass(frozen=True)
 class SnapshotPart(InputPartition):
-    """The entries of the stream's keyspace from ``low`` on, before ``high``; None for the end of all."""
+    """The entries of the stream's keyspace in ``[low, high)``. A ``high`` of None is the end."""
 
     location: StoreLocation
     offset: Offset
@@ -36,7 +36,7 @@ class SnapshotPart(InputPartition):
 
 
 def opened(options: SparkOptions, offset: Offset) -> EngineSnapshot:
-    """The snapshot; to be closed."""
+    """Open the snapshot. The caller must close it."""
     try:
         return open_pinned(options.path, pin=offset.pin)
     except SnapshotExpired as error:
@@ -57,8 +57,8 @@ def following(key: bytes | None) -> bytes | None:
     return None if key is None else key + b"\x00"
 
 
-def read_snapshot(part: SnapshotPart, options: SparkOptions, columns: ChangeColumns) -> Iterator[pa.RecordBatch]:
-    """The record batches of a part, in a task; the pin is renewed while they are read."""
+def read_snapshot(part: SnapshotPart, options: SparkOptions, columns: ChangeBatches) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of a part, in a task. Renews the pin while they are read."""
     path, offset = part.location.check(), part.offset
     assert offset.taken is not None
     size, ttl = options.number("batchSize", BATCH) or BATCH, options.seconds("pinTtl", TTL)
@@ -74,7 +74,7 @@ def read_snapshot(part: SnapshotPart, options: SparkOptions, columns: ChangeColu
                 keys, values = zip(*found, strict=True)
                 count = len(found)
                 rows = ChangeRows([INSERT] * count, [offset.since] * count, [moment] * count, [*keys], [*values])
-                batch = columns.batch(rows)
+                batch = columns.batch(rows, snapshot)
                 if batch.num_rows:
                     yield batch
     except SnapshotExpired as error:

@@ -1,8 +1,8 @@
 """Persistent tables: ``CREATE TABLE t USING lowtide OPTIONS (path ..., collection ...)``.
 
-Spark 4.3 tells a Python source the options of a table only once: when the table is created without a list of columns,
-and the source is asked for the schema. A query that selects from the table, or inserts into it, comes with the schema
-that the catalog has, and with no options. So the schema carries them, as metadata of its first column.
+Spark 4.3 passes the options of a table to a Python source only once: when the table is created without a column list
+and the source is asked for the schema. A query that reads the table or inserts into it gets the schema from the catalog
+and no options. The schema therefore carries the options, as metadata of its first column.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ _OPTION: Final = "option."
 
 
 def creation(given: Mapping[str, str]) -> dict[str, str] | None:
-    """What the user has given to CREATE TABLE, of all that Spark gives then: where the table is, who owns it, its
-    properties, and each option twice. None if this is no CREATE TABLE.
+    """Extract the user's options of CREATE TABLE. None if this is not a CREATE TABLE.
+
+    Spark passes them together with the table's location, owner and properties, and each option twice.
 
     >>> creation({"provider": "lowtide", "owner": "me", "path": "/s", "option.collection": "c", "collection": "c"})
     {'path': '/s', 'collection': 'c'}
@@ -33,14 +34,14 @@ def creation(given: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def with_table(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """The schema, which carries the options of its table."""
+    """Return the schema with the options of its table added."""
     first, *rest = schema.fields
     metadata = {**(first.metadata or {}), TABLE: msgspec.json.encode(dict(options)).decode()}
     return StructType([StructField(first.name, first.dataType, first.nullable, metadata), *rest])
 
 
 def table_of(schema: StructType) -> dict[str, str] | None:
-    """The options of the table that the schema is of, if it is of one."""
+    """Return the table options that the schema carries, if any."""
     for field in schema:
         if text := (field.metadata or {}).get(TABLE):
             return msgspec.json.decode(text, type=dict[str, str])

@@ -1,4 +1,4 @@
-"""The values of a column as MessagePack can hold them: an Arrow array in, a list out; see ``encoding``."""
+"""Converts an Arrow array to a list of values that MessagePack can encode. See ``encoding``."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from lowtide.values.codec import encodable
 from lowtide.values.extended import NotExtended, loads
 
 Convert = Callable[[Any], list[Any]]
-"""An Arrow array as a list of values that MessagePack can hold; None for null."""
+"""Converts an Arrow array to a list of values that MessagePack can encode. None is null."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ColumnMisfit(Exception):
-    """A value of a column cannot be stored: in which row, and at which path."""
+    """Raised for a value that cannot be stored, with its row and path."""
 
     def __init__(self, row: int, path: str, reason: str) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ def check_name(name: str, path: str) -> None:
 
 
 def convert_of(field: pa.Field, ignore_nulls: bool, path: str = "") -> Convert:
-    """How the values of a column are read."""
+    """Return the converter for a column."""
     kind, types = field.type, pa.types
     path = f"{path}.{field.name}" if path else field.name
     if is_json(field):
@@ -141,13 +141,13 @@ def _dates(array: pa.Array) -> list[Any]:
 
 
 def json_values(array: pa.Array) -> list[Any]:
-    """What the texts say."""
+    """Parse JSON texts."""
     found = []
     for row, text in enumerate(array.to_pylist()):
         try:
             value = None if text is None else loads(text)
         except (NotExtended, *UNDECODABLE) as error:
-            raise ColumnMisfit(row, "", f"it should be JSON, and is {shown(text)}: {error}") from error
+            raise ColumnMisfit(row, "", f"it must be JSON, but is {shown(text)}: {error}") from error
         found.append(value)
     return found
 
@@ -167,7 +167,7 @@ def _struct(kind: pa.StructType, ignore_nulls: bool, path: str) -> Convert:
     names = [field.name for field in kind]
     if len(set(names)) != len(names):
         name = next(each for each in names if names.count(each) > 1)
-        raise UsageError(f"column {path!r}: two fields have the name {name!r}, a document has each once; rename one")
+        raise UsageError(f"column {path!r}: two fields have the name {name!r}; rename one")
     for name in names:
         check_name(name, f"{path}.{name}")
     converts = [convert_of(field, ignore_nulls, path) for field in kind]
@@ -203,7 +203,7 @@ def _masked(rows: list[Any], array: pa.Array) -> list[Any]:
 
 
 def _runs(array: pa.Array, flat: Callable[[int, int], Any]) -> list[Any]:
-    """For each row what ``flat`` makes of its stretch of the values; None for null."""
+    """Apply ``flat`` to each row's slice of the values. None is null."""
     offsets = array.offsets.to_pylist()
     start = offsets[0] if offsets else 0
     found = [flat(low - start, high - start) for low, high in pairwise(offsets)]
@@ -211,7 +211,7 @@ def _runs(array: pa.Array, flat: Callable[[int, int], Any]) -> list[Any]:
 
 
 def _stretch(array: pa.Array, values: pa.Array) -> pa.Array:
-    """The values that the rows of an array refer to."""
+    """Return the values that the rows of an array refer to."""
     offsets = array.offsets
     start, end = (offsets[0].as_py(), offsets[-1].as_py()) if len(offsets) else (0, 0)
     return values.slice(start, end - start)
@@ -243,7 +243,7 @@ def _map(inner: Convert) -> Convert:
 
 
 def _moved(array: pa.Array, misfit: ColumnMisfit, names: list[str] | None = None) -> ColumnMisfit:
-    """A misfit of an element as one of the row that has it."""
+    """Convert the misfit of an element to one of its row."""
     offsets = array.offsets.to_pylist()
     at = misfit.row + offsets[0]
     row = next(row for row, high in enumerate(offsets[1:]) if at < high)

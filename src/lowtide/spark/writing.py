@@ -1,9 +1,10 @@
-"""Writing a DataFrame: tasks stage documents, and the commit takes all of them into the collection, or none.
+"""Writes a DataFrame: tasks stage documents, and the commit writes all of them to the collection, or none.
 
-Spark makes the writer in a short-lived process and pickles it: to the tasks, each of which stages a file beside the
-store, and to one more process that commits or aborts; for a stream, that one makes its own. All that they share is the
-job's directory, which is made when the writer is first pickled, and the messages in which tasks name their files. A
-task that fails or is repeated leaves a file that no message names; it goes with the directory.
+Spark creates the writer in a short-lived process and pickles it: to the tasks, each of which stages a file in the
+store's directory, and to one more process that commits or aborts. For a stream, that process creates its own writer.
+They share only the job's directory, which is created when the writer is first pickled, and the messages in which tasks
+name their files. A task that fails or is repeated leaves a file that no message names. It is removed with the
+directory.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _READING: Final = (
 
 @dataclass(frozen=True)
 class Staged(WriterCommitMessage):
-    """What a task has staged, for which job."""
+    """The files that a task has staged, and their job."""
 
     job: str
     name: str
@@ -62,13 +63,30 @@ class Staged(WriterCommitMessage):
 
 
 class StagedWrite:
-    """What a write to a collection and a stream into one have in common: a job, staged by tasks, and its commit."""
+    """The common part of batch and stream writers: a job, staged by tasks, and its commit."""
 
     def __init__(self, options: SparkOptions, schema: StructType, overwrite: bool, app: str | None) -> None:
-        options.refuse(_READING, "for a write, which goes to a collection")
+        options.refuse(_READING, "for a write, which goes to a collection or a quad store")
         self._options = options
-        self._collection = check_collection_name(options.collection)
         self._how = _how(options, overwrite)
+        self._timeout = options.seconds("commitTimeout", TIMEOUT)
+        self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
+        self._app = app
+        self._job: str | None = None
+        if options.quads is None:
+            self._check_documents(schema)
+        else:
+            from lowtide.spark.quad_writes import check_statements  # needs rdflib
+
+            check_statements(options, schema, self._how)
+            self._arrow = arrow_schema(schema)
+        ensure_store(options.path)
+        self._location = StoreLocation.here(options.path)
+
+    def _check_documents(self, schema: StructType) -> None:
+        """Refuse what cannot be written to a collection, before any task begins."""
+        options = self._options
+        self._collection = check_collection_name(options.collection)
         if self._how != "delete":
             check_types(schema)
         if self._how == "changes":
@@ -79,20 +97,14 @@ class StagedWrite:
         self._types = (
             None if self._how == "delete" else types_of(documents_of(schema, self._how), texts, self._id_field)
         )
-        self._timeout = options.seconds("commitTimeout", TIMEOUT)
-        self._bulk_bytes = options.number("bulkBytes", BULK_BYTES, least=0) or 0
-        self._encoder()  # so that a schema that cannot be stored is refused before any task begins
-        ensure_store(options.path)
-        self._location = StoreLocation.here(options.path)
-        self._app = app
-        self._job: str | None = None
+        self._encoder()  # refuses a schema that cannot be stored
 
     def __getstate__(self) -> dict[str, Any]:
         self._begun()
         return self.__dict__
 
     def _begun(self) -> str:
-        """The job, with a directory."""
+        """Return the job, with its directory created."""
         if self._job is None:
             name = new_job_name()
             make_staging(self._path, name, driver_process(), self._series)
@@ -101,8 +113,10 @@ class StagedWrite:
 
     @property
     def _series(self) -> str | None:
-        """What the jobs of one writer to one collection have in common."""
-        return None if self._app is None else f"{self._collection}/{self._app}"
+        """The series that the jobs of one writer to one collection or quad store belong to."""
+        target = self._options.quads
+        name = self._options.collection if target is None else f"/{target}"
+        return None if self._app is None else f"{name}/{self._app}"
 
     def _encoder(self) -> RowEncoder:
         schema = self._arrow
@@ -122,10 +136,16 @@ class StagedWrite:
         try:
             staged = stage(staging_of(path, job), self._encoded(batches))
         except Error as error:
-            raise _named(error, path, self._collection) from error
+            raise _named(error, path, self._options.what) from error
         return Staged(job, staged.name, staged.rows, staged.bytes)
 
     def _encoded(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
+        if self._options.quads is not None:
+            from lowtide.spark.quad_writes import StatementEncoder
+
+            statements = StatementEncoder(self._how)
+            yield from map(statements.encode, batches)
+            return
         encoder = self._encoder()
         at = self._arrow.get_field_index(self._id_field)
         for batch in batches:
@@ -137,27 +157,28 @@ class StagedWrite:
                 yield encoder.encode(batch)
 
     def _commit(self, messages: list[WriterCommitMessage | None], version: int | None) -> Receipt:
-        """Have the owner of the store, or this process, take in what the messages name."""
+        """Let the store's owner, or this process, commit the files that the messages name."""
         path = self._path
         staged = [each for each in messages if isinstance(each, Staged)]
         if len(staged) != len(messages):
-            raise UsageError(f"{len(messages) - len(staged)} of {len(messages)} tasks did not say what they staged")
+            raise UsageError(f"{len(messages) - len(staged)} of {len(messages)} tasks did not report what they staged")
         name = staged[0].job if staged else self._begun()
         files = tuple(StagedFile(each.name, each.rows, each.bytes) for each in staged if each.rows)
         job = Job(
-            collection=self._collection,
+            collection=self._options.collection or "",
+            quads=self._options.quads,
             how=self._how,
             files=files,
             app=self._app,
             version=version,
             bulk_bytes=self._bulk_bytes,
-            types=self._types,
+            types=None if self._options.quads is not None else self._types,
         )
         try:
             announce(staging_of(path, name), job)
             return load(path, name, self._timeout)
         except Error as error:
-            raise _named(error, path, self._collection) from error
+            raise _named(error, path, self._options.what) from error
         finally:
             remove_staging(path, name)
 
@@ -169,19 +190,19 @@ class BatchWriter(DataSourceArrowWriter, StagedWrite):
         app = options.text("txnAppId")
         self._version = options.number("txnVersion", least=0)
         if (app is None) != (self._version is None):
-            raise UsageError("options 'txnAppId' and 'txnVersion' come together: who writes, and which of its writes")
+            raise UsageError("options 'txnAppId' and 'txnVersion' must be given together")
         StagedWrite.__init__(self, options, schema, overwrite, app)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
-        """In a task: stage the rows."""
+        """Stage the rows, in a task."""
         return self._stage(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """After all tasks: take in what they staged."""
+        """Commit what all tasks staged."""
         self._commit(messages, self._version)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """After a failure, of a commit too: leave nothing behind."""
+        """Remove what was staged, after a failure of a task or of the commit."""
         if self._job is not None:
             remove_staging(self._path, self._job)
 
@@ -193,13 +214,13 @@ def _how(options: SparkOptions, overwrite: bool) -> How:
     if how != "append":
         raise UsageError(
             f"mode 'overwrite' replaces all documents, so writeMode is insert, not "
-            f"{options.text('writeMode')!r}; take mode 'append' to upsert or delete"
+            f"{options.text('writeMode')!r}; use mode 'append' to upsert or delete"
         )
     return "overwrite"
 
 
 def _id_field(options: SparkOptions, schema: StructType, how: How) -> str:
-    """The column that has the ``_id``."""
+    """Return the column that holds the ``_id``."""
     name = options.text("idField")
     if how == "delete":
         name = options.text("deleteBy") or name
@@ -213,11 +234,11 @@ def _id_field(options: SparkOptions, schema: StructType, how: How) -> str:
         raise UsageError(f"there is no column {name!r} to take the _id from; there are {known}")
     if how in ("upsert", "delete", "changes"):
         what = "apply changes to" if how == "changes" else how
-        raise UsageError(f"to {what} documents a column '_id', or option 'idField', tells which; there are {known}")
+        raise UsageError(f"to {what} documents, give a column '_id' or option 'idField'; there are {known}")
     return wanted
 
 
-def _named(error: Error, path: Path, collection: str) -> Error:
-    """An error that says which store and collection it is about, whatever it was."""
+def _named(error: Error, path: Path, what: str) -> Error:
+    """Return an error that names the store and what is written to."""
     kind = UsageError if isinstance(error, UsageError) else Error
-    return kind(f"write to collection {collection!r} of the store {path}: {error}")
+    return kind(f"write to {what} of the store {path}: {error}")

@@ -1,1 +1,1 @@
-"""Looking after a store: is it whole (verify), what is in it (inspect), a copy (backup), a smaller file (compact)."""
+"""Maintenance of a store: verify, inspect, backup and compact."""

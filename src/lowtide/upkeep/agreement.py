@@ -1,8 +1,8 @@
-"""Whether the log, the base and the chains tell the same story, key by key.
+"""Checks that the log, the base and the chains agree, key by key.
 
-What the log has of a key up to the boundary must end with what the base has; what it has above must end with the
-newest version in memory, and every version in memory must be in it. Values are compared by length and hash, so that a
-log of any size can be held against them.
+The last version of a key in the log up to the boundary must be the base's. The last one above the boundary must be the
+newest version in memory, and every version in memory must be in the log. Values are compared by length and hash, so a
+log of any size can be checked.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def print_of(value: bytes | None) -> Print:
 
 
 class Agreement:
-    """Is told the commits of the log, oldest first, and then compares."""
+    """Receives the commits of the log, oldest first, and then compares."""
 
     def __init__(self, boundary: int, upto: int, layers: list[LayerCopy] | None) -> None:
         """``layers`` of None means that there is no memory to compare with."""
@@ -58,7 +58,7 @@ class Agreement:
                 del self._unlogged[key, ts]
 
     def _check_before(self, commit: Commit) -> None:
-        """What a commit says of the values before it, where the log has them. The change feed tells it on."""
+        """Check what a commit records about earlier values, if the log has them. The change feed relies on it."""
         existed, before = commit.existed, commit.before
         if existed is None:
             return
@@ -79,8 +79,10 @@ class Agreement:
                 self.before.problem(f"the value of key {key!r} before it is not the one of commit {ts}", where)
 
     def compare_base(self, tables: Tables, names: dict[bytes, str], reaches: int) -> None:
-        """The newest version that the log has of a key, up to the boundary, is the base's. A log that reaches only to a
-        commit below the boundary knows nothing of what came after."""
+        """Check that the newest version of a key in the log up to the boundary is the base's.
+
+        A log that ends below the boundary has no information about later commits.
+        """
         for key, (ts, seen) in self._below.items():
             self.base.examined += 1
             row = tables.txn.get(key, db=tables.rows)
@@ -98,7 +100,7 @@ class Agreement:
                 self.base.problem(f"the base has another value than commit {ts} wrote", where, RESTORE)
 
     def compare_chains(self, names: dict[bytes, str]) -> None:
-        """The newest version in memory is the newest in the log, and none is in memory only."""
+        """Check that the newest version in memory is the newest in the log, and that none is only in memory."""
         if self._layers is None:
             return
         for key, (ts, seen) in self._above.items():

@@ -1,32 +1,31 @@
-"""Backup: a copy that can be opened like any store, made while the store is in use, and cheap when repeated.
+"""Makes a backup: a copy that can be opened like any store, made while the store is in use, and incremental.
 
-A backup is a base, that is LMDB's own consistent copy, with the log from the base's boundary to the last commit that
-was published when the log was noted. A second one into the same directory ships only log, as long as what the source
-still has of it follows on what the copy has, and as long as that is less than a new copy of the base would be.
+A backup is a base, copied consistently by LMDB, plus the log from the base's boundary to the last commit that was
+published when the backup recorded the log's state. A second backup into the same directory copies only log, if the
+source's log continues that of the copy and is smaller than a new copy of the base would be.
 
-**The source goes on.** While a backup runs the log's files are held: none is released, renamed or recycled
-(``LogWriter.kept``), checkpoints go on otherwise. Of a full segment nothing changes any more; of the one that is
-written, the bytes up to the position that was noted under the commit lock, for an instant, do not. So what is read is
-what was meant, and its checksums are checked on the way: a damaged log is not backed up, but said to be damaged. A
-commit that is in the log and not published is cut off, and so is the empty rest of a segment. LMDB copies from a read
-transaction of its own; until it is done, pages that become free are not reused.
+**The source stays in use.** While a backup runs, no log file is released, renamed or recycled (``LogWriter.kept``).
+Checkpoints continue otherwise. A full segment never changes. In the current segment, the bytes up to the position that
+was recorded under the commit lock do not change. Checksums are verified while copying: a damaged log is reported and
+not backed up. Unpublished commits and the unused space of segments are not copied. LMDB copies from a read transaction
+of its own. Until it is done, pages that become free are not reused.
 
-**Whatever interrupts it, what is there can be opened**, as the backup before, as the new one, or as a commit in
-between. Let the destination have a base with boundary b and segments that reach from b to r.
+**An interrupted backup can be opened**, as the previous backup, as the new one, or at a commit in between. Let the
+destination have a base with boundary b and segments that reach from b to r.
 
-1. A new base, with boundary b' >= b, is put in place by one rename, before the log changes. Base and old log then open
-   as commit max(b', r): "boundary ahead of log" is a case that recovery knows, and what the old log has above b'
-   follows on it.
-2. Then the segments come, in their order, each by one rename. The one that was the tail is the first that differs, and
-   what replaces it begins with the same frames; each further one follows on the one before. After each step the
-   segments from the boundary on are therefore connected, and only reach further.
-   Where the old ones do not connect with the new ones, the first new one begins at or below b' + 1: recovery starts
-   from the last segment that does.
-3. Then those that the base no longer needs are removed, oldest first.
-4. ``store.json`` comes at the end of the first backup: before it, the directory says that it was never finished.
+1. A new base, with boundary b' >= b, is put in place by one rename, before the log changes. The new base and the old
+   log then open at commit max(b', r): "boundary ahead of log" is a case of recovery, and the commits of the old log
+   above b' follow it.
+2. Then the segments are put in place in order, each by one rename. The former tail is the first that differs, and its
+   replacement begins with the same frames. Each further one continues the one before. After each step the segments from
+   the boundary on are therefore contiguous.
+   If the old ones are not contiguous with the new ones, the first new one begins at or below b' + 1, and recovery
+   starts from the last segment that does.
+3. Then the segments that the base no longer needs are removed, oldest first.
+4. ``store.json`` is written at the end of the first backup. Without it, the directory is an unfinished backup.
 
-That rests on both being of one course: same store, same segments, nothing undone. A source that was itself restored
-from an older backup may have gone another way since, and is refused where its segments tell.
+This requires that source and backup share one history: same store, same segments, nothing undone. A source that was
+restored from an older backup may have diverged. It is refused if its segments show that.
 """
 
 from __future__ import annotations
@@ -49,8 +48,8 @@ from lowtide.upkeep.destination import Destination, Record, Step, Whole, destina
 
 @dataclass(frozen=True, slots=True)
 class BackupReport:
-    """What a backup did: the commit that it reaches, whether the base was copied, how many log segments were, and how
-    many were there already; ``bytes`` is what was written."""
+    """The result of a backup: its last commit, whether the base was copied, the numbers of log segments that were
+    copied and that were there already, and the bytes written."""
 
     path: Path
     reaches: int
@@ -69,7 +68,7 @@ class BackupReport:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """A segment of the source as it was noted; ``full`` if it will never change again."""
+    """A segment of the source as recorded. ``full``: it will never change again."""
 
     path: Path
     header: Header
@@ -89,7 +88,7 @@ class _Noted:
 def back_up(
     running: Running, destination: str | os.PathLike[str], progress: Callable[[str], None] | None = None
 ) -> BackupReport:
-    """Copy an open store to the directory ``destination``; see the module."""
+    """Copy an open store to the directory ``destination``. See the module's documentation."""
     step: Step = progress if progress is not None else lambda _: None
     path = path_of(destination)
     with destination_for(running.path, path, running.store_id, step) as target, running.log.kept():
@@ -135,12 +134,12 @@ def back_up(
 
 
 def _note(running: Running) -> _Noted:
-    """The log of the source now. The caller holds its files."""
+    """Record the state of the source's log. The caller holds its files."""
     with running.exclusive():
         running.check_open()
         published, segments = running.registry.published, running.log.segments()
     with contextlib.suppress(StoreFailed):  # what was published can be saved, all the more
-        running.log.sync()  # what a power loss may take from the source shall not be in the backup
+        running.log.sync()  # the backup must not have commits that the source may lose in a power loss
     segments = running.without_released(segments)
     found = [_source(each, full=index < len(segments) - 1) for index, each in enumerate(segments)]
     return _Noted(published, found)
@@ -155,7 +154,7 @@ def _source(segment: ClosedSegment, *, full: bool) -> _Source:
 
 
 def _refuse_other_course(record: Record, noted: _Noted, path: Path) -> None:
-    """Refuse a backup that went another way than the source."""
+    """Refuse a backup that has diverged from the source."""
     known = {sequence_of(Path(each.name)): each for each in (*record.whole, record.tail) if each is not None}
     last = max(known, default=0)
     differs = any(
@@ -171,7 +170,7 @@ def _refuse_other_course(record: Record, noted: _Noted, path: Path) -> None:
 
 
 def _may_ship_log(target: Destination, record: Record, boundary: int, noted: _Noted) -> bool:
-    """Whether the base that is there can stay: the log connects, and is less than the base."""
+    """Return whether the existing base can stay: the log is contiguous with it, and smaller than the base."""
     have = {each.name: each for each in record.whole if _is_there(target, each)}
     reach, size = boundary, 0
     for each in sorted(have.values(), key=lambda whole: whole.name):
@@ -185,7 +184,7 @@ def _may_ship_log(target: Destination, record: Record, boundary: int, noted: _No
 
 
 def _still_there(target: Destination, record: Record, boundary: int, noted: _Noted) -> list[Whole]:
-    """The segments of the backup that its base needs and the source no longer has."""
+    """Return the backup's segments that its base needs and the source no longer has."""
     first = noted.segments[0].header.sequence
     return [
         each
@@ -204,7 +203,7 @@ def _describe(segment: _Source) -> Whole:
 
 
 def _copy_segment(target: Destination, segment: _Source, published: int) -> int:
-    """Copy the frames of a segment up to the last published commit; returns their bytes."""
+    """Copy the frames of a segment up to the last published commit. Returns their size in bytes."""
     with segment.path.open("rb") as file:
         data = file.read(segment.used)
     end, last_ts = HEADER_SIZE, segment.header.first_ts - 1

@@ -1,4 +1,4 @@
-"""The base examined: rows, tombstones and history, each against the others and against the boundary."""
+"""Checks the base: rows, tombstones and history, against each other and against the boundary."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _INTERVAL = 16
 
 
 def named(names: dict[bytes, str], full_key: bytes) -> str:
-    """A key in words."""
+    """Describe a key."""
     keyspace = names.get(full_key[:KEYSPACE_PREFIX], f"number {full_key[:KEYSPACE_PREFIX].hex()}")
     return f"keyspace {keyspace!r}, key {full_key[KEYSPACE_PREFIX:]!r}"
 
 
 def check_meta(tables: Tables, store_id: bytes, check: Examination) -> None:
-    """Whose base it is, and how far it goes; and that each keyspace has a number of its own."""
+    """Check the base's identity, its boundary, and that keyspace numbers are unique."""
     check.examined += 2
     if tables.store_id != store_id:
         check.problem("the base belongs to another store", tables.directory)
@@ -43,7 +43,7 @@ def check_meta(tables: Tables, store_id: bytes, check: Examination) -> None:
 
 
 def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombstones: Examination) -> None:
-    """Every row, and every tombstone among them against the table of tombstones."""
+    """Check every row, and every tombstone row against the table of tombstones."""
     boundary = tables.boundary
     for key, row in tables.txn.cursor(tables.rows):
         rows.examined += 1
@@ -67,7 +67,7 @@ def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombs
 
 
 def check_tombstones(tables: Tables, names: dict[bytes, str], check: Examination) -> None:
-    """Every entry of the table against the rows. One whose key was changed since, or has no row, waits to be swept."""
+    """Check every entry of the table against the rows. An entry whose key has changed, or has no row, is garbage."""
     waiting = 0
     for entry in tables.txn.cursor(tables.tombstones).iternext(keys=True, values=False):
         check.examined += 1
@@ -86,7 +86,7 @@ def check_tombstones(tables: Tables, names: dict[bytes, str], check: Examination
 def check_history(
     tables: Tables, names: dict[bytes, str], pairs: Examination, intervals: Examination, living: Living
 ) -> None:
-    """Rows and index of the history against each other, and the intervals of each key against its row."""
+    """Check the rows and the index of the history against each other, and each key's intervals against its row."""
     unseen = _check_history_rows(tables, names, pairs, living)
     if unseen:
         intervals.note(f"{unseen} versions are no longer seen by any snapshot and wait for the sweep")
@@ -113,7 +113,7 @@ def check_history(
 
 
 def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examination, living: Living) -> int:
-    """Every row of the history has its entry in the index; returns how many of them no snapshot sees."""
+    """Check that every row of the history has an index entry. Returns the number of rows that no snapshot sees."""
     index = tables.txn.cursor(tables.history.index)
     unseen = 0
     for row_key in tables.txn.cursor(tables.history.rows).iternext(keys=True, values=False):
@@ -129,7 +129,7 @@ def _check_history_rows(tables: Tables, names: dict[bytes, str], pairs: Examinat
 
 
 def check_pins(tables: Tables, names: dict[bytes, str], check: Examination) -> list[PinRow]:
-    """Every pin lies at or below the boundary, and holds keyspaces that exist; returns those that could be read."""
+    """Check that every pin is at or below the boundary and its keyspaces exist. Returns the readable pins."""
     found = []
     for name, data in tables.txn.cursor(tables.pins.table) if tables.pins is not None else ():
         check.examined += 1
@@ -149,7 +149,7 @@ def check_pins(tables: Tables, names: dict[bytes, str], check: Examination) -> l
 
 
 def check_consumers(tables: Tables, last_commit: int, check: Examination) -> None:
-    """No consumer of the change feed has acknowledged a commit that does not exist."""
+    """Check that no consumer of the change feed has acknowledged a commit that does not exist."""
     for name, data in tables.txn.cursor(tables.consumers.table) if tables.consumers is not None else ():
         check.examined += 1
         where = f"consumer {name.decode(errors='replace')!r}"

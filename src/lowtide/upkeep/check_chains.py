@@ -1,4 +1,4 @@
-"""The chains in memory examined, on a copy that was taken in an instant: chains themselves never change."""
+"""Checks the chains in memory, on a copy of the layers. The chains themselves are immutable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lowtide.upkeep.report import REPORT, Examination
 
 @dataclass(frozen=True, slots=True)
 class LayerCopy:
-    """A layer at one moment: its chains, what it says of itself, and that its commits are ``above < ts <= upto``."""
+    """A copy of a layer: its chains, its own counts, and the range of its commits, ``above < ts <= upto``."""
 
     name: str
     layer: Layer
@@ -28,7 +28,7 @@ class LayerCopy:
 
 
 def copy_layers(versions: VersionStore, published: int) -> list[LayerCopy]:
-    """The layers, newest first. Called under the commit lock: two dict copies each, no walk."""
+    """Copy the layers, newest first. Called under the commit lock: two dict copies each, no walk."""
     frozen = versions.frozen
     found = [_copy("active", versions.active, versions.boundary if frozen is None else versions.frozen_upto, published)]
     if frozen is not None:
@@ -50,7 +50,7 @@ def _copy(name: str, layer: Layer, above: int, upto: int) -> LayerCopy:
 
 
 def check_layer(copy: LayerCopy, names: dict[bytes, str], counters: Examination, order: Examination) -> None:
-    """That a layer counts right, and that each chain is in order and within the layer's commits."""
+    """Check that a layer's counts are right, and that each chain is in order and within the layer's commits."""
     where = f"{copy.name} layer"
     counted = size = 0
     for key, chain in copy.chains.items():

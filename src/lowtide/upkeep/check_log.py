@@ -1,4 +1,4 @@
-"""The log examined: headers, order, checksums, timestamps and content of every segment that is kept."""
+"""Checks the log: headers, order, checksums, timestamps and content of every segment."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from lowtide.upkeep.report import Examination
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A segment to examine. ``used`` is where its frames end; None if only the segment itself can tell."""
+    """A segment to check. ``used`` is where its frames end; None if only the segment itself shows that."""
 
     path: Path
     used: int | None = None
 
 
 class LogExamination:
-    """Walks the segments once, and hands out the commits that it finds."""
+    """Walks the segments once and yields their commits."""
 
     def __init__(self, store_id: bytes, boundary: int) -> None:
         self._store_id = store_id
@@ -39,8 +39,10 @@ class LogExamination:
         return [self.headers, self.frames, self.content, self.reach]
 
     def commits(self, pieces: list[Piece], names: dict[bytes, str]) -> Iterator[Commit]:
-        """The commits of the segments, oldest first, as far as they follow each other. ``names`` are the keyspaces that
-        the base knows, and gets those that the commits name."""
+        """Yield the commits of the segments, oldest first, while they are contiguous.
+
+        ``names`` are the keyspaces of the base. Those that the commits name are added.
+        """
         pieces, first = self._connected(pieces)
         self._check_begin(first)
         expected = first.first_ts if first is not None else 0
@@ -65,7 +67,7 @@ class LogExamination:
             self.last_ts, expected = scan.last_ts, scan.last_ts + 1
 
     def _connected(self, pieces: list[Piece]) -> tuple[list[Piece], Header | None]:
-        """The segments that follow each other up to the last one, and the header of the first of them."""
+        """Return the contiguous segments up to the last one, and the header of the first of them."""
         kept: list[tuple[Piece, Header]] = []
         for piece in pieces:
             self.headers.examined += 1
@@ -85,7 +87,7 @@ class LogExamination:
         return [piece for piece, _ in kept], kept[0][1] if kept else None
 
     def _header(self, path: Path) -> Header | None:
-        """The header, if it is what it must be."""
+        """Return the header if it is valid."""
         try:
             with path.open("rb") as file:
                 data = file.read(4096)
@@ -127,7 +129,7 @@ class LogExamination:
         return scan
 
     def _check_end(self, piece: Piece, scan: Scan, *, last: bool) -> None:
-        """Whether the segment ends where it may, for one that no process has open."""
+        """Return whether the segment has a valid end, for one that no process has open."""
         if piece.used is not None:
             return
         durable = max(scan.durable, scan.beyond if scan.beyond > self._boundary > scan.last_ts else 0)
@@ -153,7 +155,7 @@ class LogExamination:
 
 
 def _fault(data: bytes, scan: Scan) -> str:
-    """What is wrong with the bytes where the chain of frames ends."""
+    """Describe what is wrong with the bytes where the chain of frames ends."""
     assert scan.header is not None
     frame = frame_at(data, scan.end, scan.header.salt)
     if frame is None:

@@ -50,7 +50,7 @@ class CompactReport:
 
 
 def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> CompactReport:
-    """Compact an open store, after a checkpoint and a collection, so that there is as much to give back as can be."""
+    """Compact an open store, after a checkpoint and a collection, which free as much space as possible."""
     with sole_use(running.base.directory):
         pass  # before the work is done for nothing
     running.checkpointer.run()
@@ -63,7 +63,7 @@ def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> C
 
 
 def _exchange(base: Base, step: Callable[[str], None]) -> tuple[int, int]:
-    """Put a compact copy in the place of the base's file; returns the bytes before and after."""
+    """Replace the base's file by a compact copy. Returns the sizes before and after, in bytes."""
     data, copy = base.directory / "data.mdb", base.directory / COMPACTED
 
     def exchange() -> None:

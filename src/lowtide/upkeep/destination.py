@@ -1,9 +1,9 @@
-"""The directory that a backup is written to: what may be there, and how a file gets there.
+"""The directory that a backup is written to: its allowed content, and atomic writes of its files.
 
-Every file is written under a temporary name, synced, renamed, and the directory synced, in that order. ``backup.json``
-says that the directory is a backup and no store of its own, and which segments it holds whole. It is made first and
-brought up to date last, so it never promises what is not there. Opening the directory as a store removes it: from then
-on it has commits of its own, and is refused as a destination.
+Every file is written under a temporary name, synced and renamed, and then the directory is synced. ``backup.json``
+marks the directory as a backup and lists the segments that it holds completely. It is created first and updated last,
+so it never lists what is not there. Opening the directory as a store removes it. From then on the directory may have
+commits of its own and is refused as a destination.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import msgspec
 
 from lowtide.engine.base.sharing import READERS, sole_use
 from lowtide.engine.base.tables import read_tables
+from lowtide.engine.recovery.members import MEMBERS
 from lowtide.engine.recovery.opening import BACKUP, FORMAT, LOCK, MANIFEST
 from lowtide.engine.recovery.ownership import Ownership
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.system.messages import UNDECODABLE
 
-_BESIDE = {MANIFEST, BACKUP, LOCK, "base", "log", "published"}
+_BESIDE = {MANIFEST, BACKUP, LOCK, MEMBERS, "base", "log", "published"}
 _IN_BASE = {"data.mdb", "lock.mdb", READERS}
 _IN_LOG = re.compile(r"\d{10}\.log|spare-\d+")
 _TEMPORARY = ".tmp"
@@ -45,7 +46,7 @@ class Whole(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The content of ``backup.json``: whose backup it is, the commit it reaches, and the segments that are whole."""
+    """The content of ``backup.json``: the store, the last commit, and the complete segments."""
 
     store: str
     reaches: int = 0
@@ -70,7 +71,7 @@ class Destination:
         return self.path / "base" / "data.mdb"
 
     def record(self) -> Record | None:
-        """What ``backup.json`` says; None if there is none."""
+        """Read ``backup.json``. None if there is none."""
         path = self.path / BACKUP
         try:
             return msgspec.json.decode(path.read_bytes(), type=Record)
@@ -83,7 +84,7 @@ class Destination:
         self.place(self.path / BACKUP, msgspec.json.encode(record))
 
     def write_manifest(self, store_id: bytes) -> None:
-        """Make the directory one that can be opened. Written once, when base and log are there."""
+        """Write the manifest, so that the directory can be opened. Done once, when base and log are complete."""
         if not (self.path / MANIFEST).exists():
             self.place(self.path / MANIFEST, json.dumps({"format": FORMAT, "store": store_id.hex()}).encode())
 
@@ -95,7 +96,7 @@ class Destination:
             return tables.boundary
 
     def place(self, path: Path, data: bytes) -> None:
-        """Put a file there, whole or not at all."""
+        """Write a file atomically."""
 
         def fill(descriptor: int) -> None:
             rest = memoryview(data)
@@ -105,7 +106,7 @@ class Destination:
         self.place_with(path, fill)
 
     def place_with(self, path: Path, fill: Callable[[int], None]) -> None:
-        """As ``place``, of what ``fill`` writes to a descriptor."""
+        """As ``place``, with the content that ``fill`` writes to a descriptor."""
         temporary = path.with_name(path.name + _TEMPORARY)
         temporary.unlink(missing_ok=True)
         descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -133,7 +134,7 @@ class Destination:
 
 @contextmanager
 def destination_for(source: Path, path: Path, store_id: bytes, step: Step) -> Iterator[Destination]:
-    """The directory ``path`` as the destination of a backup of the store in ``source``, owned; or a UsageError."""
+    """Lock the directory ``path`` as the destination of a backup of the store in ``source``, or raise UsageError."""
     _refuse_source(source, path)
     if path.exists() and not path.is_dir():
         raise UsageError(f"{path} is a file; a backup is a directory")
@@ -179,7 +180,7 @@ def _refuse_strangers(path: Path) -> None:
 
 
 def sync_directory(path: Path) -> None:
-    """Return when the names in ``path`` are on disk."""
+    """Sync the directory ``path``."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

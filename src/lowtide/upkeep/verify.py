@@ -1,23 +1,23 @@
-"""Verifying a store: every invariant of manifest, log, base, history and memory.
+"""Verifies a store: every invariant of manifest, log, base, history and memory.
 
-On an open store the examination needs all of them as of one moment, while commits go on. It holds off checkpoints, so
-that the boundary stands still, and the release of log segments, so that the files stay; then, for an instant under the
-commit lock, it notes the last commit, how far the log reaches, and the chains, which never change themselves. The base
-is then read in one LMDB transaction; a sweep may run beside it and is not seen. What is committed meanwhile stays in
-memory and log, and is not examined. A checkpoint that falls due waits until the examination is over.
+On an open store, all of them must be checked as of one moment, while commits continue. Verification holds off
+checkpoints, so that the boundary does not move, and the release of log segments. Then it briefly takes the commit lock
+and records the last commit, the end of the log, and the chains, which are immutable. The base is then read in one LMDB
+transaction. A concurrent sweep is not visible in it. Later commits stay in memory and log and are not checked. A
+checkpoint that becomes due waits until verification is done.
 
-The pages of the base are examined first, without LMDB (check_pages). Only if they are sound is LMDB asked to read
-them: it may end a process that reads a damaged page. So verifying always ends with a report.
+The pages of the base are checked first, without LMDB (check_pages). LMDB reads them only if they are sound, since it
+may end a process that reads a damaged page. Verification therefore always ends with a report.
 
-Locks, in this order: the checkpointer's, the log's hold, the commit lock (given back at once), the base's ``steady``.
-Who holds the commit lock never waits for one of the others.
+Locks, in this order: the checkpointer's, the log's hold, the commit lock (released at once), the base's ``steady``.
+The holder of the commit lock never waits for one of the others.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,14 +45,15 @@ from lowtide.upkeep.check_base import (
 from lowtide.upkeep.check_chains import check_layer, copy_layers
 from lowtide.upkeep.check_log import LogExamination, Piece
 from lowtide.upkeep.check_pages import check_pages, new_check
+from lowtide.upkeep.newest import Examiner, newest_entries
 from lowtide.upkeep.report import REPORT, Examination, VerifyReport
 
 _NEVER = 1 << 62
 _ATTEMPTS = 100
 
 
-def verify_store(running: Running) -> VerifyReport:
-    """Examine an open store while it is used."""
+def verify_store(running: Running, examiners: Sequence[Examiner] = ()) -> VerifyReport:
+    """Verify an open store while it is in use. ``examiners`` check what kinds of data keep in their keyspaces."""
     manifest = Examination("manifest", "files")
     _check_manifest(running.path, running.store_id, manifest)
     with running.checkpointer.held_off(), running.log.kept():
@@ -88,20 +89,21 @@ def verify_store(running: Running) -> VerifyReport:
                 )
             _walk(log, pieces, names, agreement, tables)
             _guarded(consumers, tables, lambda: check_consumers(tables, published, consumers))
+            kinds = [each(names, newest_entries(tables, layers)) for each in examiners]
         if log.last_ts != published:
             log.reach.problem(f"the log ends at commit {log.last_ts}, but {published} was the last one", "log")
         for layer in layers:
             check_layer(layer, names, memory[0], memory[1])
         agreement.compare_chains(names)
-    checks = [manifest, *log.checks, agreement.before, pages, *base, agreement.base, *memory, agreement.chains]
+    checks = [manifest, *log.checks, agreement.before, pages, *base, agreement.base, *memory, agreement.chains, *kinds]
     return VerifyReport(running.path, boundary, published, tuple(each.check() for each in checks))
 
 
-def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
-    """Examine the store or backup in ``path``, which no process has open. Nothing in it is changed.
+def verify_files(path: str | os.PathLike[str], examiners: Sequence[Examiner] = ()) -> VerifyReport:
+    """Verify the store or backup in ``path``, which no process has open. No file is changed.
 
-    What opening it would repair, such as a torn end of the log, is a note and not a problem. Raises StoreLocked if a
-    process has it open; call ``store.verify()`` there.
+    What opening the store would repair, such as a torn tail of the log, is reported as a note, not as a problem. Raises
+    StoreLocked if a process has the store open. Call ``store.verify()`` there.
 
     >>> import lowtide.upkeep.verify, tempfile
     >>> directory = tempfile.mkdtemp()
@@ -113,10 +115,10 @@ def verify_files(path: str | os.PathLike[str]) -> VerifyReport:
     if not (directory / MANIFEST).exists():
         raise UsageError(f"{directory} is not a Lowtide store: it has no {MANIFEST}")
     with _unowned(directory):
-        return _verify_directory(directory)
+        return _verify_directory(directory, examiners)
 
 
-def _verify_directory(directory: Path) -> VerifyReport:
+def _verify_directory(directory: Path, examiners: Sequence[Examiner]) -> VerifyReport:
     manifest = Examination("manifest", "files")
     try:
         store_id, _ = read_manifest(directory / MANIFEST)
@@ -141,15 +143,16 @@ def _verify_directory(directory: Path) -> VerifyReport:
             if log.last_ts < boundary:
                 log.reach.note(f"the log ends at commit {log.last_ts}, below the boundary, and will be started again")
             _guarded(consumers, tables, lambda: check_consumers(tables, last_commit, consumers))
+            kinds = [each(tables.names(), newest_entries(tables, ())) for each in examiners]
     except (CorruptionError, LmdbError) as error:
         pages.problem(str(error), directory / "base")
         return VerifyReport(directory, 0, 0, (manifest.check(), pages.check()))
-    examined = [manifest, *log.checks, agreement.before, pages, *checks, agreement.base]
+    examined = [manifest, *log.checks, agreement.before, pages, *checks, agreement.base, *kinds]
     return VerifyReport(directory, boundary, last_commit, tuple(each.check() for each in examined))
 
 
 def _check_pages_of(data: Path, check: Examination) -> None:
-    """Examine the pages of a file that no process writes. One that is missing is left to the caller."""
+    """Check the pages of a file that no process writes. A missing file is left to the caller."""
     if data.is_file():
         try:
             check_pages(data, check)
@@ -159,7 +162,7 @@ def _check_pages_of(data: Path, check: Examination) -> None:
 
 @contextmanager
 def _sound_tables(base: Base, check: Examination) -> Iterator[Tables | None]:
-    """The tables of an open base, if all its pages are sound; None if they are not, and ``check`` says which."""
+    """Return the tables of an open base if all its pages are sound. Otherwise None, with the problems in ``check``."""
     for attempt in range(_ATTEMPTS):
         with open_tables(base) as tables:
             try:
@@ -186,7 +189,7 @@ def _pieces(directory: Path, log: LogExamination) -> list[Piece]:
 def _walk(
     log: LogExamination, pieces: list[Piece], names: dict[bytes, str], agreement: Agreement, tables: Tables
 ) -> None:
-    """Read the log once, hold it against the base, and leave the rest to the caller."""
+    """Read the log once and compare it with the base. The rest is left to the caller."""
     for commit in log.commits(pieces, names):
         log.reach.examined += 1
         agreement.add(commit)
@@ -213,7 +216,7 @@ def _check_base(
 
 
 def _guarded(check: Examination, tables: Tables, examine: Callable[[], None]) -> None:
-    """Examine, and count it as a problem if LMDB cannot read its own file."""
+    """Run a check, and report a problem if LMDB cannot read its own file."""
     try:
         examine()
     except LmdbError as error:
@@ -233,7 +236,7 @@ def _check_manifest(path: Path, store_id: bytes, check: Examination) -> None:
 
 @contextmanager
 def _unowned(directory: Path) -> Iterator[None]:
-    """Keep the store from being opened meanwhile, without a trace."""
+    """Keep the store from being opened meanwhile, without changing its files."""
     try:
         descriptor = os.open(directory / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,23 +1,32 @@
-"""A driver, which may be killed: ``python -m tests.spark.programs.driver MASTER DIRECTORY SETTINGS``, these as JSON."""
+"""A driver, which may be killed: ``python -m tests.spark.programs.driver MASTER DIRECTORY SETTINGS [--of-a-user]``.
+
+The settings are JSON. The session of a user is not made by Lowtide, which meets it when it is first asked to read.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import sys
+import threading
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
 import pyspark
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import lowtide.spark
+from lowtide import pipeline
 from tests.spark.programs.gates import GatedSource
 from tests.spark.programs.ledger import SCHEMA, sum_of
 from tests.spark.programs.obeying import obey
 
+SLOW_START = "Python worker failed to connect back"
+"""What Spark says of a stream whose Python process takes 10 seconds to start, as on a machine with much other load. The
+time cannot be set. Such a stream is started again, and goes on where it was."""
 CHANGES = "_id long, n long, _change_type string, _commit_version long"
 
 
@@ -26,11 +35,24 @@ class Driver:
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
-        spark.dataSource.register(GatedSource)
+        self._gates = threading.Lock()
+        self._has_gates = False
 
     def perform(self, what: str, **more: Any) -> Any:
         activate(self._spark)
+        if what not in ("jvm", "count"):
+            self._register()
         return getattr(self, f"do_{what}")(**more)
+
+    def _register(self) -> None:
+        with self._gates:
+            if not self._has_gates:
+                lowtide.spark.register(self._spark).dataSource.register(GatedSource)
+                self._has_gates = True
+
+    def do_count(self, path: str, collection: str) -> int:
+        """How many rows a read of Lowtide has."""
+        return lowtide.spark.read(self._spark, path, collection).count()
 
     def do_jvm(self) -> int:
         """The process of the JVM, which is Spark's driver."""
@@ -57,7 +79,22 @@ class Driver:
 
     def do_stream(self, source: dict[str, str], target: dict[str, str]) -> None:
         """Copy the changes of the ledger until there are no more."""
-        copy(self._spark, source, target).awaitTermination()
+        while True:
+            try:
+                copy(self._spark, source, target).awaitTermination()
+            except StreamingQueryException as error:
+                if SLOW_START not in str(error):
+                    raise
+            else:
+                return
+
+    def do_archive(self, store: str, archive: str) -> dict[str, Any]:
+        """One run of the archiver."""
+        return pipeline.archive(self._spark, store, archive).to_dict()
+
+    def do_load(self, source: str, store: str, **more: Any) -> dict[str, Any]:
+        """A load of files into the collection ``c``."""
+        return pipeline.load(self._spark, source, store, "c", **more).to_dict()
 
     def do_stop(self) -> None:
         self._spark.stop()
@@ -106,6 +143,15 @@ def home_in(directory: Path) -> Path:
     return home
 
 
+def session_of_a_user(master: str, settings: dict[str, str]) -> SparkSession:
+    builder: Any = SparkSession.builder
+    local = {"spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+    for name, value in {"spark.master": master, "spark.sql.session.timeZone": "UTC", **local, **settings}.items():
+        builder = builder.config(name, value)
+    started: SparkSession = builder.getOrCreate()
+    return started
+
+
 def main() -> None:
     master, directory, given = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
     settings = {
@@ -120,7 +166,8 @@ def main() -> None:
     }
     if master.startswith("local-cluster"):
         os.environ["SPARK_HOME"] = str(home_in(directory))
-    obey(Driver(lowtide.spark.session(master, settings=settings)).perform)
+    start = session_of_a_user if "--of-a-user" in sys.argv else lowtide.spark.session
+    obey(Driver(start(master, settings=settings)).perform)
 
 
 if __name__ == "__main__":

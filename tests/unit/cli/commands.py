@@ -9,9 +9,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import typer.main
+import typer.testing
 from typer.testing import CliRunner, Result
 
 import lowtide
@@ -42,6 +45,10 @@ for line in sys.stdin:
 store.close()
 """
 """An owner that has a snapshot, a pin and a consumer open, and then does what it is told, line by line."""
+
+
+# A runner makes the commands of an application anew for each call, which takes longer than most calls.
+typer.testing._get_command = cache(typer.main.get_command)  # type: ignore[attr-defined]
 
 
 def invoke(*arguments: object, input: str | bytes | None = None) -> Result:

@@ -87,23 +87,12 @@ def test_a_command_succeeds_in_json(name: str, shop: Path) -> None:
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize("name", READING)
-def test_reading_commands_work_beside_an_owner(name: str, tmp_path: Path) -> None:
+def test_every_command_works_beside_an_owner(tmp_path: Path) -> None:
     with owner(tmp_path / "shop"):
-        result = invoke(*arguments(READING[name], tmp_path / "shop"))
-        assert result.exit_code == 0, result.output
-        assert result.stdout.strip()
-
-
-def test_writing_commands_name_the_owner_that_is_in_their_way(tmp_path: Path) -> None:
-    with owner(tmp_path / "shop") as process:
-        for given in WRITING.values():
+        for name, given in {**READING, **WRITING}.items():
             result = invoke(*arguments(given, tmp_path / "shop"))
-            assert result.exit_code == 1
-            assert result.stdout == ""
-            assert f"process {process.pid}" in result.stderr
-            assert len(result.stderr.splitlines()) == 1
-        assert found(tmp_path / "shop", "users", "--fields", "_id") == [{"_id": 1}, {"_id": 2}, {"_id": 3}]
+            assert result.exit_code == 0, (name, result.output)
+            assert result.stdout.strip() or name in WRITING, name
 
 
 @pytest.mark.parametrize("name", [each for each in [*READING, *WRITING] if each not in ("collections", "sql")])
@@ -136,7 +125,7 @@ def test_find_explains_itself(shop: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["find", "STORE", "users", "{age: 3}"], "the filter is no JSON"),
+        (["find", "STORE", "users", "{age: 3}"], "the filter is not valid JSON"),
         (["find", "STORE", "users", '{"age": {"$near": 3}}'], "$near"),
         (["find", "STORE", "users", "{}", "--filter", "{}"], "twice"),
         (["update", "STORE", "users", "{}", '{"$sett": {"a": 1}}'], "$sett"),
@@ -149,7 +138,7 @@ def test_find_explains_itself(shop: Path) -> None:
         (["insert", "STORE", "users", '{"a": {"$b": 1}}'], "$b"),
         (["aggregate", "STORE", "users", '[{"$out": "x"}]'], "$out"),
         (["indexes", "STORE", "users", "--create", "name", "--drop", "city_1"], "not both"),
-        (["indexes", "STORE", "users", "--unique"], "belong to --create"),
+        (["indexes", "STORE", "users", "--unique"], "need --create"),
         (["indexes", "STORE", "users", "--create", "joined", "--unique"], "duplicate key"),
         (["indexes", "STORE", "users", "--drop", "nonsense"], "nonsense"),
         (["schema", "STORE", "users", "--set", "-", "--unset"], "not both"),
@@ -240,7 +229,7 @@ def test_a_schema_is_set_shown_kept_and_removed(shop: Path, tmp_path: Path) -> N
     file.write_text('{"type": ')
     wrong = invoke("schema", shop, "users", "--set", "-", input=file.read_bytes())
     assert wrong.exit_code == 2
-    assert "the schema is no JSON" in wrong.stderr
+    assert "the schema is not valid JSON" in wrong.stderr
 
 
 def test_sql_prints_columns_and_rows(shop: Path) -> None:

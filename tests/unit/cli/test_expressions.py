@@ -23,7 +23,7 @@ def test_a_filter_is_extended_json_given_in_one_of_two_ways() -> None:
     assert filter_of(None, None) == {}
     assert filter_of('{"at": {"$lt": {"$date": 0}}}', None) == {"at": {"$lt": datetime(1970, 1, 1, tzinfo=UTC)}}
     assert filter_of(None, '{"a": 1}') == {"a": 1}
-    with pytest.raises(UsageError, match="there twice"):
+    with pytest.raises(UsageError, match="given twice"):
         filter_of("{}", "{}")
 
 
@@ -32,13 +32,13 @@ def test_a_filter_is_extended_json_given_in_one_of_two_ways() -> None:
     [
         (
             "{age: 3}",
-            r"the filter is no JSON: .* at character 2; write it as {\"age\": {\"\$gt\": 3}}, for",
+            r"the filter is not valid JSON: .* at character 2; write it as {\"age\": {\"\$gt\": 3}}, for",
         ),
-        ("[1]", "the filter is no object"),
-        ("", "the filter is no JSON"),
+        ("[1]", "the filter must be an object"),
+        ("", "the filter is not valid JSON"),
         ('{"a": {"$date": "soon"}}', "the filter: field 'a': .* is not a date"),
-        ("{" * 5000, "the filter is no JSON"),
-        ('{"a": "\udcff"}', "the filter is no JSON"),
+        ("{" * 5000, "the filter is not valid JSON"),
+        ('{"a": "\udcff"}', "the filter is not valid JSON"),
     ],
 )
 def test_a_filter_that_is_none_is_refused_with_an_example(text: str, words: str) -> None:
@@ -50,12 +50,12 @@ def test_a_pipeline_may_be_one_stage() -> None:
     assert objects_of('{"$count": "n"}', "pipeline") == [{"$count": "n"}]
     assert objects_of('[{"$count": "n"}, {"$limit": 1}]', "pipeline") == [{"$count": "n"}, {"$limit": 1}]
     for text in ("[1]", "3"):
-        with pytest.raises(UsageError, match="no array of objects"):
+        with pytest.raises(UsageError, match="must be an array of objects"):
             objects_of(text, "pipeline")
 
 
 def test_a_value_without_an_example_is_refused_too() -> None:
-    with pytest.raises(UsageError, match="the thing is no JSON"):
+    with pytest.raises(UsageError, match="the thing is not valid JSON"):
         value_of("x", "thing")
 
 

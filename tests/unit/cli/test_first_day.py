@@ -55,9 +55,9 @@ def test_what_stands_between_cells_can_be_said(shop: Path, tmp_path: Path) -> No
     assert (wrong.exit_code, "the delimiter '::' is not one character" in wrong.stderr) == (2, True)
     file.write_text("a;b\n1;2;3\n")
     many = invoke("import", shop, "odd", file)
-    assert (many.exit_code, "or say with --delimiter what stands between cells" in many.stderr) == (1, True)
+    assert (many.exit_code, "or set the delimiter with --delimiter" in many.stderr) == (1, True)
     lines = invoke("import", shop, "odd", "-", "--delimiter", ";", input="{}\n")
-    assert (lines.exit_code, "a delimiter is for CSV" in lines.stderr) == (2, True)
+    assert (lines.exit_code, "a delimiter is only for CSV" in lines.stderr) == (2, True)
 
 
 TINY: dict[str, Any] = {
@@ -109,7 +109,7 @@ def test_importing_where_no_store_is_says_how_to_make_one(tmp_path: Path) -> Non
         result = invoke("import", place, "users", "-", input="{}\n")
         assert (result.exit_code, result.stderr) == (
             2,
-            f"lowtide: there is no store in {place}; with --create it is made\n",
+            f"lowtide: there is no store in {place}; use --create to create it\n",
         )
 
 

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from lowtide.cli.app import app
-from lowtide.cli.failures import FAILED, INTERRUPTED, UNREAD, WRONG
+from lowtide.cli.failures import ATTENTION, ENDED, FAILED, INTERRUPTED, UNREAD, WRONG
 from tests.docs.documents import ROOT, section, table
 from tests.unit.cli.commands import invoke
 
@@ -34,6 +34,12 @@ def test_the_commands_are_those_that_were_promised() -> None:
         *("compact", "metrics", "top", "audit", "inspect key", "inspect segment", "inspect base"),
         *("collections", "find", "count", "aggregate", "sql", "insert", "update", "delete", "indexes", "schema"),
         *("import", "export", "shell"),
+        *("rdf load", "rdf dump", "rdf query", "rdf update", "rdf explain"),
+        *("pipeline compact", "pipeline vacuum", "pipeline erase", "pipeline tag"),
+        *("pipeline restore", "pipeline put-back", "pipeline recover"),
+        *("pipeline archive", "pipeline run", "pipeline status", "pipeline audit"),
+        *("pipeline as-of", "pipeline history", "pipeline diff"),
+        *("pipeline load", "pipeline replicate"),
     }
 
 
@@ -71,4 +77,4 @@ def test_the_section_of_a_command_names_its_arguments_and_options(name: str) -> 
 
 def test_the_page_has_every_exit_code() -> None:
     codes = {int(row[0].strip("`")) for row in table(section(PAGE, "Exit codes"))}
-    assert codes == {0, FAILED, WRONG, INTERRUPTED, UNREAD}
+    assert codes == {0, FAILED, WRONG, ATTENTION, INTERRUPTED, UNREAD, ENDED}

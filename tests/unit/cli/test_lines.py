@@ -43,7 +43,7 @@ def test_a_line_is_cut_into_words(line: str, words: list[str]) -> None:
 )
 def test_a_line_with_open_brackets_or_quotes_goes_on(line: str) -> None:
     if line.endswith("2}"):
-        with pytest.raises(UsageError, match=r"} at character \d+ closes what is not open"):
+        with pytest.raises(UsageError, match=r"} at character \d+ closes a bracket that is not open"):
             words_of(line)
         return
     with pytest.raises(Unfinished):

@@ -1,4 +1,7 @@
-"""The command as a process: beside an owner, after one was killed or stopped, on damaged files, in pipes."""
+"""The command beside an owner, after one was killed or stopped, on damaged files, in pipes and in a terminal.
+
+It runs in a process of its own where that is the point: for its exit codes, signals, pipes and terminals.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,24 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import Result
 
 import lowtide
 from lowtide.engine.recovery.opening import LOCK
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
-from tests.unit.cli.commands import command, document, environment, go_away, make, owner, run, started, tell
+from tests.unit.cli.commands import (
+    command,
+    document,
+    environment,
+    go_away,
+    invoke,
+    make,
+    owner,
+    run,
+    started,
+    tell,
+)
 
 DIES = """
 import os, sys
@@ -34,8 +49,9 @@ os._exit(0)
 """An owner that leaves commits in the log, each known to be on disk, and makes no checkpoint."""
 
 
-def silent(result: subprocess.CompletedProcess[str]) -> None:
+def silent(result: Result) -> None:
     """It failed with one line of words, and no trace."""
+    assert result.exit_code == 1
     assert result.stdout == ""
     assert len(result.stderr.splitlines()) == 1
     assert result.stderr.startswith("lowtide: ")
@@ -47,47 +63,39 @@ def test_it_works_beside_an_owner_and_after_that_was_killed(tmp_path: Path) -> N
         assert document(run("stats", path, "--json"))["owner"] == process.pid
         process.send_signal(signal.SIGKILL)
         process.wait()
-        found = document(run("stats", path, "--json"))
+        before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
+        assert invoke("verify", path).exit_code == 0
+        assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == before
+        found = document(invoke("stats", path, "--json"))
         assert (found["owner"], found["last_commit"], found["boundary"]) == (None, 4, 4)
-        assert run("verify", path).returncode == 0
-        assert document(run("pins", path, "--json"))["pins"][0]["name"] == "nightly"
-        lines = run("changes", path, "--json").stdout.splitlines()
+        assert invoke("verify", path).exit_code == 0
+        assert document(invoke("pins", path, "--json"))["pins"][0]["name"] == "nightly"
+        lines = invoke("changes", path, "--json").stdout.splitlines()
         assert [json.loads(line)["ts"] for line in lines] == [1, 2, 3, 4]
-        assert run("checkpoint", path).returncode == 0
+        assert invoke("checkpoint", path).exit_code == 0
     with lowtide.open(path) as store:
         assert store.keyspace("fruit").get(b"apple") == b"yellow"
 
 
-def test_verify_after_a_kill_changes_nothing_and_ends_well(tmp_path: Path) -> None:
+def test_an_owner_that_does_not_answer_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store"
-    with owner(path) as process:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    before = {each: each.read_bytes() for each in path.rglob("*") if each.is_file()}
-    assert run("verify", path).returncode == 0
-    assert {each: each.read_bytes() for each in path.rglob("*") if each.is_file()} == before
-
-
-@pytest.mark.parametrize("name", ["stats", "pins", "verify", "checkpoint", "changes"])
-def test_an_owner_that_does_not_answer_is_named(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "store"
+    names = ("stats", "pins", "verify", "checkpoint", "changes")
     with owner(path) as process:
         process.send_signal(signal.SIGSTOP)
-        result = run("--timeout", "0.2", name, path)
-        assert result.returncode == 1
-        silent(result)
-        assert f"process {process.pid}" in result.stderr
-        assert "does not answer" in result.stderr
+        for name in names:
+            result = invoke("--timeout", "0.2", name, path)
+            silent(result)
+            assert f"process {process.pid}" in result.stderr, name
+            assert "does not answer" in result.stderr, name
         process.send_signal(signal.SIGCONT)
-        assert run(name, path).returncode == 0
+        assert [name for name in names if invoke(name, path).exit_code != 0] == []
 
 
 def test_a_lock_whose_holder_does_not_listen_is_told_of(tmp_path: Path) -> None:
     path = make(tmp_path / "store")
     with open(path / LOCK, "rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        result = run("--timeout", "0.1", "checkpoint", path)
-        assert result.returncode == 1
+        result = invoke("--timeout", "0.1", "checkpoint", path)
         silent(result)
         assert "is open for writing elsewhere" in result.stderr
 
@@ -104,22 +112,23 @@ def test_damage_is_told_without_a_trace_and_found_by_verify(tmp_path: Path) -> N
     assert found.returncode == 1
     assert not document(found)["ok"]
     assert document(found)["found"] >= 1
-    words = run("verify", path)
-    assert words.returncode == 1
+    words = invoke("verify", path)
+    assert words.exit_code == 1
     assert "problem: " in words.stdout
     for name in ("stats", "checkpoint", "pins", "changes"):
-        refused = run(name, path)
-        assert refused.returncode == 1
+        refused = invoke(name, path)
         silent(refused)
         assert str(segment) in refused.stderr
 
 
 def test_wrong_usage_has_its_own_exit_code(tmp_path: Path) -> None:
     for arguments in (["nonsense"], ["stats"], ["stats", tmp_path, "--nonsense"], ["stats", tmp_path / "missing"]):
-        result = run(*arguments)
-        assert result.returncode == 2
+        result = invoke(*arguments)
+        assert result.exit_code == 2
         assert result.stdout == ""
         assert "Traceback" not in result.stderr
+    in_a_process = run(*arguments)
+    assert (in_a_process.returncode, in_a_process.stdout, in_a_process.stderr) == (2, "", result.stderr)
 
 
 def test_changes_that_are_followed_come_as_they_are_committed(tmp_path: Path) -> None:
@@ -132,7 +141,7 @@ def test_changes_that_are_followed_come_as_they_are_committed(tmp_path: Path) ->
         following.send_signal(signal.SIGINT)
         out, err = following.communicate(timeout=PATIENCE)
         assert (following.returncode, out, err) == (130, "", "")
-        assert document(run("pins", path, "--json"))["pins"][0]["name"] == "nightly"
+        assert document(invoke("pins", path, "--json"))["pins"][0]["name"] == "nightly"
 
 
 def test_an_interrupt_ends_quietly_without_an_owner_too(unowned: Path) -> None:
@@ -146,9 +155,9 @@ def test_an_interrupt_ends_quietly_without_an_owner_too(unowned: Path) -> None:
 
 @pytest.mark.parametrize("more", [[], ["--json"]])
 def test_a_reader_that_goes_away_ends_it_quietly(more: list[str], tmp_path: Path) -> None:
-    with lowtide.open(tmp_path / "store", durability="relaxed") as store:
+    with lowtide.open(tmp_path / "store", durability="relaxed") as store, store.begin() as tx:
         for number in range(5000):
-            store.keyspace("many").put(b"%d" % number, b"x" * 50)
+            tx.keyspace("many").put(b"%d" % number, b"x" * 50)
     with started("changes", tmp_path / "store", *more) as process:
         go_away(process)
     with lowtide.open(tmp_path / "store", read_only=True) as store:
@@ -168,8 +177,8 @@ def test_a_short_output_that_nobody_reads_ends_quietly_too(unowned: Path) -> Non
 def test_top_once_prints_one_frame(tmp_path: Path) -> None:
     path = tmp_path / "store"
     with owner(path) as process:
-        result = run("top", path, "--once", "--interval", "0.05")
-    assert result.returncode == 0
+        result = invoke("top", path, "--once", "--interval", "0.05")
+    assert result.exit_code == 0
     assert "\x1b" not in result.stdout
     lines = result.stdout.splitlines()
     assert lines[0] == f"{path}: owned by process {process.pid}"
@@ -273,3 +282,13 @@ def test_a_terminal_gets_a_table_in_colour(unowned: Path) -> None:
         shown.see("\x1b[1m")
         shown.see("nightly")
         assert shown.end() == 0
+
+
+def test_commands_that_write_work_beside_a_running_service(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with owner(data) as service:
+        assert invoke("insert", data, "users", '{"_id": 1, "age": 36}').exit_code == 0
+        assert invoke("update", data, "users", '{"_id": 1}', '{"$inc": {"age": 1}}').exit_code == 0
+        tell(service, "assert store['users'].find_one({'_id': 1}) == {'_id': 1, 'age': 37}")
+        figures = document(invoke("stats", data, "--json"))
+        assert [(each["pid"], each["role"]) for each in figures["processes"]] == [(service.pid, "owner")]

@@ -13,7 +13,7 @@ from lowtide.cli.samples import SPAN, WIDTH, Sample, rates, recent, sparkline, t
 from lowtide.cli.words import as_json
 from lowtide.observe.stats import PinStats, SnapshotStats, Stats
 
-QUIET = Stats(0, 0, 0, 0, 0, 0, 0, 0, [], [], 0, 0, 0, None, 0, None, 0, 0, 0, None)
+QUIET = Stats(0, 0, 0, 0, 0, 0, 0, 0, [], [], 0, 0, 0, None, 0, None, 0, 0, 0, None, [])
 
 
 def at(moment: float, owner: int = 1, **figures: Any) -> Sample:
@@ -71,7 +71,7 @@ def test_a_view_has_every_figure_that_matters() -> None:
 def test_failures_are_loud() -> None:
     found = values([at(0, checkpoint_failures=2, last_checkpoint_failure="no room", failure="the disk is gone")])
     assert found["last checkpoint"] == "none yet; 0 made, 2 FAILED: no room"
-    assert found["FAILED"] == "no commits are accepted: the disk is gone"
+    assert found["FAILED"] == "the store accepts no commits: the disk is gone"
 
 
 def test_snapshots_and_pins_are_listed_with_age_origin_and_what_they_hold() -> None:

@@ -22,7 +22,7 @@ def test_a_script_runs_its_commands_without_the_name_of_the_store(unowned: Path)
     code, out, err = script(unowned, "# a comment\n\nunpin nightly\npins\ninspect key fruit pear\nexit\nnonsense\n")
     assert (code, err) == (0, "")
     assert out.splitlines()[:3] == [
-        "the pin 'nightly' is removed",
+        "removed the pin 'nightly'",
         "no pins",
         "key pear of keyspace fruit: 1 version",
     ]
@@ -45,9 +45,9 @@ def test_a_script_prints_json_if_all_of_it_is_to(unowned: Path) -> None:
         ("pins --nonsense\npins\n", 2, "--nonsense"),
         ("shell\npins\n", 2, "there is no command 'shell'"),
         ("audit x\npins\n", 2, "there is no command 'audit'"),
-        ('inspect key fruit {"a"\npins\n', 2, "lowtide: the command does not end"),
-        ("inspect key fruit [}\npins\n", 2, "closes what is not open"),
-        ("import users -\npins\n", 2, "standard input is where the commands"),
+        ('inspect key fruit {"a"\npins\n', 2, "lowtide: the command is incomplete"),
+        ("inspect key fruit [}\npins\n", 2, "closes a bracket that is not open"),
+        ("import users -\npins\n", 2, "the shell reads its commands from standard input"),
         ("help nonsense\npins\n", 2, "there is no command 'nonsense'"),
     ],
 )
@@ -99,7 +99,7 @@ def test_at_a_prompt_an_error_does_not_end_it_and_what_was_typed_is_kept(
         shown.press("unp\t")
         shown.see("unpin")
         shown.press(" nightly\r")
-        shown.see("the pin 'nightly' is removed")
+        shown.see("removed the pin 'nightly'")
         shown.see("store>")
         shown.press("\x04")
         assert shown.end() == 0

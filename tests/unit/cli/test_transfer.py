@@ -69,7 +69,7 @@ def test_a_pipe_carries_them_too(shop: Path) -> None:
         (b'{"_id": 3}\n', "line 7: duplicate key"),
         (b'{"_id": 7, "a": {"$b": 1}}\n', "line 7: field 'a.$b'"),
         (b'{"_id": [1]}\n', "line 7: "),
-        (b"[]\n", "line 7: a document is an object"),
+        (b"[]\n", "line 7: a document must be an object"),
     ],
 )
 @pytest.mark.parametrize("more", [[], ["--drop"], ["--upsert"]])
@@ -164,7 +164,7 @@ def test_a_file_that_cannot_be_there_or_be_read_is_told_of(shop: Path, tmp_path:
         ([tmp_path / "no.jsonl"], 1, "No such file"),
         ([tmp_path / "no.txt"], 2, "--format"),
         ([tmp_path, "--format", "json"], 1, "Is a directory"),
-        ([tmp_path / "x.csv", "--types", "a=nonsense"], 2, "does not say what a column holds"),
+        ([tmp_path / "x.csv", "--types", "a=nonsense"], 2, "is not a column type"),
     ):
         result = invoke("import", shop, "users", *given)
         assert result.exit_code == code

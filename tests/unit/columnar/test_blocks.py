@@ -37,7 +37,7 @@ def read(
     cache, identity = Cache(Path(store.path)), store_id(store)
     content = content_of(identity, name, SCHEMA, *details)
     rows, made = [], []
-    planned = plan_blocks(cache, Path(store.path), identity, snapshot._snapshot, name, ranges, content)
+    planned = plan_blocks(cache, Path(store.path), identity, snapshot._snapshot, name, ranges=ranges, of=content)
     for block, (low, high) in zip(planned, ranges, strict=True):
 
         def make(low: bytes = low, high: bytes | None = high) -> Iterator[pa.RecordBatch]:

@@ -116,6 +116,7 @@ def figures(store: lowtide.Store) -> dict[str, float]:
 def test_a_new_store_has_valid_metrics(store: lowtide.Store) -> None:
     found = figures(store)
     assert found.pop("lowtide_log_bytes") >= 0
+    assert found.pop("lowtide_processes") == 1
     assert set(found.values()) == {0.0}
     assert "lowtide_last_checkpoint_duration_seconds" not in found
 

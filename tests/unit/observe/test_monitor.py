@@ -60,11 +60,13 @@ def test_each_hook_is_called_at_every_tick_with_the_time_of_the_store(monitors: 
 def test_it_ticks_by_itself_and_ends_at_once(monitors: list[Monitor]) -> None:
     ticks = threading.Semaphore(0)
     monitor = Monitor(0.001, ManualClock().monotonic, [lambda now: ticks.release()])
+    monitor.start()
     for _ in range(3):
         assert ticks.acquire(timeout=PATIENCE)
     monitor.close()
     assert not monitor._thread.is_alive()
     waiting = Monitor(NEVER, ManualClock().monotonic, [])
+    waiting.start()
     waiting.close()
     waiting.close()
     assert not waiting._thread.is_alive()
@@ -74,6 +76,7 @@ def test_it_may_be_closed_by_one_of_its_hooks(monitors: list[Monitor]) -> None:
     """The cyclic collector may find a dropped store in any thread, also in this one."""
     monitor = Monitor(0.001, ManualClock().monotonic, [lambda now: monitors[0].close()])
     monitors.append(monitor)
+    monitor.start()
     monitor._thread.join(PATIENCE)
     assert not monitor._thread.is_alive()
 

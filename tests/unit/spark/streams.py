@@ -30,6 +30,7 @@ def stream(path: Path, schema: StructType = USERS, **options: object) -> ChangeS
 
 def _options(path: Path, schema: StructType, options: dict[str, object]) -> SparkOptions:
     target = {"keyspace": "fruit"} if "key" in schema.names else {"collection": "users"}
+    target = {} if "quads" in options else target
     return SparkOptions(
         {"path": str(path), "readChangeFeed": "true", **target} | {k: str(v) for k, v in options.items()}
     )

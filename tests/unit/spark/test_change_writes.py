@@ -96,7 +96,10 @@ def test_rows_that_do_not_say_what_they_are_are_refused(tmp_path: Path) -> None:
         (StructType([StructField("_id", LongType())]), "have a column '_change_type'; there are '_id'"),
         (StructType([StructField("_id", LongType()), CHANGE[0]]), "have a column '_commit_version'"),
         (StructType([*USERS.fields[:3], StructField("_commit_version", StringType())]), "of type string"),
-        (StructType([StructField("city", StringType()), *CHANGE]), "to apply changes to documents a column '_id'"),
+        (
+            StructType([StructField("city", StringType()), *CHANGE]),
+            "to apply changes to documents, give a column '_id'",
+        ),
     ):
         with pytest.raises(UsageError, match=words):
             write(tmp_path / "new", schema=schema)

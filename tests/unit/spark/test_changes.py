@@ -136,7 +136,7 @@ def test_what_is_released_between_planning_and_reading_is_said_to_be_lost(open_s
     store.checkpoint()
     with pytest.raises(
         lowtide.Error,
-        match=f"'fruit' .* after version 0 are no longer kept, its log begins.* {kept_from(store)}",
+        match=f"'fruit' .* after version 0 are no longer kept; its log begins.* {kept_from(store)}",
     ):
         read(source, parts)
 

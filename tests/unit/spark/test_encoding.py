@@ -96,11 +96,11 @@ def test_json_text_becomes_what_it_says() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "metadata", "path", "reason"),
     [
-        (pa.string(), "{", JSON, "v", "should be JSON"),
-        (pa.string(), '{"x": {"$date": "never"}}', JSON, "v", "should be JSON"),
-        (pa.list_(pa.field("e", pa.string(), metadata=JSON)), ["1", "["], None, "v.1", "should be JSON"),
-        (pa.map_(pa.string(), pa.field("e", pa.string(), metadata=JSON)), [("k", "[")], None, "v.k", "should be JSON"),
-        (pa.struct([pa.field("x", pa.string(), metadata=JSON)]), {"x": "?"}, None, "v.x", "should be JSON"),
+        (pa.string(), "{", JSON, "v", "must be JSON"),
+        (pa.string(), '{"x": {"$date": "never"}}', JSON, "v", "must be JSON"),
+        (pa.list_(pa.field("e", pa.string(), metadata=JSON)), ["1", "["], None, "v.1", "must be JSON"),
+        (pa.map_(pa.string(), pa.field("e", pa.string(), metadata=JSON)), [("k", "[")], None, "v.k", "must be JSON"),
+        (pa.struct([pa.field("x", pa.string(), metadata=JSON)]), {"x": "?"}, None, "v.x", "must be JSON"),
         (pa.map_(pa.string(), pa.int8()), [("$set", 1)], None, "v.$set", "may not begin with"),
         (pa.binary(), bytes(17 << 20), None, "", "17,825,"),
     ],
@@ -140,7 +140,7 @@ def test_a_schema_that_cannot_be_stored_is_refused_before_a_row_is_seen(fields: 
 def test_another_column_becomes_the_id() -> None:
     fields = [pa.field("name", pa.string()), pa.field("sku", pa.string())]
     assert encoded({"name": ["plum"], "sku": ["p1"]}, fields, "sku") == [{"_id": "p1", "name": "plum"}]
-    with pytest.raises(UsageError, match="besides 'sku'"):
+    with pytest.raises(UsageError, match="as well as 'sku'"):
         RowEncoder(pa.schema([("_id", pa.int8()), ("sku", pa.int8())]), "c", "sku", True)
 
 
@@ -249,7 +249,7 @@ def test_a_date_out_of_range_is_refused_by_name(days: int) -> None:
 def test_json_that_is_nested_too_deeply_is_refused_by_name() -> None:
     schema = pa.schema([pa.field("_id", pa.int64()), pa.field("j", pa.string(), metadata=JSON)])
     batch = pa.record_batch([pa.array([1]), pa.array(["[" * 5000 + "]" * 5000])], schema=schema)
-    with pytest.raises(ValueMisfit, match="_id 1, field 'j': it should be JSON"):
+    with pytest.raises(ValueMisfit, match="_id 1, field 'j': it must be JSON"):
         RowEncoder(schema, "c", "_id", True).encode(batch)
 
 

@@ -67,7 +67,7 @@ def test_files_have_about_as_many_rows_as_asked_for(
     assert all(20 <= file.rows < 30 for file in manifest.files[:-1])
     assert told == sorted(told)
     assert told[-1] == 50
-    with pytest.raises(UsageError, match="rows_per_file is a number from 1 on, not 0"):
+    with pytest.raises(UsageError, match="rows_per_file must be at least 1, not 0"):
         export(store.path, "c", tmp_path / "other", rows_per_file=0)
 
 
@@ -84,7 +84,7 @@ def test_columns_filter_schema_and_instant_are_those_of_a_read(store: lowtide.St
 
 def test_a_schema_is_a_struct_type(store: lowtide.Store, tmp_path: Path) -> None:
     """There may be no session that could parse any other."""
-    with pytest.raises(UsageError, match="schema is a StructType, not '_id long'"):
+    with pytest.raises(UsageError, match="schema must be a StructType, not '_id long'"):
         export(store.path, "c", tmp_path / "out", schema=cast(StructType, "_id long"))
     assert not (tmp_path / "out").exists()
     assert store.pins() == []
@@ -100,7 +100,7 @@ def test_a_collection_without_documents_is_one_file_without_rows(store: lowtide.
 def test_only_a_new_or_empty_directory_is_taken(store: lowtide.Store, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     export(store.path, "c", tmp_path / "empty")
-    with pytest.raises(UsageError, match="is not empty; export to a directory of its own"):
+    with pytest.raises(UsageError, match="is not empty; export to a new or empty directory"):
         export(store.path, "c", tmp_path / "empty")
     (tmp_path / "file").write_text("x")
     with pytest.raises((UsageError, OSError)):
@@ -112,7 +112,7 @@ def test_what_does_not_fit_leaves_no_export_and_no_pin(store: lowtide.Store, tmp
     schema = StructType([StructField("name", LongType())])
     with pytest.raises(Error, match="_id 0, field 'name'"):
         export(store.path, "c", tmp_path / "out", schema=schema)
-    with pytest.raises(UsageError, match=r"it has no _lowtide_manifest\.json, which is written last"):
+    with pytest.raises(UsageError, match=r"_lowtide_manifest\.json is missing"):
         read_manifest(tmp_path / "out")
     assert store.pins() == []
 
@@ -126,7 +126,7 @@ def test_a_kill_in_mid_export_leaves_no_manifest_and_no_pin(store: lowtide.Store
     done = subprocess.run([sys.executable, "-c", code, store.path, tmp_path / "out"], check=False)
     assert done.returncode == -signal.SIGKILL
     assert os.listdir(tmp_path / "out") == ["part-00000.parquet"]
-    with pytest.raises(UsageError, match="is no export"):
+    with pytest.raises(UsageError, match="is not a complete export"):
         read_export(NO_SESSION, tmp_path / "out")
     parts_of(store).pinning.expire()
     assert [pin.name for pin in store.pins() if pin.name.startswith("spark ")] == []

@@ -165,7 +165,7 @@ def test_a_pin_of_other_keyspaces_is_refused_in_words(store: lowtide.Store) -> N
     store.pin("d only", keyspaces=store.collection("d").keyspaces())
     write(store, 2)
     assert value(store, "d", asOf="d only") == 1
-    with pytest.raises(UsageError, match=r"at a pin of .*'documents/d' only, not of keyspace 'documents/c'"):
+    with pytest.raises(UsageError, match=r"reads a pin of .*'documents/d' only, not of keyspace 'documents/c'"):
         value(store, "c", asOf="d only")
 
 

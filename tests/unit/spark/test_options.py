@@ -78,7 +78,7 @@ def test_without_a_path_nothing_goes(given: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("given", [{}, {"collection": "c", "keyspace": "k"}])
 def test_one_collection_or_one_keyspace_is_named(given: dict[str, str]) -> None:
-    with pytest.raises(UsageError, match="one collection or one keyspace"):
+    with pytest.raises(UsageError, match="one collection, one keyspace or one quad store"):
         of(path="/p", **given).check_target()
     of(path="/p", collection="c").check_target()
     of(path="/p", keyspace="k").check_target()

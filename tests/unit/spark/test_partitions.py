@@ -51,7 +51,7 @@ def test_an_id_is_given_as_json_or_else_as_text(text: str, value: Any) -> None:
 def test_a_number_or_an_object_that_is_no_id_is_not_taken_for_text(text: str) -> None:
     """As text it would lie behind all numbers, and a read from it on would show nothing."""
     for name in ("keyStart", "keyEnd"):
-        with pytest.raises(UsageError, match=f"option '{name}' is no _id"):
+        with pytest.raises(UsageError, match=f"option '{name}' is not a valid _id"):
             collection(**{name: text})
     assert collection(keyStart=dumps(text).decode()) == Bounds(id_key(text), None)
 
@@ -75,18 +75,18 @@ def test_without_bounds_everything_is_meant() -> None:
 
 @pytest.mark.parametrize("name", ["keyStart", "keyEnd"])
 def test_a_prefix_goes_without_a_start_and_an_end(name: str) -> None:
-    with pytest.raises(UsageError, match="'keyPrefix' says where to start and to end"):
+    with pytest.raises(UsageError, match="'keyPrefix' sets both the start and the end"):
         collection(keyPrefix="a", **{name: "b"})
 
 
 @pytest.mark.parametrize(("first", "last"), [("5", "5"), ("6", "5"), ("b", "a"), ("a", "5")])
 def test_a_start_that_does_not_lie_before_the_end_is_refused(first: str, last: str) -> None:
-    with pytest.raises(UsageError, match=f"'keyStart' {first!r} does not lie before 'keyEnd' {last!r}"):
+    with pytest.raises(UsageError, match=f"'keyStart' {first!r} must sort before 'keyEnd' {last!r}"):
         collection(keyStart=first, keyEnd=last)
 
 
 def test_an_id_that_cannot_be_one_is_refused() -> None:
-    with pytest.raises(UsageError, match="option 'keyStart' is no _id"):
+    with pytest.raises(UsageError, match="option 'keyStart' is not a valid _id"):
         collection(keyStart="x" * 300)
 
 

@@ -50,7 +50,7 @@ def test_filters_keep_their_types() -> None:
 
 def test_a_filter_may_be_json_text_and_nothing_else_besides() -> None:
     assert text("filter", '{"a": 1}').json("filter") == {"a": 1}
-    with pytest.raises(UsageError, match=r"filter is a MongoDB filter, a dict or JSON text, not \['a'\]"):
+    with pytest.raises(UsageError, match=r"filter must be a MongoDB filter, as a dict or JSON text, not \['a'\]"):
         text("filter", ["a"])
 
 

@@ -146,7 +146,7 @@ def test_the_user_names_columns_of_json_text() -> None:
 
 def test_which_must_be_there_and_be_strings() -> None:
     schema = StructType([StructField("a", LongType())])
-    with pytest.raises(UsageError, match="'jsonColumns' names 'b', which is no column"):
+    with pytest.raises(UsageError, match="'jsonColumns' names 'b', which is not a column"):
         arrow_schema(schema, ["b"])
     with pytest.raises(UsageError, match="column 'a' is to have JSON text, and must be of type string, not int64"):
         arrow_schema(schema, ["a"])

@@ -77,7 +77,7 @@ def test_a_path_that_is_given_is_the_one_that_is_meant(store: lowtide.Store, ope
     """Rows that were read from a table carry its mark to wherever they are written."""
     schema = created(store, collection="c")
     assert (schema["_id"].metadata or {})[TABLE]
-    with pytest.raises(UsageError, match="one collection or one keyspace"):
+    with pytest.raises(UsageError, match="one collection, one keyspace or one quad store"):
         source(path=str(store.path)).writer(schema, False)
 
 

@@ -97,7 +97,7 @@ def test_an_attempt_that_no_message_names_changes_nothing(store: lowtide.Store) 
     made.commit([task(made, [(1, "kept")])])
     assert rows(store) == [(1, "kept")]
     assert litter(store.path) == []
-    with pytest.raises(UsageError, match="is over"):
+    with pytest.raises(UsageError, match="has ended"):
         task(made, [(2, "late")])
     assert litter(store.path) == []
 
@@ -119,7 +119,7 @@ def test_a_commit_that_fails_says_where_and_leaves_nothing(store: lowtide.Store)
         made.commit([message])
     made.abort([message])
     assert litter(store.path) == []
-    with pytest.raises(UsageError, match="1 of 1 tasks did not say"):
+    with pytest.raises(UsageError, match="1 of 1 tasks did not report"):
         writer(store.path).commit([None])
 
 
@@ -127,7 +127,7 @@ def test_a_write_that_is_repeated_with_its_version_is_done_once(store: lowtide.S
     for _ in range(2):
         write(store.path, [(1, "a")], txnAppId="nightly", txnVersion="7")
     assert rows(store) == [(1, "a")]
-    with pytest.raises(UsageError, match="come together"):
+    with pytest.raises(UsageError, match="must be given together"):
         writer(store.path, txnAppId="nightly")
 
 
@@ -140,7 +140,7 @@ def test_a_write_that_is_repeated_with_its_version_is_done_once(store: lowtide.S
         ({"writeMode": "merge"}, False, "insert, upsert, delete"),
         ({"filter": "{}"}, False, "no meaning for a write"),
         ({"collection": "a/b"}, False, "collection's name"),
-        ({"jsonColumns": "nope"}, False, "no column"),
+        ({"jsonColumns": "nope"}, False, "is not a column"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anything_is_made(
@@ -157,7 +157,7 @@ def test_without_an_id_new_ones_are_made_but_nothing_can_be_replaced(store: lowt
     made = BatchWriter(SparkOptions(options), schema, False)
     made.commit([made.write(iter([pa.record_batch({"v": pa.array([1, 2], pa.int32())})]))])
     assert sorted(each["v"] for each in store["c"].find()) == [1, 2]
-    with pytest.raises(UsageError, match="to upsert documents a column '_id'"):
+    with pytest.raises(UsageError, match="to upsert documents, give a column '_id'"):
         BatchWriter(SparkOptions({**options, "writeMode": "upsert"}), schema, False)
 
 

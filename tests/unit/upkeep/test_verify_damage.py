@@ -178,7 +178,7 @@ def miscount_bytes(lived: Lived) -> None:
 def forget_order(lived: Lived) -> None:
     keys = active(lived).keys
     keys.between(b"", None, 1, False)
-    keys._sorted.remove(FRUIT + b"last")
+    keys._parts[FRUIT].ordered.remove(FRUIT + b"last")
 
 
 def forget_held(lived: Lived) -> None:
