@@ -42,9 +42,10 @@ def main() -> None:
 
 
 def work() -> None:
-    """What most tests do: queries, processes in Python, Parquet, a stream."""
+    """What most tests do: queries, processes in Python, Parquet, a stream. It needs nothing but PySpark itself."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
+    from pyspark.sql.functions import udf
 
     builder: Any = SparkSession.builder
     for name in ("spark.driver.host", "spark.driver.bindAddress"):
@@ -52,7 +53,7 @@ def work() -> None:
     spark = builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
     with tempfile.TemporaryDirectory() as directory:
         rows = spark.createDataFrame([(1, "a"), (2, "b")], "n long, t string")
-        rows.mapInArrow(lambda batches: batches, rows.schema).write.parquet(f"{directory}/rows")
+        rows.withColumn("length", udf(len, "int")("t")).write.parquet(f"{directory}/rows")
         found = spark.read.parquet(f"{directory}/rows")
         found.join(rows, "n").groupBy("n").count().orderBy("n").collect()
         stream = spark.readStream.schema(rows.schema).parquet(f"{directory}/rows").writeStream
