@@ -9,6 +9,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from rdflib.plugins.sparql.algebra import translateGroupGraphPattern, translatePath, translateUpdate, traverse
 from rdflib.plugins.sparql.parser import parseUpdate
@@ -151,11 +152,19 @@ def _translate_exists(node: Any) -> None:
 
 QUERIES: Final = ParseCache[Query](_query)
 UPDATES: Final = ParseCache[Update](_update)
+_PREPARED: Final[WeakKeyDictionary[Query, Parsed[Query]]] = WeakKeyDictionary()
+"""What is known of the queries that callers have parsed, as long as they keep them. A value does not refer to its key.
+Filled without a lock of its own: two threads at most find out the same twice."""
 
 
 def parsed_query(query: str | Query, namespaces: Mapping[str, Any], base: str | None) -> Parsed[Query]:
     """A query, parsed now, before, or by the caller (``rdflib.plugins.sparql.prepareQuery``)."""
-    return QUERIES.get(query, namespaces, base) if isinstance(query, str) else Parsed(query)
+    if isinstance(query, str):
+        return QUERIES.get(query, namespaces, base)
+    found = _PREPARED.get(query)
+    if found is None or found.tree.algebra is not query.algebra:
+        found = _PREPARED[query] = Parsed(Query(query.prologue, query.algebra))
+    return found
 
 
 def parsed_update(update: str | Update, namespaces: Mapping[str, Any], base: str | None) -> Parsed[Update]:
