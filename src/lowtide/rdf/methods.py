@@ -35,10 +35,11 @@ class GraphNamespaces(Mapping[str, Any]):
 
     def __init__(self, graph: rdflib.Graph) -> None:
         self._graph = graph
+        self._manager = graph.namespace_manager  # which binds rdflib's own prefixes if it is new, before the query
         self._all: dict[str, Any] | None = None
 
     def __getitem__(self, prefix: str) -> Any:
-        found = self._graph.namespace_manager.store.namespace(prefix) if self._all is None else self._all.get(prefix)
+        found = self._manager.store.namespace(prefix) if self._all is None else self._all.get(prefix)
         if found is None:
             raise KeyError(prefix)
         return found
@@ -107,7 +108,8 @@ def _updated(method: _Method) -> _Method:
         if by_store:
             options = _with_namespaces(self, args, options, 2)
         if by_store and isinstance(self, ConjunctiveGraph) and not isinstance(self, rdflib.Dataset):
-            options["default_graph"] = self.default_context.identifier
+            with store_of(self).inserting_into(self.default_context.identifier):
+                return in_one(self, *args, **options)
         return in_one(self, *args, **options)
 
     return update

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from copy import copy
-from types import MethodType
 from typing import Any, Final, NamedTuple
 
 from pyparsing import ParseResults
@@ -202,20 +201,17 @@ class _Templates:
             return None
         items = dict(dict.items(node))
         others = dict(vars(node))
-        others.pop("_evalfn", None)
-        evaluates = node._evalfn.__func__ if isinstance(node, Expr) and node._evalfn is not None else None
-        kind, name = type(node), node.name
+        method = others.pop("_evalfn", None)  # of the node that it evaluates
+        evaluates, is_expression, name = getattr(method, "__func__", None), isinstance(node, Expr), node.name
 
         def fill(constants: Mapping[str, Any]) -> CompValue:
-            made: CompValue = kind(name)
+            made: CompValue = Expr(name, evaluates) if is_expression else CompValue(name)
             made.update(items)
             for key, of_value in fields:
                 made[key] = of_value(constants)
             vars(made).update(others)
             for key, of_value in attributes:
                 setattr(made, key, of_value(constants))
-            if evaluates is not None:
-                made._evalfn = MethodType(evaluates, made)
             return made
 
         return fill
