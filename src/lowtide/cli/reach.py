@@ -19,6 +19,7 @@ from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.sharing.takeover import ask_or_take_over
+from lowtide.store.opening import open_within
 from lowtide.system.clock import SYSTEM_CLOCK
 
 PATIENCE = 5.0
@@ -140,7 +141,9 @@ def reading(path: Path) -> Iterator[lowtide.Store]:
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[lowtide.Store]:
     """The store, open to write: joined to its owner, or owned if it has none."""
-    with lowtide.open(path, **_KEEP_THE_LOG) as store:
+    with connected(path):
+        pass  # an owner that does not answer is reported now; a commit would wait for it
+    with open_within(path, settings.patience, **_KEEP_THE_LOG) as store:
         yield store
 
 
