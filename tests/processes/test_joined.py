@@ -20,9 +20,12 @@ import lowtide
 from lowtide.engine.log.cursor import first_kept
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.recovery.members import Members
+from lowtide.engine.transaction import commit
+from lowtide.engine.transaction.request import open_gate
 from lowtide.sharing.joined import Joined
 from lowtide.store import backend_of
 from lowtide.store.owned import OwnedStore
+from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
 
 LEVELS = [level.value for level in lowtide.Isolation]
@@ -59,6 +62,57 @@ def test_each_sees_what_the_other_one_commits_at_once(owner: lowtide.Store, join
         assert joined.keyspace("k").get(b"x") == owner.keyspace("k").get(b"x") == b"%d" % number
         owner.keyspace("k").put(b"y", b"%d" % number)
         assert joined.keyspace("k").get(b"y") == b"%d" % number
+
+
+def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
+    owner: lowtide.Store, joined: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that begins after an acknowledgement, wherever that was received, looks at the shared page only."""
+    parts, follower = backend_of(owner), backend_of(joined)
+    assert isinstance(parts, OwnedStore)
+    assert isinstance(follower, Joined)
+    committer, told = parts.committer, []
+
+    def opening(gate: threading.Lock | None) -> None:
+        told.append((parts.registry.published, follower.shown[0]))
+        open_gate(gate)
+
+    monkeypatch.setattr(commit, "open_gate", opening)
+    puts = [threading.Thread(target=owner.keyspace("k").put, args=(b"%d" % each, b"1")) for each in range(3)]
+    with committer.exclusive():
+        for each in puts:
+            each.start()
+        wait_until(lambda: [each.gate is not None for each in list(committer._queue)] == [True] * 3)
+    for each in puts:
+        each.join(PATIENCE)
+    assert max(published for published, _ in told) == 4
+    assert [published for published, _ in told] == [shown for _, shown in told]
+
+
+def test_a_keyspace_that_was_opened_reads_on_whatever_becomes_of_what_it_reads_from(
+    owner: lowtide.Store, joined: lowtide.Store
+) -> None:
+    """The generation of the log that was followed ends, the lease is lost, the process takes the store over."""
+    keyspace, follower = joined.keyspace("k"), backend_of(joined)
+    assert isinstance(follower, Joined)
+    assert keyspace.get(b"a") == b"1"
+    for number in range(3):
+        owner.keyspace("k").put(b"a", b"%d" % number)
+        if number == 0:
+            follower.retire()
+        elif number == 1:
+            for pin in owner.pins():
+                owner.unpin(pin.name)
+            owner.checkpoint()
+        else:
+            owner.close()
+        assert keyspace.get(b"a") == b"%d" % number
+        assert keyspace.get(b"missing") is None
+        keyspace.put(b"b", b"%d" % number)
+        assert keyspace.get(b"b") == joined.keyspace("k").get(b"b") == b"%d" % number
+    joined.close()
+    with pytest.raises(lowtide.UsageError, match="closed"):
+        keyspace.get(b"a")
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -95,11 +95,11 @@ class OwnedStore:
             keep_before=options.before_images,
             catalog=catalog,
             after_commit=self._after_commit,
+            show=lambda ts: self._page.publish(ts),
             collect_later=lambda: self.collector.look_at_chains(),
         )
         self._checkpoint_versions = options.checkpoint_versions
-        self._look_at = 0
-        """The length of the log at which a commit checks for background work."""
+        self._look_at = 0  # the length of the log at which a commit checks for background work
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
