@@ -123,7 +123,7 @@ class StoreAccess:
                 return None
             assert self._members is not None
             try:
-                owned = OwnedStore(self._path, self._options, self._members)
+                owned = OwnedStore(self._path, self._options, self._members, taking_over=True)
             except StoreLocked:
                 SYSTEM_CLOCK.sleep(_PAUSE)  # another process is taking it over, or closing it
                 return None
