@@ -434,6 +434,36 @@ def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(own
     assert [each.pid for each in owner.stats().processes] == [os.getpid()]
 
 
+def test_a_commit_that_waits_for_a_stopped_owner_is_told_of_and_reads_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"open\n", b"begun\n"]
+        with lowtide.open(tmp_path / "store") as store:
+            store.keyspace("k").put(b"a", b"1")
+            backend = backend_of(store)
+            assert isinstance(backend, Joined)
+            process.send_signal(signal.SIGSTOP)
+            commit = threading.Thread(target=store.keyspace("k").put, args=(b"a", b"2"))
+            commit.start()
+            wait_until(lambda: bool(backend._members.waiting))
+            for _ in range(3):
+                backend._renew()
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            assert f"process {process.pid}" in caplog.text
+            assert store.keyspace("k").get(b"a") == b"1"
+            other = lowtide.open(tmp_path / "store")
+            assert other.keyspace("k").get(b"a") == b"1"
+            process.send_signal(signal.SIGCONT)
+            commit.join(PATIENCE)
+            other.close()
+            assert store.keyspace("k").get(b"a") == b"2"
+        process.kill()
+
+
 BUSY = """
 import sys, lowtide
 store = lowtide.open(sys.argv[1])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
-from lowtide.engine import BACKUP, LOCK, MANIFEST, describe_holder
+from lowtide.engine import BACKUP, LOCK, MANIFEST, holder_of
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
@@ -102,7 +102,7 @@ def _greet(path: Path, owner: Owner) -> int:
         return int(owner.ask("hello", timeout=settings.patience))
     except OwnerSilent as error:
         raise OwnerSilent(
-            f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Resume or "
+            f"{path} is owned by {holder_of(path / LOCK)}, which does not answer: it is stopped or hangs. Resume or "
             "end it, or wait longer with --timeout"
         ) from error
 
@@ -145,11 +145,3 @@ def writing(path: Path) -> Iterator[lowtide.Store]:
         pass  # an owner that does not answer is reported now; a commit would wait for it
     with open_within(path, settings.patience, **_KEEP_THE_LOG) as store:
         yield store
-
-
-def holder_of(path: Path) -> str:
-    """The owner of the store, as described in its lock file."""
-    try:
-        return describe_holder((path / LOCK).read_bytes())
-    except OSError:
-        return describe_holder(b"")

@@ -12,6 +12,7 @@ unanswered.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,8 @@ import msgspec
 
 from lowtide.engine.log.cursor import Released
 from lowtide.engine.recovery.members import Members
-from lowtide.engine.recovery.opening import MANIFEST, read_manifest
+from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.ownership import holder_of
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
@@ -31,10 +33,12 @@ from lowtide.observe.stats import SnapshotStats, Stats
 from lowtide.options import Options
 from lowtide.sharing.channel import Channel, LocalOwner
 from lowtide.sharing.follower import Follower
-from lowtide.sharing.generation import Generation
+from lowtide.sharing.generation import LEASE, Generation
 from lowtide.sharing.newest import Newest, NewestEngine
 from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
 from lowtide.sharing.remote_line import RemoteLine
+
+logger = logging.getLogger("lowtide")
 
 _Report = TypeVar("_Report")
 
@@ -60,6 +64,10 @@ class Joined(Follower):
         self._explained = explained
         self._open_keyspace = open_keyspace
         self._line = RemoteLine(options.clock, members, self._channel.ask)
+        self._waited: set[int] = set()
+        self._told = False
+        """What waited for an answer at the last renewal, and whether that was logged; written by the renewing
+        thread."""
         self._session = CommitSession(
             self._channel,
             members,
@@ -164,6 +172,20 @@ class Joined(Follower):
         entries = [entry for each in generations for entry in each.registry.entries()]
         found.snapshots.extend(SnapshotStats.of(entry, now) for entry in entries)
         return found
+
+    def _renew(self) -> None:
+        super()._renew()
+        waiting = self._members.waiting
+        stuck, self._waited = bool(waiting & self._waited), waiting
+        if stuck and not self._told:
+            logger.warning(
+                "%s: a commit waits for the owner of the store, %s, for %.0f seconds or longer: it is stopped or "
+                "hangs. Resume it, or end it, and another process takes the store over; the commit is made once",
+                self._path,
+                holder_of(self._path / LOCK),
+                LEASE / 3,
+            )
+        self._told = stuck
 
     def retire(self) -> None:
         """Begin nothing here any more: this process owns the store now. What was begun goes on."""
