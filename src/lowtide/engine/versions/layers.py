@@ -113,6 +113,17 @@ class VersionStore:
         """The ranges that scans can skip; see ``gap_map``."""
         self._closed = False
 
+    def resume(self, chains: Chains, names: Names) -> None:
+        """Take in the commits above the boundary: the newest version of each key, and the names of new keyspaces.
+        Called before anything reads or commits."""
+        self.active = layer = Layer()
+        layer.chains, layer.keys = chains, OrderedKeys(chains)
+        layer.keys.add_all(chains)
+        layer.names.update(names)
+        self.view = (layer, None, {})
+        layer.versions = len(chains)
+        layer.bytes = sum(map(len, chains)) + sum(len(value) for _, value, _ in chains.values() if value is not None)
+
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
         timestamp is published. It may be repeated after an interrupt, followed by ``recount``."""
