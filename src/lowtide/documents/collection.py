@@ -13,6 +13,7 @@ from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import delete, insert, prepare, select, update
 from lowtide.documents.prepared import statements as flat
+from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
 from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
@@ -68,7 +69,7 @@ class Collection(ReadCollection):
         4
         """
         prepared = prepare(document)
-        if not flat.at_once(self._statements, lambda tx: flat.insert_at(tx, self.name, prepared)):
+        if not flat.at_once(self._statements, lambda tx: insert_at(tx, self.name, prepared)):
             self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
@@ -84,10 +85,14 @@ class Collection(ReadCollection):
         """
         if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many requires a list of documents, got {type(documents).__name__}")
-        prepared = [prepare(each) for each in documents]
-        if not prepared:
+        listed = list(documents)
+        if not listed:
             raise OperationFailure("insert_many requires at least one document")
-        if not flat.at_once(self._statements, lambda tx: flat.insert_fresh(tx, self.name, prepared)):
+        batch = prepare_batch(listed)
+        if batch is not None and flat.at_once(self._statements, lambda tx: insert_batch(tx, self.name, batch)):
+            return InsertManyResult(batch.ids)
+        prepared = list(map(prepare, listed))
+        if batch is not None or not flat.at_once(self._statements, lambda tx: insert_fresh(tx, self.name, prepared)):
             refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
             if refusal is not None:
                 raise refusal

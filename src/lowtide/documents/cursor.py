@@ -128,14 +128,17 @@ class Cursor:
 
     def _few(self) -> Iterator[Document] | None:
         """Return the results if they are few and a prepared statement finds them; else None."""
-        filter, instant = self._filter, self._statements.instant()
-        if instant is None or type(filter) is not PreparedFilter or self._hint is not None or self._empty:
+        filter = self._filter
+        if type(filter) is not PreparedFilter or self._hint is not None or self._empty:
             return None
-        sort = self._sort.keys if self._sort is not None else ()
-        stored = few_of(instant, self._name, filter, sort, self._limit + self._skip if self._limit else 0)
-        if stored is None:
+        instant = self._statements.instant()
+        if instant is None:
             return None
-        found = map(decode_document, [value for _, value in stored[self._skip :]])
+        sort, skip = self._sort.keys if self._sort is not None else (), self._skip
+        few = few_of(instant, self._name, filter, sort, self._limit + skip if self._limit else 0)
+        if few is None:
+            return None
+        found = map(decode_document, few[1][skip:] if skip else few[1])
         return found if self._projection is None else map(self._projection, found)
 
     def _begun(self) -> Iterator[Document]:

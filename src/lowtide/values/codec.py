@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 from operator import ne
 from typing import Any, Final, TypedDict
 from uuid import UUID
@@ -42,7 +43,8 @@ _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
 UUID_CODE: Final = _UUID
 """The extension of a UUID."""
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
-_FLAT: Final = _SIMPLE | {int, float}
+_WHOLE: Final = _SIMPLE | {int}
+_FLAT: Final = _WHOLE | {float}
 """Types that MessagePack encodes as they are, unless a float is NaN or an int has more than 64 bits."""
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
@@ -67,9 +69,7 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
         plain = dict(document)
     else:
         raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
-    kinds = set(map(type, plain.values()))
-    is_flat = kinds <= _FLAT and _NAMES.issuperset(map(type, plain))
-    if is_flat and not (float in kinds and any(map(ne, plain.values(), plain.values()))):
+    if _is_flat(plain.values()) and _NAMES.issuperset(map(type, plain)):
         try:
             encoded = _encode(plain)
         except (UnicodeEncodeError, OverflowError):
@@ -78,6 +78,42 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
             if b"$" not in encoded and len(encoded) <= MAX_DOCUMENT:
                 return encoded
     return _encode_checked(plain)
+
+
+def encode_changed(document: dict[str, Any]) -> bytes:
+    """The same for a document that was stored and then got other values in top-level fields with valid names: only its
+    values are checked."""
+    if _is_flat(document.values()):
+        try:
+            encoded = _encode(document)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+        else:
+            if len(encoded) <= MAX_DOCUMENT:
+                return encoded
+    return _encode_checked(document)
+
+
+def encode_flat(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
+    """Encode many documents, checked all at once. None if one of them has other values than text, numbers, booleans,
+    bytes and None, or cannot be stored: then encode them one by one."""
+    values = list(chain.from_iterable(map(dict.values, documents)))
+    if not _is_flat(values) or not _NAMES.issuperset(map(type, chain.from_iterable(documents))):
+        return None
+    try:
+        encoded = list(map(_encode, documents))
+    except (UnicodeEncodeError, OverflowError):
+        return None
+    if any(name.startswith("$") for name in set(chain.from_iterable(documents))):
+        return None
+    return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
+
+
+def _is_flat(values: Collection[Any]) -> bool:
+    """Whether MessagePack encodes the values as they are, unless one is too large."""
+    if _WHOLE.issuperset(map(type, values)):
+        return True
+    return _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
 
 
 def _encode_checked(plain: dict[Any, Any]) -> bytes:

@@ -6,13 +6,17 @@ every collection for which more is to be done than to write one row, goes throug
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from lowtide.documents.catalog import CATALOG, CatalogRow, row_of
-from lowtide.documents.operations import Prepared, Selection, update
+from lowtide.documents.indexes.entries import LENGTHS
+from lowtide.documents.operations import Selection, update
 from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.prepared.lookups import Lookup
 from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.updates import PreparedUpdate
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.updates import Update
 from lowtide.documents.write_batch import WriteBatch
@@ -28,9 +32,8 @@ from lowtide.engine import (
     Writes,
     WriteView,
 )
-from lowtide.errors import DuplicateKeyError
 from lowtide.system.clock import moment
-from lowtide.values.codec import decode_document, encode_document
+from lowtide.values.codec import decode_document, decoder_of, encode_changed, encode_document
 from lowtide.values.ids import ID_TYPES, MAX_ID
 from lowtide.values.ordering import ENCODERS
 from lowtide.values.values import Document
@@ -38,14 +41,17 @@ from lowtide.values.values import Document
 _Result = TypeVar("_Result")
 _MOST = 128
 """Entries that are read at once. A plan reads as many to begin with."""
+_MOST_MEMBERS = 1024
+"""Documents that are read at once by their ids."""
+_NOTHING: Few = ([], [])
 _NO_MATCH = UpdateResult(0, 0)
 _NO_CHANGE = UpdateResult(1, 0)
 _CHANGED = UpdateResult(1, 1)
 _EPOCH = moment(0.0)
 
 
-Stored = tuple[bytes, bytes]
-"""A document's key and its encoded form."""
+Few = tuple[list[bytes], list[bytes]]
+"""The full keys of documents, and the documents, encoded."""
 Updated = tuple[UpdateResult, Document | None, Document | None]
 
 
@@ -94,33 +100,39 @@ def key_of(filter: Any) -> bytes | None:
     return key if len(key) <= MAX_ID else None
 
 
-def row_key_of(engine: Engine, name: str) -> bytes:
-    """Return the full key of a collection's row. It is made anew each time: where the owner of the store assigns
+class Located(NamedTuple):
+    """A collection as a transaction or snapshot sees it: its catalog row, the full key of that row, and the prefix of
+    its documents' full keys."""
+
+    row: CatalogRow
+    row_key: bytes
+    prefix: bytes
+
+
+def located(view: InstantView, name: str) -> Located:
+    """Return where a collection is. A transaction remembers it: its snapshot does not change, and what it writes to the
+    catalog itself is in its buffer. Keys are made anew in each transaction: where the owner of the store assigns
     prefixes, another process may get another one."""
-    prefix, sparse = engine.catalog.prefix_of(CATALOG), engine.reader.sparse
+    if type(view) is EngineTransaction:
+        known: Located | None = view.memo.get(name)
+        if known is not None and known.row_key not in view.writes:
+            return known
+    engine = view.engine
+    prefix_of, sparse = engine.catalog.prefix_of, engine.reader.sparse
+    prefix = prefix_of(CATALOG)
     if prefix not in sparse and prefix != NOWHERE:
         sparse.add(prefix)  # most collections have no row
-    return prefix + name.encode()
-
-
-def row_at(view: InstantView, name: str, row_key: bytes) -> CatalogRow:
-    """Return the row of a collection. A transaction remembers it: its snapshot does not change, and what it writes to
-    the catalog itself is in its buffer."""
-    if type(view) is not EngineTransaction:
-        return row_of(name, view.read(row_key))
-    if row_key in view.writes:
-        return row_of(name, view.read(row_key))
-    row: CatalogRow | None = view.memo.get(row_key)
-    if row is None or view.state:
-        row = view.memo[row_key] = row_of(name, view.read(row_key))
-    return row
+    row_key = prefix + name.encode()
+    row = row_of(name, view.read(row_key))
+    found = Located(row, row_key, prefix_of(row.keyspace))
+    if type(view) is EngineTransaction and row_key not in view.writes:
+        view.memo[name] = found
+    return found
 
 
 def find_at(view: InstantView, name: str, key: bytes) -> Document | None:
     """Return the document with this key."""
-    engine = view.engine
-    row = row_at(view, name, row_key_of(engine, name))
-    stored = view.read(engine.catalog.prefix_of(row.keyspace) + key)
+    stored = view.read(located(view, name).prefix + key)
     return decode_document(stored) if stored is not None else None
 
 
@@ -130,27 +142,29 @@ def first_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKey
     found = few_of(view, name, filter, sort, limit=1)
     if found is None:
         return None, False
-    return (decode_document(found[0][1]) if found else None), True
+    return (decode_document(found[1][0]) if found[1] else None), True
 
 
-def few_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, limit: int = 0) -> list[Stored] | None:
-    """Return the documents that match, encoded, in the order of ``sort``, at most ``limit`` (0: no limit). None if a
-    plan has to be run: it reads more than it returns, or has another order, or returns many documents."""
-    engine = view.engine
-    row = row_at(view, name, row_key_of(engine, name))
+def few_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, limit: int = 0) -> Few | None:
+    """Return the full keys of the documents that match, and these, encoded, in the order of ``sort``, at most ``limit``
+    (0: no limit). None if a plan has to be run: it reads more than it returns, or has another order, or returns many
+    documents."""
+    row, _, documents = located(view, name)
     lookup, values = filter.shape.lookup(row, filter.values, sort, limit > 0), filter.values
-    if lookup is None or lookup.bounds is None or not lookup.by.exact or not lookup.by.ordered:
+    if lookup is None or not lookup.by.ordered:
+        return None
+    if lookup.members is not None:
+        return _members_of(view, documents, lookup, filter, limit)
+    if lookup.bounds is None or not lookup.by.exact:
         return None
     low, high = lookup.bounds(values)
     if len(low) > lookup.most:
         return None
-    prefix_of, index = engine.catalog.prefix_of, lookup.by.index
-    documents = prefix_of(row.keyspace)
-    prefix = documents if index is None else prefix_of(index.keyspace)
+    index = lookup.by.index
+    prefix = documents if index is None else view.engine.catalog.prefix_of(index.keyspace)
     if lookup.by_key:
         key: bytes | None = low if index is None else view.read(prefix + low)
-        stored = view.read(documents + key) if key is not None else None
-        return [(key, stored)] if key is not None and stored is not None else []
+        return _one(view, documents + key) if key is not None else _NOTHING
     if len(high) > lookup.most or low >= high:
         return None
     wanted = Range(prefix + low, prefix + high, lookup.by.reverse)
@@ -163,73 +177,115 @@ def few_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys,
             return None
         entries = few
     if index is None:
-        return entries
-    keys = [value for _, value in entries] if index.unique else [key[-value[0] :] for key, value in entries]
-    if len(keys) == 1:
-        stored = view.read(documents + keys[0])
-        return [(keys[0], stored)] if stored is not None else []
-    found = view.read_many([documents + key for key in keys])
-    return [(key, value) for key, value in zip(keys, found, strict=True) if value is not None]
+        return [documents + key for key, _ in entries], [value for _, value in entries]
+    if index.unique:
+        full_keys = [documents + value for _, value in entries]
+    else:
+        full_keys = [documents + key[-value[0] :] for key, value in entries]
+    if len(full_keys) == 1:
+        return _one(view, full_keys[0])
+    return _present(full_keys, view.read_many(full_keys)) if full_keys else _NOTHING
+
+
+def _one(view: InstantView, full_key: bytes) -> Few:
+    stored = view.read(full_key)
+    return ([full_key], [stored]) if stored is not None else _NOTHING
+
+
+def _present(full_keys: list[bytes], stored: list[bytes | None]) -> Few:
+    """Leave out the keys that have no document."""
+    if None not in stored:
+        return full_keys, cast("list[bytes]", stored)
+    found = [(key, value) for key, value in zip(full_keys, stored, strict=True) if value is not None]
+    return [key for key, _ in found], [value for _, value in found]
+
+
+def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: PreparedFilter, limit: int) -> Few | None:
+    """Return the documents that ``$in`` asks for and that match the other conditions."""
+    keys = lookup.member_keys(filter.values)
+    if keys is None or len(keys) > _MOST_MEMBERS:
+        return None
+    if lookup.by.reverse:
+        keys.reverse()
+    full_keys, stored = _present(found := [documents + key for key in keys], view.read_many(found))
+    shape = filter.shape
+    if shape.others:
+        matches, decode = shape.compiled_others(filter.values).matches, decoder_of(tuple(sorted(shape.others)))
+        found = [key for key, value in zip(full_keys, stored, strict=True) if matches(decode(value))]
+        if len(found) < len(full_keys):
+            kept = set(found)
+            stored = [value for key, value in zip(full_keys, stored, strict=True) if key in kept]
+            full_keys = found
+    return (full_keys[:limit], stored[:limit]) if limit else (full_keys, stored)
+
+
+def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None:
+    """Return how many documents match, if they are found by several ids; None if a plan has to be run."""
+    lookup = filter.shape.lookup(located(view, name).row, filter.values, (), False)
+    if lookup is None or lookup.members is None:
+        return None
+    found = few_of(view, name, filter, ())
+    return len(found[0]) if found is not None else None
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: Update) -> Updated:
     """Update the document with this key. Also returns it as it was before and is afterwards."""
-    engine = view.engine
-    row_key = row_key_of(engine, name)
-    row = row_at(view, name, row_key)
-    full_key = engine.catalog.prefix_of(row.keyspace) + key
+    row, row_key, prefix = located(view, name)
+    full_key = prefix + key
     stored = view.read(full_key)
     if stored is None:
         return _NO_MATCH, None, None
     document = decode_document(stored)
-    new = change.apply(document, now=moment(view.time()) if change.timed else _EPOCH)
-    if new is document:
-        return _NO_CHANGE, document, document
-    encoded = encode_document(new)
-    if encoded == stored:
+    new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
+    if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
     fields = change.fields
     if fields is not None and row.is_plain_for(fields):
         view.apply_one(full_key, encoded, row_key, stored)
     else:
-        batch = WriteBatch(view, engine.catalog.prefix_of, name)
+        batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
         batch.replace((key, stored, document), new, encoded, fields)
         batch.apply()
     return _CHANGED, document, new
 
 
-def update_few(view: WritableView, name: str, found: list[Stored], change: Update) -> Updated:
+def _changed(document: Document, change: Update, now: datetime) -> tuple[Document, bytes | None]:
+    """Return a stored document after a change, and its encoded form; None in its place if nothing has changed."""
+    if type(change) is PreparedUpdate:
+        made = change.change(document, change.values)
+        if made is not None:
+            return made, encode_changed(made)
+    new = change.apply(document, now=now)
+    return new, (encode_document(new) if new is not document else None)
+
+
+def update_few(view: WritableView, name: str, found: Few, change: Update) -> Updated:
     """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards."""
-    engine = view.engine
-    row_key = row_key_of(engine, name)
-    row = row_at(view, name, row_key)
-    prefix, now = engine.catalog.prefix_of(row.keyspace), moment(view.time()) if change.timed else _EPOCH
-    apply, fields = change.apply, change.fields
-    batch = (
-        None if fields is not None and row.is_plain_for(fields) else WriteBatch(view, engine.catalog.prefix_of, name)
-    )
+    row, row_key, prefix = located(view, name)
+    fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
+    is_plain = fields is not None and row.is_plain_for(fields)
+    batch = None if is_plain else WriteBatch(view, view.engine.catalog.prefix_of, name)
     document: Document | None = None
     new: Document | None = None
     modified = 0
     writes: Writes = {}
     before: Writes = {}
-    for key, stored in found:
+    for full_key, stored in zip(*found, strict=True):
         document = decode_document(stored)
-        new = apply(document, now=now)
-        if new is document or (encoded := encode_document(new)) == stored:
+        new, encoded = _changed(document, change, now)
+        if encoded is None or encoded == stored:
             continue
         modified += 1
         if batch is not None:
-            batch.replace((key, stored, document), new, encoded, fields)
+            batch.replace((full_key[len(prefix) :], stored, document), new, encoded, fields)
         else:
-            full_key = prefix + key
             writes[full_key] = encoded
             before[full_key] = stored
     if batch is not None:
         batch.apply()
     elif writes:
         view.apply(writes, (row_key,), before)
-    return UpdateResult(len(found), modified), document, new
+    return UpdateResult(len(found[0]), modified), document, new
 
 
 def update_selected(view: EngineTransaction, name: str, selection: Selection, change: Update) -> Updated:
@@ -247,76 +303,34 @@ def update_selected(view: EngineTransaction, name: str, selection: Selection, ch
 
 def delete_at(view: WritableView, name: str, key: bytes) -> DeleteResult:
     """Delete the document with this key."""
-    engine = view.engine
-    row_key = row_key_of(engine, name)
-    row = row_at(view, name, row_key)
-    full_key = engine.catalog.prefix_of(row.keyspace) + key
+    row, row_key, prefix = located(view, name)
+    full_key = prefix + key
     stored = view.read(full_key)
     if stored is None:
         return DeleteResult(0)
+    prefix_of = view.engine.catalog.prefix_of
     if not row.indexes:
         view.apply_one(full_key, None, row_key, stored)
-    elif row.flat and (before := _entries(row, key, stored, engine.catalog.prefix_of)) is not None:
+    elif row.flat and (before := entries_of(row, row.decode_indexed(stored), key, prefix_of)) is not None:
         before[full_key] = stored
         view.apply(dict.fromkeys(before), (row_key,), before)
     else:
-        batch = WriteBatch(view, engine.catalog.prefix_of, name)
+        batch = WriteBatch(view, prefix_of, name)
         batch.delete((key, stored, decode_document(stored)))
         batch.apply()
     return DeleteResult(1)
 
 
-def insert_at(view: WritableView, name: str, document: Prepared) -> bool:
-    """Insert one document. Returns that it is done."""
-    engine = view.engine
-    row_key = row_key_of(engine, name)
-    row = row_at(view, name, row_key)
-    prefix_of = engine.catalog.prefix_of
-    full_key = prefix_of(row.keyspace) + document.key
-    if not document.is_new and view.read(full_key) is not None:
-        raise DuplicateKeyError(name, "_id_", {"_id": document.id}, document.id)
-    if row.schema is None and not row.indexes:
-        view.apply_one(full_key, document.encoded, row_key, None)
-    elif row.schema is None and row.flat and (entries := _entries(row, document.key, document.encoded, prefix_of)):
-        entries[full_key] = document.encoded
-        view.apply(entries, (row_key,), dict.fromkeys(entries))
-    else:
-        batch = WriteBatch(view, prefix_of, name)
-        batch.insert(document.key, document.encoded, is_new=True)
-        batch.apply()
-    return True
-
-
-def insert_fresh(view: WritableView, name: str, documents: Sequence[Prepared]) -> bool:
-    """Insert documents if all of them are new and each has one entry in each index. Returns False if not: then nothing
-    was inserted."""
-    engine = view.engine
-    row_key = row_key_of(engine, name)
-    row = row_at(view, name, row_key)
-    if row.schema is not None or not row.flat:
-        return False
-    prefix_of = engine.catalog.prefix_of
-    prefix = prefix_of(row.keyspace)
-    writes: Writes = {prefix + each.key: each.encoded for each in documents}
-    given = [prefix + each.key for each in documents if not each.is_new]
-    if len(writes) < len(documents) or any(value is not None for value in view.read_many(given)):
-        return False
-    for each in documents if row.indexes else ():
-        entries = _entries(row, each.key, each.encoded, prefix_of)
-        if entries is None:
-            return False
-        writes.update(entries)
-    view.apply(writes, (row_key,), dict.fromkeys(writes))
-    return True
-
-
-def _entries(row: CatalogRow, key: bytes, encoded: bytes, prefix_of: PrefixOf) -> Writes | None:
-    """Return the index entries of a document in a collection whose indexes are flat; None if it has several in one."""
-    decoded = row.decode_indexed(encoded)
-    length = bytes((len(key),))
+def entries_of(
+    row: CatalogRow, document: Document, key: bytes, prefix_of: PrefixOf, *, given: bool = False
+) -> Writes | None:
+    """Return the index entries of a document in a collection whose indexes are flat; None if it has several in one.
+    ``given`` says that the document is one that the caller gave, not one that was stored."""
+    length = LENGTHS[len(key)]
     entries: Writes = {}
     for each in row.entries:
-        values = each.only(decoded) if each.only is not None else None
+        only = each.given if given else each.only
+        values = only(document) if only is not None else None
         if values is None:
             return None
         entries[prefix_of(each.index.keyspace) + values + key] = length

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
@@ -33,14 +34,24 @@ _MOST_SHAPES: Final = 4096
 _Change = Callable[[Document, Sequence[Any]], Document | None]
 
 
+class PreparedUpdate(Update, kw_only=True):
+    """An update of a known shape, with its values. ``change`` returns None for a document that ``apply`` must be asked
+    for."""
+
+    change: _Change
+    values: Sequence[Any]
+
+
 class UpdateShape:
     """The shape of an update. Immutable, and shared by all threads."""
 
-    __slots__ = ("change", "fields")
+    __slots__ = ("change", "fields", "has_floats")
 
-    def __init__(self, change: _Change, fields: frozenset[str]) -> None:
+    def __init__(self, change: _Change, fields: frozenset[str], has_floats: bool) -> None:
         self.change = change
         self.fields = fields
+        self.has_floats = has_floats
+        """Whether a value may be NaN, which cannot be stored."""
 
 
 def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
@@ -65,18 +76,29 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         shape = _learned(named, update)
     if shape is None:
         return compile_update(update)
+    if shape.has_floats:
+        for value in values:
+            if value != value:
+                return compile_update(update)
     change = shape.change
-    for value in values:
-        if type(value) is float and value != value:
-            return compile_update(update)
+    apply = partial(_applied, change, values, update)
+    return PreparedUpdate(apply, shape.fields, timed=False, change=change, values=values)
 
-    def apply(document: Document, *, now: datetime, inserting: bool = False, position: int | None = None) -> Document:
-        new = change(document, values)
-        if new is None:
-            return compile_update(update).apply(document, now=now, inserting=inserting, position=position)
-        return new
 
-    return Update(apply, shape.fields, timed=False)
+def _applied(
+    change: _Change,
+    values: Sequence[Any],
+    update: Mapping[str, Any],
+    document: Document,
+    *,
+    now: datetime,
+    inserting: bool = False,
+    position: int | None = None,
+) -> Document:
+    new = change(document, values)
+    if new is None:
+        return compile_update(update).apply(document, now=now, inserting=inserting, position=position)
+    return new
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
@@ -93,7 +115,7 @@ def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
 
 def _shape(update: dict[str, Any]) -> UpdateShape | None:
     """Return the shape of a valid update; None if it has other operators, paths or values."""
-    lines, place = ["new = document.copy()"], 0
+    lines, place, has_floats = ["new = document.copy()"], 0, False
     names: set[str] = set()
     for operator, fields in update.items():
         write = _WRITERS.get(operator)
@@ -107,9 +129,10 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
                 return None
             lines += written
             names.add(name)
+            has_floats |= type(value) is float
             place += 1
     lines.append("return new")
-    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names))
+    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names), has_floats)
 
 
 def _set(field: str, value: str, kind: type) -> list[str] | None:

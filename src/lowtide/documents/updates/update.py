@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
+
+import msgspec
 
 from lowtide.documents.updates.tree import MISSING
 from lowtide.errors import WriteError
@@ -23,9 +24,8 @@ class Apply(Protocol):
     ) -> Document: ...
 
 
-@dataclass(slots=True)
-class Update:
-    """A compiled update.
+class Update(msgspec.Struct):
+    """A compiled update. A Struct, since each statement makes one.
 
     ``fields`` are the top-level fields that it may change; None for any. ``positional`` says that ``apply``
     needs the position that the filter matched, ``timed`` that it needs the time.
