@@ -19,12 +19,16 @@ import lowtide
 from lowtide import ReturnDocument
 
 FIELDS = ("a", "b", "c")
-plain = st.integers(0, 3) | st.sampled_from([1.0, 2.5, -0.0, True, "x", "y", b"x", 2**70])
+plain = st.integers(0, 3) | st.sampled_from([1.0, 2.5, -0.0, True, "x", "y", b"x", 2**70, "x" * 400])
 values = plain | st.sampled_from([None, [1, "x"], [], {"x": 1}])
 ids = st.integers(0, 7)
 comparisons = st.dictionaries(st.sampled_from(("$eq", "$gt", "$gte", "$lt", "$lte")), values, min_size=1, max_size=2)
-filters = st.dictionaries(st.sampled_from(FIELDS), values | values | comparisons, max_size=2) | ids.map(
-    lambda number: {"_id": number}
+conditions = st.dictionaries(st.sampled_from(FIELDS), values | values | comparisons, max_size=2)
+members = st.lists(ids | ids | st.sampled_from(["x", 1.0, None, [1]]), max_size=4)
+filters = (
+    conditions
+    | ids.map(lambda number: {"_id": number})
+    | st.builds(lambda several, more: {"_id": {"$in": several}, **more}, members, conditions)
 )
 updates = st.dictionaries(
     st.sampled_from(("$set", "$inc", "$unset", "$push")),
@@ -37,6 +41,11 @@ sorts = st.none() | st.lists(
 )
 documents = st.builds(
     lambda number, fields: {"_id": number, **fields}, ids, st.dictionaries(st.sampled_from(FIELDS), values)
+)
+flat = st.builds(
+    lambda number, fields: {"_id": number, **fields},
+    st.integers(0, 40),
+    st.dictionaries(st.sampled_from(FIELDS), plain | st.none()),
 )
 INDEXES: list[tuple[Any, dict[str, Any]]] = [
     ("a", {}),
@@ -53,6 +62,7 @@ steps = st.one_of(
     st.tuples(st.just("count"), filters),
     st.tuples(st.just("insert_one"), documents),
     st.tuples(st.just("insert_many"), st.lists(documents, min_size=1, max_size=3)),
+    st.tuples(st.just("insert_many"), st.lists(flat, min_size=1, max_size=6)),
     st.tuples(st.just("update_one"), filters, updates, sorts),
     st.tuples(st.just("update_many"), filters, updates),
     st.tuples(st.just("find_one_and_update"), filters, updates, sorts),
@@ -143,7 +153,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Side]]:
         side.store.close()
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(steps, min_size=5, max_size=25))
 def test_prepared_statements_answer_as_the_general_ones_do(sides: list[Side], program: list[tuple[Any, ...]]) -> None:
     for side in sides:

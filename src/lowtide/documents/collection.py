@@ -68,8 +68,10 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
         4
         """
-        prepared = prepare(document)
-        if not flat.at_once(self._statements, lambda tx: insert_at(tx, self.name, prepared)):
+        prepared, tx = prepare(document), self._statements.writable()
+        if tx is not None:
+            insert_at(tx, self.name, prepared)
+        elif not flat.at_once(self._statements, lambda tx: insert_at(tx, self.name, prepared)):
             self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
@@ -167,10 +169,13 @@ class Collection(ReadCollection):
         hint: Hint | None = None,
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
-        order = compiled_sort(sort)
+        order = compiled_sort(sort) if sort is not None else None
         done: flat.Updated | None = None
         simple = not upsert and hint is None and not change.positional
         if simple and order is None and type(filter) is dict and (key := flat.key_of(filter)) is not None:
+            tx = self._statements.writable()
+            if tx is not None:
+                return flat.update_at(tx, self.name, key, change)
             done = flat.at_once(self._statements, lambda tx: flat.update_at(tx, self.name, key, change))
         if done is None:
             selection = select(filter, many=many, sort=order, hint=parse_hint(hint))

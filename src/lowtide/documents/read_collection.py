@@ -121,10 +121,13 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = prepare_filter(filter)
-        cursor = Cursor(self._statements, self.name, compiled, compile_projection(projection, compiled), filter)
+        shape = compile_projection(projection, compiled) if projection is not None else None
+        cursor = Cursor(self._statements, self.name, compiled, shape, filter)
         if sort is not None:
             cursor.sort(sort)
-        return cursor.skip(skip).limit(limit).hint(hint)
+        if skip or limit or hint is not None or type(skip) is not int or type(limit) is not int:
+            cursor.skip(skip).limit(limit).hint(hint)
+        return cursor
 
     def count_documents(
         self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None

@@ -19,7 +19,7 @@ from lowtide.engine import PrefixOf, Writes
 from lowtide.errors import DuplicateKeyError
 from lowtide.values.codec import encode_flat
 from lowtide.values.ids import MAX_ID
-from lowtide.values.ordering import ENCODERS, INVERSE
+from lowtide.values.ordering import INVERSE, encode, encode_column
 from lowtide.values.values import Document
 
 _DICTS: Final = frozenset((dict,))
@@ -49,7 +49,7 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
     if len(kinds) > 1 or not kinds <= _ID_KINDS:
         return None
     try:
-        keys = list(map(ENCODERS[kinds.pop()], ids))
+        keys = encode_column(kinds.pop(), ids)
     except UnicodeEncodeError:
         return None
     encoded = encode_flat(documents)
@@ -138,12 +138,10 @@ def _column(documents: Sequence[Document], path: str, direction: int) -> list[by
     """Return the encoded values of one field, which are plain, of all documents."""
     values = [each.get(path) for each in documents]
     kinds = set(map(type, values))
-    if len(kinds) == 1 and (kind := kinds.pop()) in _REPEATED:
-        distinct = set(values)
-        if len(distinct) == 1:
-            encoded = list(map(ENCODERS[kind], distinct)) * len(values)
-        else:
-            encoded = list(map(ENCODERS[kind], values))
+    if len(kinds) > 1:
+        encoded = list(map(encode, values))
+    elif (kind := kinds.pop()) in _REPEATED and len(set(values)) == 1:
+        encoded = [encode(values[0])] * len(values)
     else:
-        encoded = [ENCODERS[type(value)](value) for value in values]
+        encoded = encode_column(kind, values)
     return encoded if direction > 0 else [each.translate(INVERSE) for each in encoded]

@@ -21,7 +21,7 @@ from lowtide.documents.prepared.keys import encoded_parts
 from lowtide.documents.prepared.source import function
 from lowtide.engine import after_prefix
 from lowtide.values.ids import MAX_ID
-from lowtide.values.ordering import AFTER_ALL, ENCODERS, INVERSE, inverted, kind_bounds
+from lowtide.values.ordering import AFTER_ALL, ENCODERS, INVERSE, encode, encode_column, inverted, kind_bounds
 from lowtide.values.values import RANKS
 
 _PRIMARY: Final = (("_id", 1),)
@@ -78,8 +78,10 @@ class Lookup:
         """Return the keys of the documents that ``$in`` asks for, in order; None if the planner must be asked, because
         there are less than two, or one is too long."""
         assert self.members is not None
+        members: tuple[Any, ...] = values[self.members]
+        kinds = set(map(type, members))
         try:
-            keys = sorted({ENCODERS[type(each)](each) for each in values[self.members]})
+            keys = sorted(set(encode_column(kinds.pop(), members) if len(kinds) == 1 else map(encode, members)))
         except UnicodeEncodeError:
             return None
         return keys if len(keys) > 1 and max(map(len, keys)) <= self.most else None

@@ -175,15 +175,20 @@ def _terms(filter: dict[str, Any]) -> tuple[Term, ...] | None:
 
 
 def _plain(values: Values) -> bool:
-    """Whether all values can be stored as they are: text must be valid, and a number must not be NaN."""
+    """Whether all values can be stored as they are: text must be valid, and a number must not be NaN. Those of an
+    ``$in`` must be ids."""
     for value in values:
         kind = type(value)
+        if kind is tuple:
+            if not ID_TYPES.issuperset(map(type, value)):
+                return False
+            value, kind = "".join([each for each in value if type(each) is str]), str
         if kind is str:
             if not value.isascii():
                 try:
                     value.encode()
                 except UnicodeEncodeError:
                     return False
-        elif (kind is float and value != value) or (kind is tuple and not ID_TYPES.issuperset(map(type, value))):
+        elif kind is float and value != value:
             return False
     return True

@@ -7,12 +7,15 @@ every collection for which more is to be done than to write one row, goes throug
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
+from itertools import compress
 from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from lowtide.documents.catalog import CATALOG, CatalogRow, row_of
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
+from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.lookups import Lookup
 from lowtide.documents.prepared.shapes import PreparedFilter
@@ -39,19 +42,26 @@ from lowtide.values.ordering import ENCODERS
 from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
-_MOST = 128
-"""Entries that are read at once. A plan reads as many to begin with."""
+_MOST = 256
+"""Entries that are read at once."""
 _MOST_MEMBERS = 1024
 """Documents that are read at once by their ids."""
-_NOTHING: Few = ([], [])
 _NO_MATCH = UpdateResult(0, 0)
 _NO_CHANGE = UpdateResult(1, 0)
 _CHANGED = UpdateResult(1, 1)
 _EPOCH = moment(0.0)
 
 
-Few = tuple[list[bytes], list[bytes]]
-"""The full keys of documents, and the documents, encoded."""
+class Few(NamedTuple):
+    """The full keys of some documents, and the documents, encoded."""
+
+    full_keys: list[bytes]
+    stored: list[bytes]
+    rest: Plan | None = None
+    """Finds the documents that follow; None if these are all."""
+
+
+_NOTHING = Few([], [])
 Updated = tuple[UpdateResult, Document | None, Document | None]
 
 
@@ -63,7 +73,7 @@ class InstantView(ReadView, Protocol):
 
     def first(self, wanted: Range) -> tuple[bytes, bytes] | None: ...
 
-    def few(self, wanted: Range, most: int, limit: int) -> list[tuple[bytes, bytes]] | None: ...
+    def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None: ...
 
 
 class WritableView(InstantView, WriteView, Protocol):
@@ -142,13 +152,15 @@ def first_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKey
     found = few_of(view, name, filter, sort, limit=1)
     if found is None:
         return None, False
-    return (decode_document(found[1][0]) if found[1] else None), True
+    return (decode_document(found.stored[0]) if found.stored else None), True
 
 
-def few_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, limit: int = 0) -> Few | None:
-    """Return the full keys of the documents that match, and these, encoded, in the order of ``sort``, at most ``limit``
-    (0: no limit). None if a plan has to be run: it reads more than it returns, or has another order, or returns many
-    documents."""
+def few_of(
+    view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, limit: int = 0, *, begun: bool = False
+) -> Few | None:
+    """Return the documents that match in the order of ``sort``, at most ``limit`` (0: no limit). None if a plan has to
+    be run: it reads more than it returns, or has another order, or returns many documents; in the last case the first
+    ones if they shall be ``begun``."""
     row, _, documents = located(view, name)
     lookup, values = filter.shape.lookup(row, filter.values, sort, limit > 0), filter.values
     if lookup is None or not lookup.by.ordered:
@@ -168,36 +180,45 @@ def few_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys,
     if len(high) > lookup.most or low >= high:
         return None
     wanted = Range(prefix + low, prefix + high, lookup.by.reverse)
+    rest: Plan | None = None
     if limit == 1:
         entry = view.first(wanted)
         entries = [entry] if entry is not None else []
     else:
-        few = view.few(wanted, min(limit, _MOST) + 1 if limit else _MOST, limit)
+        few = view.few(wanted, min(limit + 1, _MOST) if limit else _MOST)
         if few is None:
             return None
-        entries = few
+        entries, whole = few
+        if limit and (whole or len(entries) >= limit):
+            entries = entries[:limit]
+        elif not whole:
+            if limit or not begun or not entries:
+                return None
+            last = entries[-1][0]
+            stretch = KeyStretch(low, last) if lookup.by.reverse else KeyStretch(last + b"\x00", high)
+            rest = replace(lookup.by, stretches=(stretch,))
     if index is None:
-        return [documents + key for key, _ in entries], [value for _, value in entries]
+        return Few([documents + key for key, _ in entries], [value for _, value in entries], rest)
     if index.unique:
         full_keys = [documents + value for _, value in entries]
     else:
         full_keys = [documents + key[-value[0] :] for key, value in entries]
     if len(full_keys) == 1:
         return _one(view, full_keys[0])
-    return _present(full_keys, view.read_many(full_keys)) if full_keys else _NOTHING
+    return _present(full_keys, view.read_many(full_keys), rest) if full_keys else _NOTHING
 
 
 def _one(view: InstantView, full_key: bytes) -> Few:
     stored = view.read(full_key)
-    return ([full_key], [stored]) if stored is not None else _NOTHING
+    return Few([full_key], [stored]) if stored is not None else _NOTHING
 
 
-def _present(full_keys: list[bytes], stored: list[bytes | None]) -> Few:
+def _present(full_keys: list[bytes], stored: list[bytes | None], rest: Plan | None = None) -> Few:
     """Leave out the keys that have no document."""
     if None not in stored:
-        return full_keys, cast("list[bytes]", stored)
+        return Few(full_keys, cast("list[bytes]", stored), rest)
     found = [(key, value) for key, value in zip(full_keys, stored, strict=True) if value is not None]
-    return [key for key, _ in found], [value for _, value in found]
+    return Few([key for key, _ in found], [value for _, value in found], rest)
 
 
 def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: PreparedFilter, limit: int) -> Few | None:
@@ -207,16 +228,15 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
         return None
     if lookup.by.reverse:
         keys.reverse()
-    full_keys, stored = _present(found := [documents + key for key in keys], view.read_many(found))
+    full_keys = [documents + key for key in keys]
+    few = _present(full_keys, view.read_many(full_keys))
     shape = filter.shape
     if shape.others:
         matches, decode = shape.compiled_others(filter.values).matches, decoder_of(tuple(sorted(shape.others)))
-        found = [key for key, value in zip(full_keys, stored, strict=True) if matches(decode(value))]
-        if len(found) < len(full_keys):
-            kept = set(found)
-            stored = [value for key, value in zip(full_keys, stored, strict=True) if key in kept]
-            full_keys = found
-    return (full_keys[:limit], stored[:limit]) if limit else (full_keys, stored)
+        wanted = [matches(decode(each)) for each in few.stored]
+        if False in wanted:
+            few = Few(list(compress(few.full_keys, wanted)), list(compress(few.stored, wanted)))
+    return Few(few.full_keys[:limit], few.stored[:limit]) if limit else few
 
 
 def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None:
@@ -225,7 +245,7 @@ def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None
     if lookup is None or lookup.members is None:
         return None
     found = few_of(view, name, filter, ())
-    return len(found[0]) if found is not None else None
+    return len(found.stored) if found is not None else None
 
 
 def update_at(view: WritableView, name: str, key: bytes, change: Update) -> Updated:
@@ -270,7 +290,7 @@ def update_few(view: WritableView, name: str, found: Few, change: Update) -> Upd
     modified = 0
     writes: Writes = {}
     before: Writes = {}
-    for full_key, stored in zip(*found, strict=True):
+    for full_key, stored in zip(found.full_keys, found.stored, strict=True):
         document = decode_document(stored)
         new, encoded = _changed(document, change, now)
         if encoded is None or encoded == stored:
@@ -285,7 +305,7 @@ def update_few(view: WritableView, name: str, found: Few, change: Update) -> Upd
         batch.apply()
     elif writes:
         view.apply(writes, (row_key,), before)
-    return UpdateResult(len(found[0]), modified), document, new
+    return UpdateResult(len(found.stored), modified), document, new
 
 
 def update_selected(view: EngineTransaction, name: str, selection: Selection, change: Update) -> Updated:

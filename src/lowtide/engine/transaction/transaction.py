@@ -129,7 +129,7 @@ class EngineTransaction(TransactionReads):
             self.merging |= merging
         if before is not None:
             own = self.writes
-            if own:  # what the statement saw of these are the transaction's own writes
+            if own and not own.keys().isdisjoint(before):  # what it saw of these are the transaction's own writes
                 before = {full_key: value for full_key, value in before.items() if full_key not in own}
             self.before.update(before)
         self.write_many(writes)
