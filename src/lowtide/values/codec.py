@@ -46,6 +46,10 @@ _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
 _WHOLE: Final = _SIMPLE | {int}
 _FLAT: Final = _WHOLE | {float}
 """Types that MessagePack encodes as they are, unless a float is NaN or an int has more than 64 bits."""
+_PLAIN: Final = _FLAT | {dict, list}
+_PLAIN_DEPTH: Final = 8
+_MOST_PLAIN: Final = 1 << 20
+"""Up to these, documents are checked together: one that contains itself must not be followed for ever."""
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Matches where a string may begin with $: a MessagePack string header followed by $."""
@@ -94,17 +98,33 @@ def encode_changed(document: dict[str, Any]) -> bytes:
     return _encode_checked(document)
 
 
-def encode_flat(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
+def encode_plain(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
     """Encode many documents, checked all at once. None if one of them has other values than text, numbers, booleans,
-    bytes and None, or cannot be stored: then encode them one by one."""
-    values = list(chain.from_iterable(map(dict.values, documents)))
-    if not _is_flat(values) or not _NAMES.issuperset(map(type, chain.from_iterable(documents))):
+    bytes, None, and objects and arrays of these, or cannot be stored: then encode them one by one."""
+    names: set[str] = set()
+    objects: Sequence[dict[str, Any]] = documents
+    arrays: Sequence[list[Any]] = ()
+    for _ in range(_PLAIN_DEPTH):
+        if sum(map(len, objects)) + sum(map(len, arrays)) > _MOST_PLAIN:
+            return None
+        values = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
+        kinds = set(map(type, values))
+        if not kinds <= _PLAIN or not _NAMES.issuperset(map(type, chain.from_iterable(objects))):
+            return None
+        if float in kinds and any(map(ne, values, values)):  # NaN; or equal arrays with it, which are not looked into
+            return None
+        names.update(chain.from_iterable(objects))
+        objects = [each for each in values if type(each) is dict] if dict in kinds else ()
+        arrays = [each for each in values if type(each) is list] if list in kinds else ()
+        if not objects and not arrays:
+            break
+    else:
+        return None
+    if any(name.startswith("$") for name in names):
         return None
     try:
         encoded = list(map(_encode, documents))
     except (UnicodeEncodeError, OverflowError):
-        return None
-    if any(name.startswith("$") for name in set(chain.from_iterable(documents))):
         return None
     return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
 

@@ -1,7 +1,7 @@
 """Inserts of one document and of many: flat code from the documents to the buffer, where indexes are flat.
 
 Many documents are handled by column: what is done for each value is a loop in C over all of them. That needs documents
-of plain values, as most are. Others are prepared one by one, and inserted by ``WriteBatch``.
+of plain values, and of objects and arrays of these, as most are. Others are prepared one by one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from lowtide.documents.prepared.statements import WritableView, entries_of, loca
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
 from lowtide.errors import DuplicateKeyError
-from lowtide.values.codec import encode_flat
+from lowtide.values.codec import encode_plain
 from lowtide.values.ids import MAX_ID
 from lowtide.values.ordering import INVERSE, encode, encode_column
 from lowtide.values.values import Document
@@ -52,7 +52,7 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
         keys = encode_column(kinds.pop(), ids)
     except UnicodeEncodeError:
         return None
-    encoded = encode_flat(documents)
+    encoded = encode_plain(documents)
     if encoded is None or max(map(len, keys)) > MAX_ID or len(set(keys)) < len(keys):
         return None
     return PreparedBatch(documents, ids, keys, encoded)
@@ -121,11 +121,17 @@ def insert_batch(view: WritableView, name: str, batch: PreparedBatch) -> bool:
 
 
 def _add_entries(writes: Writes, row: CatalogRow, batch: PreparedBatch, prefix_of: PrefixOf) -> bool:
-    """Add the index entries of a batch to its writes. Returns False if one is too long."""
+    """Add the index entries of a batch to its writes. Returns False if a document has several, or one that is too
+    long."""
     documents, keys = batch.documents, batch.keys
     lengths = [LENGTHS[length] for length in map(len, keys)]
     for each in row.entries:
-        columns = [_column(documents, path, direction) for path, direction in each.index.keys]
+        columns = []
+        for path, direction in each.index.keys:
+            column = _column(documents, path, direction)
+            if column is None:
+                return False
+            columns.append(column)
         values = list(map(b"".join, zip(*columns, strict=True))) if len(columns) > 1 else columns[0]
         if max(map(len, values)) > MAX_VALUES:
             return False
@@ -134,10 +140,12 @@ def _add_entries(writes: Writes, row: CatalogRow, batch: PreparedBatch, prefix_o
     return True
 
 
-def _column(documents: Sequence[Document], path: str, direction: int) -> list[bytes]:
-    """Return the encoded values of one field, which are plain, of all documents."""
+def _column(documents: Sequence[Document], path: str, direction: int) -> list[bytes] | None:
+    """Return the encoded values of one field of all documents; None if one is an array."""
     values = [each.get(path) for each in documents]
     kinds = set(map(type, values))
+    if list in kinds:
+        return None
     if len(kinds) > 1:
         encoded = list(map(encode, values))
     elif (kind := kinds.pop()) in _REPEATED and len(set(values)) == 1:

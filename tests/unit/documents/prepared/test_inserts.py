@@ -24,7 +24,19 @@ class Text(str):
 
 
 plain = st.integers(-3, 3) | st.sampled_from([2**63, 2**70, 0.0, -0.0, 1.5, True, None, "x", "\x00", b"x", "$x"])
-others = st.sampled_from([float("nan"), Text("x"), UUID(int=3), Decimal(1), datetime(2030, 1, 1, tzinfo=UTC), [1], {}])
+nested = st.sampled_from([[1], [], {}, {"x": 1}, [[{"x": [None]}]], {"x": {"y": ["z", 1.5]}}])
+others = nested | st.sampled_from(
+    [
+        float("nan"),
+        Text("x"),
+        UUID(int=3),
+        Decimal(1),
+        datetime(2030, 1, 1, tzinfo=UTC),
+        (1,),
+        [float("nan")],
+        {"$x": 1},
+    ]
+)
 names = st.sampled_from(("a", "b", "$c", Text("d"), "", "é"))
 ids = st.integers(-3, 300) | st.sampled_from(["x", "y", "\x00", "\ud800", "z" * 300, b"x", None, 1.5, True])
 bodies = st.dictionaries(names, plain | plain | plain | others, max_size=3)
@@ -33,7 +45,7 @@ lists = st.lists(documents, max_size=4) | st.lists(
     st.builds(
         lambda number, body: {"_id": number, **body},
         st.integers(0, 9),
-        st.dictionaries(st.sampled_from(("a", "b")), plain, max_size=2),
+        st.dictionaries(st.sampled_from(("a", "b")), plain | nested, max_size=2),
     ),
     min_size=1,
     max_size=5,
@@ -55,10 +67,22 @@ def test_what_is_prepared_by_column_is_as_if_prepared_one_by_one(given_documents
 def test_plain_documents_are_prepared_by_column() -> None:
     assert prepare_batch([{"_id": each, "a": "x", "b": 1.5, "c": None} for each in range(3)]) is not None
     assert prepare_batch([{"_id": "x", "a": True}, {"_id": "y", "b": b"x"}]) is not None
+    assert prepare_batch([{"_id": "x", "a": [1, {"b": [2]}]}, {"_id": "y", "a": {"b": {}}}]) is not None
+
+
+def _itself() -> dict[str, Any]:
+    inner: list[Any] = []
+    inner += [inner] * 1000
+    return {"a": inner}
 
 
 OTHERS: list[dict[Any, Any]] = [
-    {"a": [1]},
+    {"a": [float("nan")]},
+    {"a": {"$b": 1}},
+    {"a": [{"b": (1,)}]},
+    {"a": {Text("b"): 1}},
+    {"a": [[[[[[[[[1]]]]]]]]]},
+    _itself(),
     {"a": UUID(int=1)},
     {"a": float("nan")},
     {"a": Text("x")},
