@@ -147,6 +147,10 @@ class Base(LmdbFile):
         except lmdb.Error as error:
             return self._again(error, lambda: self.read_history(full_key, ts), full_key)
 
+    def has_history(self, ts: int) -> bool:
+        """Whether ``read_history`` may find something at ``ts``."""
+        return ts < self.history_below
+
     def history_of(self, full_key: bytes) -> list[tuple[int, bytes]]:
         """All superseded versions of a key that are kept, newest first: the commit that wrote each, and its value."""
         return self.read(lambda txn: self.history.versions(txn, full_key))

@@ -71,7 +71,7 @@ class TransactionReads:
         values = self.engine.reader.get_many(full_keys, self.ts)
         self.open_ts()
         writes = self.writes
-        if not writes:
+        if not writes or writes.keys().isdisjoint(full_keys):
             return values
         return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
 

@@ -67,6 +67,8 @@ class BaseRows(Protocol):
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None: ...
 
+    def has_history(self, ts: int) -> bool: ...
+
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]: ...
@@ -151,9 +153,15 @@ class Reader:
             newer = horizon(ts)
             found = self._base.rows_of([key for _, key in missing])  # point: read.rows
             kept = cache if len(missing) <= _MOST_KEPT else None
+            old = self._base.has_history(ts)  # after the rows were read, as ``read_history``
+            if not found and not old:
+                return values
             for place, key in missing:
                 at = found.get(key)
-                values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
+                if at is not None and at < newer:
+                    values[place] = at[8:]
+                elif old:
+                    values[place] = self._base.read_history(key, ts)
                 if kept is not None and at is not None and at < LATEST:
                     self._keep(key, (int.from_bytes(at[:8], "big"), at[8:]), kept)
         return values
