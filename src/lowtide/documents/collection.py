@@ -27,7 +27,7 @@ from lowtide.documents.results import (
 )
 from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
-from lowtide.documents.updates import Update, compile_replacement
+from lowtide.documents.updates import AnyUpdate, compile_replacement
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import OperationFailure, shown
 from lowtide.values.values import Document
@@ -161,7 +161,7 @@ class Collection(ReadCollection):
     def _update(
         self,
         filter: Mapping[str, Any],
-        change: Update,
+        change: AnyUpdate,
         *,
         upsert: bool,
         many: bool = False,
@@ -274,7 +274,7 @@ class Collection(ReadCollection):
     def _find_and(
         self,
         filter: Mapping[str, Any],
-        change: Update,
+        change: AnyUpdate,
         *,
         projection: ProjectionSpec,
         sort: SortSpec | None,

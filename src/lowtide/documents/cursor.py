@@ -207,7 +207,9 @@ class Cursor:
         3
         """
         if length is None:
-            return list(self)
+            found = list(self._begun())
+            self.close()
+            return found
         return list(islice(self._begun(), check_length(length)))
 
     def explain(self) -> dict[str, Any]:

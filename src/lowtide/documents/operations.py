@@ -14,7 +14,7 @@ from lowtide.documents.prepared.shapes import prepare_filter
 from lowtide.documents.reader import Found
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
-from lowtide.documents.updates import Update, seed_of
+from lowtide.documents.updates import AnyUpdate, seed_of
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import InvalidDocument, OperationFailure
 from lowtide.system.clock import moment
@@ -92,7 +92,7 @@ def insert(batch: WriteBatch, prepared: Prepared) -> None:
 def update(
     batch: WriteBatch,
     selection: Selection,
-    change: Update,
+    change: AnyUpdate,
     upsert: Mapping[str, Any] | None,
     *,
     replacing: bool = False,
@@ -120,7 +120,7 @@ def update(
     return UpdateResult(len(found), modified), before, after_last
 
 
-def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
+def _seeded(batch: WriteBatch, change: AnyUpdate, filter: Mapping[str, Any], replacing: bool) -> Document:
     """Insert the document of an upsert, and return it."""
     seed = seed_of(filter, only_id=replacing)
     new = change.apply(seed, now=moment(batch.reader.reading.time()), inserting=True)

@@ -21,7 +21,7 @@ from lowtide.documents.prepared.lookups import Lookup
 from lowtide.documents.prepared.shapes import PreparedFilter
 from lowtide.documents.prepared.updates import PreparedUpdate
 from lowtide.documents.results import DeleteResult, UpdateResult
-from lowtide.documents.updates import Update
+from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import (
     NOWHERE,
@@ -248,7 +248,7 @@ def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None
     return len(found.stored) if found is not None else None
 
 
-def update_at(view: WritableView, name: str, key: bytes, change: Update) -> Updated:
+def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate) -> Updated:
     """Update the document with this key. Also returns it as it was before and is afterwards."""
     row, row_key, prefix = located(view, name)
     full_key = prefix + key
@@ -256,7 +256,11 @@ def update_at(view: WritableView, name: str, key: bytes, change: Update) -> Upda
     if stored is None:
         return _NO_MATCH, None, None
     document = decode_document(stored)
-    new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
+    encoded: bytes | None
+    if type(change) is PreparedUpdate and (made := change.change(document, change.values)) is not None:
+        new, encoded = made, encode_changed(made)  # as ``_changed``, without a call
+    else:
+        new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
     fields = change.fields
@@ -269,7 +273,7 @@ def update_at(view: WritableView, name: str, key: bytes, change: Update) -> Upda
     return _CHANGED, document, new
 
 
-def _changed(document: Document, change: Update, now: datetime) -> tuple[Document, bytes | None]:
+def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
     """Return a stored document after a change, and its encoded form; None in its place if nothing has changed."""
     if type(change) is PreparedUpdate:
         made = change.change(document, change.values)
@@ -279,7 +283,7 @@ def _changed(document: Document, change: Update, now: datetime) -> tuple[Documen
     return new, (encode_document(new) if new is not document else None)
 
 
-def update_few(view: WritableView, name: str, found: Few, change: Update) -> Updated:
+def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate) -> Updated:
     """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards."""
     row, row_key, prefix = located(view, name)
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
@@ -308,7 +312,7 @@ def update_few(view: WritableView, name: str, found: Few, change: Update) -> Upd
     return UpdateResult(len(found.stored), modified), document, new
 
 
-def update_selected(view: EngineTransaction, name: str, selection: Selection, change: Update) -> Updated:
+def update_selected(view: EngineTransaction, name: str, selection: Selection, change: AnyUpdate) -> Updated:
     """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
     filter, sort = selection.filter, selection.sort
     if type(filter) is PreparedFilter:

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
+import msgspec
+
 from lowtide.documents.prepared.source import function, literal
-from lowtide.documents.updates import Update, compile_update
+from lowtide.documents.updates import AnyUpdate, compile_update
 from lowtide.documents.updates.tree import MISSING
 from lowtide.values.values import Document
 
@@ -34,12 +35,24 @@ _MOST_SHAPES: Final = 4096
 _Change = Callable[[Document, Sequence[Any]], Document | None]
 
 
-class PreparedUpdate(Update, kw_only=True):
-    """An update of a known shape, with its values. ``change`` returns None for a document that ``apply`` must be asked
-    for."""
+class PreparedUpdate(msgspec.Struct):
+    """An update of a known shape, with its values: an ``AnyUpdate``. A Struct, since each statement makes one."""
 
+    positional: ClassVar[bool] = False
+    timed: ClassVar[bool] = False
     change: _Change
+    """Returns None for a document for which the update must be compiled."""
     values: Sequence[Any]
+    fields: frozenset[str]
+    update: Mapping[str, Any]
+
+    def apply(
+        self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
+    ) -> Document:
+        new = self.change(document, self.values)
+        if new is None:
+            return compile_update(self.update).apply(document, now=now, inserting=inserting, position=position)
+        return new
 
 
 class UpdateShape:
@@ -54,7 +67,7 @@ class UpdateShape:
         """Whether a value may be NaN, which cannot be stored."""
 
 
-def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> AnyUpdate:
     """Return an update, prepared if it has a shape, else compiled. Raises OperationFailure if it is invalid.
 
     >>> prepare_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
@@ -62,13 +75,15 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
     """
     if array_filters or type(update) is not dict:
         return compile_update(update, array_filters)
-    key: list[Any] = []
+    key: list[Any] = [len(update)]
     values: list[Any] = []
     for operator, fields in update.items():
         if type(fields) is not dict:
             return compile_update(update, array_filters)
-        key.append((operator, *fields, *map(type, fields.values())))
+        key += (operator, len(fields))
+        key += fields
         values += fields.values()
+    key += map(type, values)
     named = tuple(key)
     try:
         shape = _shapes[named]
@@ -80,29 +95,12 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         for value in values:
             if value != value:
                 return compile_update(update)
-    change = shape.change
-    apply = partial(_applied, change, values, update)
-    return PreparedUpdate(apply, shape.fields, timed=False, change=change, values=values)
-
-
-def _applied(
-    change: _Change,
-    values: Sequence[Any],
-    update: Mapping[str, Any],
-    document: Document,
-    *,
-    now: datetime,
-    inserting: bool = False,
-    position: int | None = None,
-) -> Document:
-    new = change(document, values)
-    if new is None:
-        return compile_update(update).apply(document, now=now, inserting=inserting, position=position)
-    return new
+    return PreparedUpdate(shape.change, values, shape.fields, update)
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
-"""By operators, fields and types of values; None for what has no shape."""
+"""By the number of operators; for each its name, the number of its fields, and these; then the types of all values.
+None for what has no shape."""
 
 
 def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
