@@ -283,7 +283,9 @@ class Reader:
             chain = visible(layer.chains.get(key), ts)
             if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
                 entries, last, _ = self._look(wanted, ts, self.least_run, 0)
-                return entries[0] if entries else None if last is None else self._first_of_scan(wanted, ts)
+                if not entries and last is not None:
+                    entries, last = self._skip(wanted, ts, 0)
+                return entries[0] if entries else None if last is None else self._first_of_scan(wanted.beyond(last), ts)
             if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
                 nearest = (key, value)
         # A key of the base that comes before the first key of each layer is in no layer.
