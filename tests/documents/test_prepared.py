@@ -235,3 +235,21 @@ def test_a_find_of_many_documents_goes_on_where_its_first_ones_end(store: lowtid
         assert tx["x"].count_documents({"a": {"$gte": 1}}) == 52
     assert len(store["x"].find({"a": 0}).to_list()) == 700
     assert len(store["x"].find({"_id": {"$gte": 0}}).skip(10).limit(600).to_list()) == 600
+
+
+def test_an_update_moves_the_entries_of_its_document(store: lowtide.Store) -> None:
+    documents = store["x"]
+    documents.create_index([("a", 1), ("b", -1)])
+    documents.create_index("c")
+    documents.insert_many([{"_id": number, "a": 1, "b": number, "c": 0} for number in range(4)])
+    documents.update_one({"_id": 1}, {"$set": {"a": 2}})
+    documents.update_many({"a": 1, "b": {"$gte": 2}}, {"$inc": {"b": 5}, "$set": {"c": 9}})
+    assert [each["_id"] for each in documents.find({"a": 1}).sort("b", -1)] == [3, 2, 0]
+    assert [each["_id"] for each in documents.find({"a": 2})] == [1]
+    assert [each["_id"] for each in documents.find({"a": 1, "b": {"$lt": 6}})] == [0]
+    assert [each["_id"] for each in documents.find({"c": 9})] == [2, 3]
+    documents.update_many({"c": 0}, {"$unset": {"c": ""}})
+    documents.update_many({"a": 1}, {"$set": {"c": "x" * 400}})
+    assert [each["_id"] for each in documents.find({"c": None})] == [1]
+    assert [each["_id"] for each in documents.find({"c": "x" * 400})] == [0, 2, 3]
+    assert documents.find({"c": 9}).to_list() == documents.find({"c": 0}).to_list() == []

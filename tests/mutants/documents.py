@@ -228,4 +228,11 @@ MUTANTS = [
         ),
         (_PREPARED + "test_a_find_of_many_documents_goes_on_where_its_first_ones_end[1]",),
     ),
+    Mutant(
+        "an update leaves the entry of the old value",
+        "A document is found by a value that it had before.",
+        "documents/prepared/statements.py",
+        (("            writes[lost], before[lost] = None, length\n", "            before[lost] = length\n"),),
+        (_PREPARED + "test_an_update_moves_the_entries_of_its_document",),
+    ),
 ]

@@ -263,14 +263,50 @@ def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate) -> U
         new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
-    fields = change.fields
+    fields, prefix_of = change.fields, view.engine.catalog.prefix_of
+    writes: Writes = {full_key: encoded}
+    before: Writes = {full_key: stored}
     if fields is not None and row.is_plain_for(fields):
         view.apply_one(full_key, encoded, row_key, stored)
+    elif fields is not None and _reindex(writes, before, row, key, (document, new), fields, prefix_of):
+        view.apply(writes, (row_key,), before)
     else:
-        batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
+        batch = WriteBatch(view, prefix_of, name)
         batch.replace((key, stored, document), new, encoded, fields)
         batch.apply()
     return _CHANGED, document, new
+
+
+def _reindex(
+    writes: Writes,
+    before: Writes,
+    row: CatalogRow,
+    key: bytes,
+    change: tuple[Document, Document],
+    fields: frozenset[str],
+    prefix_of: PrefixOf,
+) -> bool:
+    """Add the index entries that a document loses and gets by a change of these fields to the writes, and to their
+    values before. Returns False if it may have several in one index, or if more has to be checked: then both are of no
+    use."""
+    if row.schema is not None or not row.flat:
+        return False
+    old, new = change
+    length = LENGTHS[len(key)]
+    for each in row.entries:
+        if each.only is None:
+            return False
+        if each.fields.isdisjoint(fields):
+            continue
+        gone, come = each.only(old), each.only(new)
+        if gone is None or come is None:
+            return False
+        if gone != come:
+            prefix = prefix_of(each.index.keyspace)
+            lost, got = prefix + gone + key, prefix + come + key
+            writes[lost], before[lost] = None, length
+            writes[got], before[got] = length, None
+    return True
 
 
 def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
@@ -283,12 +319,14 @@ def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Docu
     return new, (encode_document(new) if new is not document else None)
 
 
-def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate) -> Updated:
-    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards."""
+def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, general: bool = False) -> Updated:
+    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards. In
+    ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
     row, row_key, prefix = located(view, name)
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
+    prefix_of = view.engine.catalog.prefix_of
     is_plain = fields is not None and row.is_plain_for(fields)
-    batch = None if is_plain else WriteBatch(view, view.engine.catalog.prefix_of, name)
+    batch = WriteBatch(view, prefix_of, name) if general or fields is None else None
     document: Document | None = None
     new: Document | None = None
     modified = 0
@@ -302,9 +340,14 @@ def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate) -> 
         modified += 1
         if batch is not None:
             batch.replace((full_key[len(prefix) :], stored, document), new, encoded, fields)
-        else:
-            writes[full_key] = encoded
-            before[full_key] = stored
+            continue
+        assert fields is not None
+        writes[full_key] = encoded
+        before[full_key] = stored
+        if not is_plain and not _reindex(
+            writes, before, row, full_key[len(prefix) :], (document, new), fields, prefix_of
+        ):
+            return update_few(view, name, found, change, general=True)
     if batch is not None:
         batch.apply()
     elif writes:
