@@ -155,7 +155,7 @@ class RecordingTransaction(EngineTransaction):
         """As of any transaction, and noted."""
         return next(self.scan(wanted), None)
 
-    def few(self, wanted: Range, most: int, limit: int) -> None:
+    def few(self, wanted: Range, most: int) -> None:
         """Nothing: a scan notes what it reads."""
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:

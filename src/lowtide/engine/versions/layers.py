@@ -261,7 +261,7 @@ class VersionStore:
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         cache: RowCache = {}
-        if self.frozen is not None:
+        if self.frozen is not None and not self._closed:
             cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
         self.boundary = self.frozen_upto
         if not self._closed:
