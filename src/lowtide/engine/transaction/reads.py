@@ -83,7 +83,7 @@ class TransactionReads:
         if self.policy.fixed:
             entries = entries_of(self._chunks(wanted, own))
             return entries if self.reads is None else tracked(entries, wanted, self.reads)
-        opened_by = caller() if self.engine.origins else None
+        opened_by = caller(1) if self.engine.origins else None
         one_snapshot = self.policy.scan_snapshot
         return scan_latest(
             self.engine, wanted, own=own, one_snapshot=one_snapshot, opened_by=opened_by, check=self.open_ts

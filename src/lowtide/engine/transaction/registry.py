@@ -38,7 +38,6 @@ import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from sys import getrefcount
 from typing import Final, TypeVar
 from weakref import ref
 
@@ -83,15 +82,6 @@ Details = tuple[bool, float, Caller | None]
 
 NOT_DRAWN: Final = -1
 _MOST_SPARE: Final = 64
-
-
-def _referred_once() -> int:
-    here = object()
-    return getrefcount(here)
-
-
-REFERRED_ONCE: Final = _referred_once()
-"""The result of ``getrefcount`` for an object that only one local variable refers to."""
 
 
 class Registration:
