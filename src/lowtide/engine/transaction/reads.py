@@ -8,7 +8,7 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import Policy
 from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, scan_latest, tracked, tracked_chunks
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.own import Overlay, OwnWrites
