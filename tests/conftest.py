@@ -15,6 +15,8 @@ import hypothesis
 import pytest
 
 import lowtide
+from lowtide.system.build import BUILD
+from tests.compiled import leave_out
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow, with_few_examples
@@ -63,6 +65,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         in_few_places(config, items)
         with_few_examples(items)
+    if BUILD == "compiled":
+        leave_out(config, items)
     in_order(items)
 
 
