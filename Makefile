@@ -7,12 +7,13 @@ PEERS := $(VENV)/.peers
 # What Python compiles is kept, whatever the machine's own setting: tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick bench mutants soak attack lint docs graph clean setup
+.PHONY: help demo test quick compiled test-compiled bench mutants soak attack lint docs graph clean setup
 
 help:
 	@echo "make demo    set up, then show the store and its pipeline at work, in under three minutes"
 	@echo "make test    set up, then run every test, the type checker and the linter"
 	@echo "make quick   set up, then the quick tests and the checkers, for the inner loop (see CONTRIBUTING.md)"
+	@echo "make compiled       build the compiled wheel and install it into .venv-compiled; make test-compiled: then run tests on it"
 	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills, and KILLS=200 of an archiver, and of processes that share a store; SEED=n repeats one"
@@ -24,6 +25,8 @@ help:
 setup: $(STAMP)
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+COMPILED := .venv-compiled
+IN_COMPILED := $(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 WORK := -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
 
 # Without compiling: Python compiles a module when it is first imported, and keeps that; most are never imported.
@@ -59,6 +62,20 @@ quick: setup
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy & checked=$$!; $(BIN)/python -m pytest -q -n 2 --quick; tested=$$?; wait $$checked && exit $$tested
 
+# The same source, compiled by mypyc, in an environment of its own: plain Python is the reference.
+compiled: $(COMPILED)/.installed
+
+$(COMPILED)/.installed: pyproject.toml hatch_compile.py constraints.txt requirements/test.txt $(shell find src/lowtide -name '*.py')
+	@echo "Setting up $(COMPILED) (two minutes) ..."
+	@$(PYTHON) -m venv $(COMPILED)
+	@LOWTIDE_COMPILE=1 $(IN_COMPILED) -r requirements/test.txt '.[cli,schema,arrow,rdf]'
+	@$(COMPILED)/bin/lowtide --version
+	@touch $@
+
+# Of the promises, what shows without looking inside; tests/compiled lists what cannot apply to compiled code, and why.
+test-compiled: compiled
+	@$(COMPILED)/bin/python -m pytest -n 3 tests/compiled tests/isolation tests/crash tests/garbage tests/documents tests/property
+
 mutants: setup
 	@$(BIN)/python -m tests.mutants
 
@@ -85,4 +102,4 @@ graph: setup
 	@$(BIN)/python -m tests.project.graph
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site
+	rm -rf $(VENV) $(COMPILED) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site

@@ -15,6 +15,8 @@ import hypothesis
 import pytest
 
 import lowtide
+from lowtide.system.build import BUILD
+from tests.compiled import leave_out
 from tests.support.class_archive import java_options
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
@@ -65,6 +67,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         in_few_places(config, items)
         with_few_examples(items)
+    if BUILD == "compiled":
+        leave_out(config, items)
     in_order(items)
 
 

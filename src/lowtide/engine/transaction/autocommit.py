@@ -45,7 +45,7 @@ class Autocommit:
             raise UsageError(self._engine.closed)
 
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
-        opened_by = caller() if self._engine.origins else None
+        opened_by = caller(1) if self._engine.origins else None
         return scan_latest(
             self._engine, wanted, own=None, one_snapshot=True, opened_by=opened_by, check=self._check_open
         )

@@ -8,7 +8,7 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import Policy
 from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, scan_latest, tracked, tracked_chunks
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.own import Overlay, OwnWrites
@@ -83,7 +83,7 @@ class TransactionReads:
         if self.policy.fixed:
             entries = entries_of(self._chunks(wanted, own))
             return entries if self.reads is None else tracked(entries, wanted, self.reads)
-        opened_by = caller() if self.engine.origins else None
+        opened_by = caller(1) if self.engine.origins else None
         one_snapshot = self.policy.scan_snapshot
         return scan_latest(
             self.engine, wanted, own=own, one_snapshot=one_snapshot, opened_by=opened_by, check=self.open_ts

@@ -21,7 +21,6 @@ from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.reads import TransactionReads
-from lowtide.engine.transaction.registry import REFERRED_ONCE
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.yielding import Yielding
@@ -29,6 +28,16 @@ from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
 from lowtide.errors import ConflictError, UsageError
 
 _NOWHERE: Final[frozenset[bytes]] = frozenset()
+
+
+def _referred_once() -> int:
+    here = object()
+    return getrefcount(here)
+
+
+_REFERRED_ONCE: Final = _referred_once()
+"""The result of ``getrefcount`` for an object that only one local variable of this module refers to: a compiled module
+counts one less."""
 
 
 class EngineTransaction(TransactionReads):
@@ -284,7 +293,7 @@ class EngineTransaction(TransactionReads):
                 registration.token = 0
             # No call between these: an interrupt, and what it may call, comes before both or after.
             registration, self._registration = self._registration, None
-            if registration is not None and getrefcount(registration) == REFERRED_ONCE:
+            if registration is not None and getrefcount(registration) == _REFERRED_ONCE:
                 registry.spare.append(registration)
 
     def savepoint(self) -> Savepoint:
@@ -347,7 +356,7 @@ def begin(
     if policy.tracks_reads and not read_only:
         tx.reads = ReadSet()
     if opened_by is None and engine.origins:
-        opened_by = caller()
+        opened_by = caller(1)
     details = (not read_only, engine.now(), opened_by)
     tx._registration = registration = engine.registry.register(details, tx.reads is not None)
     tx.ts = registration.ts
