@@ -122,7 +122,7 @@ class VersionStore:
         layer.chains, layer.keys = chains, OrderedKeys(chains)
         layer.keys.add_all(chains)
         layer.names.update(names)
-        self.view = (layer, None, {})
+        self.view = View((layer, None, {}))
         layer.versions = len(chains)
         layer.bytes = sum(map(len, chains)) + sum(len(value) for _, value, _ in chains.values() if value is not None)
 
