@@ -231,7 +231,7 @@ MUTANTS = [
     Mutant(
         "an update leaves the entry of the old value",
         "A document is found by a value that it had before.",
-        "documents/prepared/statements.py",
+        "documents/prepared/changes.py",
         (("            writes[lost], before[lost] = None, length\n", "            before[lost] = length\n"),),
         (_PREPARED + "test_an_update_moves_the_entries_of_its_document",),
     ),

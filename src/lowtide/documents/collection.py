@@ -12,8 +12,9 @@ from lowtide.documents.indexes.build import Progress, create_index, index_asked_
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import delete, insert, prepare, select, update
-from lowtide.documents.prepared import statements as flat
+from lowtide.documents.prepared.changes import Updated, update_at, update_selected
 from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
+from lowtide.documents.prepared.statements import at_once, delete_at, key_of
 from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
@@ -68,10 +69,8 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
         4
         """
-        prepared, tx = prepare(document), self._statements.writable()
-        if tx is not None:
-            insert_at(tx, self.name, prepared)
-        elif not flat.at_once(self._statements, lambda tx: insert_at(tx, self.name, prepared)):
+        prepared = prepare(document)
+        if not at_once(self._statements, insert_at, self.name, prepared):
             self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
@@ -91,10 +90,10 @@ class Collection(ReadCollection):
         if not listed:
             raise OperationFailure("insert_many requires at least one document")
         batch = prepare_batch(listed)
-        if batch is not None and flat.at_once(self._statements, lambda tx: insert_batch(tx, self.name, batch)):
+        if batch is not None and at_once(self._statements, insert_batch, self.name, batch):
             return InsertManyResult(batch.ids)
         prepared = list(map(prepare, listed))
-        if batch is not None or not flat.at_once(self._statements, lambda tx: insert_fresh(tx, self.name, prepared)):
+        if batch is not None or not at_once(self._statements, insert_fresh, self.name, prepared):
             refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
             if refusal is not None:
                 raise refusal
@@ -170,17 +169,14 @@ class Collection(ReadCollection):
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
         order = compiled_sort(sort) if sort is not None else None
-        done: flat.Updated | None = None
+        done: Updated | None = None
         simple = not upsert and hint is None and not change.positional
-        if simple and order is None and type(filter) is dict and (key := flat.key_of(filter)) is not None:
-            tx = self._statements.writable()
-            if tx is not None:
-                return flat.update_at(tx, self.name, key, change)
-            done = flat.at_once(self._statements, lambda tx: flat.update_at(tx, self.name, key, change))
+        if simple and order is None and type(filter) is dict and (key := key_of(filter)) is not None:
+            done = at_once(self._statements, update_at, self.name, key, change)
         if done is None:
             selection = select(filter, many=many, sort=order, hint=parse_hint(hint))
             if simple:
-                done = flat.at_once(self._statements, lambda tx: flat.update_selected(tx, self.name, selection, change))
+                done = at_once(self._statements, update_selected, self.name, selection, change)
         if done is not None:
             return done
         seed = filter if upsert else None
@@ -194,11 +190,8 @@ class Collection(ReadCollection):
         >>> store.collection("users").delete_one({"_id": 1}).deleted_count
         1
         """
-        key = flat.key_of(filter) if sort is None and hint is None and type(filter) is dict else None
-        if (
-            key is not None
-            and (done := flat.at_once(self._statements, lambda tx: flat.delete_at(tx, self.name, key))) is not None
-        ):
+        key = key_of(filter) if sort is None and hint is None and type(filter) is dict else None
+        if key is not None and (done := at_once(self._statements, delete_at, self.name, key)) is not None:
             return done
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         return self._write(lambda batch: delete(batch, selection)[0])

@@ -42,7 +42,7 @@ from lowtide.spark.values import (
     plain_values,
 )
 from lowtide.values.codec import UUID_CODE, check_encoded, encodable
-from lowtide.values.ids import id_key, new_id
+from lowtide.values.ids import id_key, id_keys, new_id
 
 _ID: Final = "_id"
 
@@ -110,6 +110,9 @@ class RowEncoder:
             raise ValueMisfit(self._collection, _shown_id(column[misfit.row].as_py()), _ID, misfit.reason) from misfit
 
     def _keys(self, ids: list[Any]) -> list[bytes]:
+        keys = id_keys(ids)
+        if keys is not None:
+            return keys
         try:
             return list(map(id_key, ids))
         except InvalidDocument:

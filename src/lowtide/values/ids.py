@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 from lowtide.errors import InvalidDocument, shown
 from lowtide.system.clock import SYSTEM_CLOCK
-from lowtide.values.ordering import encode, inverted
+from lowtide.values.ordering import encode, encode_column, inverted
 
 MAX_ID: Final = 200
 """Maximum size of an encoded ``_id`` in bytes."""
@@ -38,6 +38,22 @@ def id_key(value: Any) -> bytes:
             "_id", f"it takes {len(key)} bytes as a key; the limit is {MAX_ID}: {shown(value)[:30]}..."
         )
     return key
+
+
+def id_keys(values: Sequence[Any]) -> list[bytes] | None:
+    """Return the keys of many documents by their ``_id``; None if these are of several types, or one is invalid.
+
+    >>> id_keys([7, 8]) == [id_key(7), id_key(8)]
+    True
+    """
+    kinds = set(map(type, values))
+    if len(kinds) != 1 or not kinds <= ID_TYPES:
+        return None
+    try:
+        keys = encode_column(kinds.pop(), values)
+    except UnicodeEncodeError:
+        return None
+    return keys if max(map(len, keys)) <= MAX_ID else None
 
 
 def id_of(key: bytes) -> Any:

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lowtide.errors import InvalidDocument
-from lowtide.values.ids import MAX_ID, IdSource, id_key, new_id
+from lowtide.values.ids import MAX_ID, IdSource, id_key, id_keys, new_id
 from lowtide.values.ordering import encode
 
 MILLISECOND = 1_000_000
@@ -24,6 +24,21 @@ MILLISECOND = 1_000_000
 @pytest.mark.parametrize("value", ["", "a", "\x00", 0, -1, 2**64, 10**300, b"", b"x", UUID(int=3), "é" * 98], ids=repr)
 def test_strings_integers_bytes_and_uuids_may_be_one(value: Any) -> None:
     assert id_key(value) == encode(value)
+
+
+ONE = st.integers() | st.text(max_size=5) | st.binary(max_size=5) | st.uuids()
+
+
+@given(st.lists(st.integers() | st.just(2**53)) | st.lists(st.text(max_size=5)) | st.lists(ONE, max_size=3))
+def test_the_keys_of_many_are_those_of_each(values: list[Any]) -> None:
+    keys = id_keys(values)
+    assert keys == list(map(id_key, values)) if keys is not None else len(set(map(type, values))) != 1
+
+
+@pytest.mark.parametrize("bad", [None, True, 1.5, "\ud800", "x" * MAX_ID, b"x" * MAX_ID], ids=lambda bad: repr(bad)[:9])
+def test_many_with_an_invalid_one_have_no_keys(bad: Any) -> None:
+    assert id_keys([bad, bad]) is None
+    assert id_keys([7, bad]) is None
 
 
 class _Level(enum.IntEnum):

@@ -18,12 +18,11 @@ from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
 from lowtide.errors import DuplicateKeyError
 from lowtide.values.codec import encode_plain
-from lowtide.values.ids import MAX_ID
+from lowtide.values.ids import id_keys
 from lowtide.values.ordering import INVERSE, encode, encode_column
 from lowtide.values.values import Document
 
 _DICTS: Final = frozenset((dict,))
-_ID_KINDS: Final = frozenset((str, int))
 _REPEATED: Final = frozenset((str, int, bool, type(None)))
 """Types of which equal values are the same value. Of floats, 0.0 and -0.0 are equal."""
 
@@ -45,15 +44,11 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
     if list(map(next, map(iter, documents))).count("_id") < len(documents):
         return None
     ids = [each["_id"] for each in documents]
-    kinds = set(map(type, ids))
-    if len(kinds) > 1 or not kinds <= _ID_KINDS:
-        return None
-    try:
-        keys = encode_column(kinds.pop(), ids)
-    except UnicodeEncodeError:
+    keys = id_keys(ids)
+    if keys is None or len(set(keys)) < len(keys):
         return None
     encoded = encode_plain(documents)
-    if encoded is None or max(map(len, keys)) > MAX_ID or len(set(keys)) < len(keys):
+    if encoded is None:
         return None
     return PreparedBatch(documents, ids, keys, encoded)
 

@@ -171,7 +171,7 @@ class Base(LmdbFile):
             with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
                 if ts < self.history_below:
                     return self.at(ts, True).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
-                entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+                entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
             newer, last = horizon(ts), entries[-1][0] if more else None
             return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
         except lmdb.Error as error:

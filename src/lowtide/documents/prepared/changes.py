@@ -1,0 +1,151 @@
+"""Updates of one document, or of few: flat code from the key to the buffer. See ``statements``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from lowtide.documents.indexes.entries import LENGTHS
+from lowtide.documents.operations import Selection, update
+from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.statements import Few, Located, WritableView, few_of, located
+from lowtide.documents.prepared.updates import PreparedUpdate
+from lowtide.documents.results import UpdateResult
+from lowtide.documents.updates import AnyUpdate
+from lowtide.documents.write_batch import WriteBatch
+from lowtide.engine import EngineTransaction, PrefixOf, Writes
+from lowtide.system.clock import moment
+from lowtide.values.codec import decode_document, encode_changed, encode_document
+from lowtide.values.values import Document
+
+_NO_MATCH = UpdateResult(0, 0)
+_NO_CHANGE = UpdateResult(1, 0)
+_CHANGED = UpdateResult(1, 1)
+_EPOCH = moment(0.0)
+
+Updated = tuple[UpdateResult, Document | None, Document | None]
+"""The result of an update, and its last document before and afterwards."""
+
+
+def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate) -> Updated:
+    """Update the document with this key. Also returns it as it was before and is afterwards."""
+    row, row_key, prefix = where = located(view, name)
+    full_key = prefix + key
+    stored = view.read(full_key)
+    if stored is None:
+        return _NO_MATCH, None, None
+    document = decode_document(stored)
+    encoded: bytes | None
+    if type(change) is PreparedUpdate and (made := change.change(document, change.values)) is not None:
+        new, encoded = made, encode_changed(made)  # as ``_changed``, without a call
+    else:
+        new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
+    if encoded is None or encoded == stored:
+        return _NO_CHANGE, document, new
+    fields, prefix_of = change.fields, view.engine.catalog.prefix_of
+    writes: Writes = {full_key: encoded}
+    before: Writes = {full_key: stored}
+    if fields is not None and row.is_plain_for(fields):
+        view.apply_one(full_key, encoded, row_key, stored)
+    elif fields is not None and _reindex(
+        writes, before, where, key, old=document, new=new, fields=fields, prefix_of=prefix_of
+    ):
+        view.apply(writes, (row_key,), before)
+    else:
+        batch = WriteBatch(view, prefix_of, name)
+        batch.replace((key, stored, document), new, encoded, fields)
+        batch.apply()
+    return _CHANGED, document, new
+
+
+def _reindex(
+    writes: Writes,
+    before: Writes,
+    where: Located,
+    key: bytes,
+    *,
+    old: Document,
+    new: Document,
+    fields: frozenset[str],
+    prefix_of: PrefixOf,
+) -> bool:
+    """Add the index entries that a document loses and gets by a change of these fields to the writes, and to their
+    values before. Returns False if it may have several in one index, or if more has to be checked: then both are of no
+    use."""
+    row = where.row
+    if row.schema is not None or not row.flat:
+        return False
+    length = LENGTHS[len(key)]
+    for each in row.entries:
+        if each.only is None:
+            return False
+        if each.fields.isdisjoint(fields):
+            continue
+        gone, come = each.only(old), each.only(new)
+        if gone is None or come is None:
+            return False
+        if gone != come:
+            prefix = prefix_of(each.index.keyspace)
+            lost, got = prefix + gone + key, prefix + come + key
+            writes[lost], before[lost] = None, length
+            writes[got], before[got] = length, None
+    return True
+
+
+def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
+    """Return a stored document after a change, and its encoded form; None in its place if nothing has changed."""
+    if type(change) is PreparedUpdate:
+        made = change.change(document, change.values)
+        if made is not None:
+            return made, encode_changed(made)
+    new = change.apply(document, now=now)
+    return new, (encode_document(new) if new is not document else None)
+
+
+def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, general: bool = False) -> Updated:
+    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards. In
+    ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
+    row, row_key, prefix = where = located(view, name)
+    fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
+    prefix_of = view.engine.catalog.prefix_of
+    is_plain = fields is not None and row.is_plain_for(fields)
+    batch = WriteBatch(view, prefix_of, name) if general or fields is None else None
+    document: Document | None = None
+    new: Document | None = None
+    modified = 0
+    writes: Writes = {}
+    before: Writes = {}
+    for full_key, stored in zip(found.full_keys, found.stored, strict=True):
+        document = decode_document(stored)
+        new, encoded = _changed(document, change, now)
+        if encoded is None or encoded == stored:
+            continue
+        modified += 1
+        if batch is not None:
+            batch.replace((full_key[len(prefix) :], stored, document), new, encoded, fields)
+            continue
+        assert fields is not None
+        writes[full_key] = encoded
+        before[full_key] = stored
+        key = full_key[len(prefix) :]
+        if not is_plain and not _reindex(
+            writes, before, where, key, old=document, new=new, fields=fields, prefix_of=prefix_of
+        ):
+            return update_few(view, name, found, change, general=True)
+    if batch is not None:
+        batch.apply()
+    elif writes:
+        view.apply(writes, (row_key,), before)
+    return UpdateResult(len(found.stored), modified), document, new
+
+
+def update_selected(view: EngineTransaction, name: str, selection: Selection, change: AnyUpdate) -> Updated:
+    """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
+    filter, sort = selection.filter, selection.sort
+    if type(filter) is PreparedFilter:
+        found = few_of(view, name, filter, sort.keys if sort is not None else (), 0 if selection.many else 1)
+        if found is not None:
+            return update_few(view, name, found, change)
+    batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
+    done = update(batch, selection, change, None)
+    batch.apply()
+    return done
