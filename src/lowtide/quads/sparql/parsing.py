@@ -163,6 +163,8 @@ def parsed_query(query: str | Query, namespaces: Mapping[str, Any], base: str | 
         return QUERIES.get(query, namespaces, base)
     found = _PREPARED.get(query)
     if found is None or found.tree.algebra is not query.algebra:
+        with _PARSING:  # two threads must not translate at once; what is translated is left as it is
+            traverse(query.algebra, visitPost=_translate_exists)
         found = _PREPARED[query] = Parsed(Query(query.prologue, query.algebra))
     return found
 
