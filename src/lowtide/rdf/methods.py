@@ -17,7 +17,7 @@ from operator import itemgetter
 from typing import Any
 
 import rdflib
-from rdflib.graph import ConjunctiveGraph
+from rdflib.graph import ConjunctiveGraph, QuotedGraph
 from rdflib.namespace import NamespaceManager
 from rdflib.query import Result
 from rdflib.store import VALID_STORE
@@ -140,13 +140,19 @@ def _added(method: _Method) -> _Method:
         if set(map(type, given)) <= {tuple} and set(map(len, given)) <= {4}:
             kinds = {kind for place in range(3) for kind in set(map(type, map(itemgetter(place), given)))}
             contexts = {id(each): each for each in map(itemgetter(3), given)}.values()
-            own = self.identifier
-            if kinds <= PLAIN and all(isinstance(each, rdflib.Graph) and each.identifier is own for each in contexts):
+            if kinds <= PLAIN and all(_is_usual(self, each) for each in contexts):
                 store.addN(given)
                 return self
         return method(self, given)
 
     return addN
+
+
+def _is_usual(graph: rdflib.Graph, context: Any) -> bool:
+    """Whether rdflib passes what is added to ``context`` by way of ``graph`` on as it is."""
+    if isinstance(graph, ConjunctiveGraph):
+        return isinstance(context, rdflib.Graph) and not isinstance(context, QuotedGraph)
+    return isinstance(context, rdflib.Graph) and context.identifier is graph.identifier
 
 
 def _parsed(method: _Method) -> _Method:
@@ -212,6 +218,7 @@ def _managed(method: _Method) -> _Method:
 _WRAPPED: tuple[tuple[type, str, Callable[[_Method], _Method]], ...] = (
     (rdflib.Graph, "open", _opened),
     (rdflib.Graph, "addN", _added),
+    (ConjunctiveGraph, "addN", _added),
     (rdflib.Graph, "parse", _parsed),
     (rdflib.Graph, "set", _in_one),
     (rdflib.Graph, "__isub__", _subtracted),

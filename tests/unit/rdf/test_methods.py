@@ -240,3 +240,14 @@ def test_addn_adds_what_rdflib_adds(plugin: LowtideStore, plain: bool) -> None:
     with pytest.raises(ValueError, match="unpack"):
         graph.addN(wrong)
     assert graph.addN([]) is graph
+
+
+def test_addn_of_a_dataset_takes_graphs_and_names(plugin: LowtideStore) -> None:
+    data: Any = rdflib.Dataset(plugin)
+    one, two = data.graph(EX.one), data.graph(EX.two)
+    assert data.addN([(A, AGE, ONE, one), (A, AGE, TWO, two)]) is data
+    assert data.addN([(B, AGE, ONE, EX.one)]) is data
+    assert set(one) == {(A, AGE, ONE), (B, AGE, ONE)}
+    assert set(two) == {(A, AGE, TWO)}
+    with pytest.raises(AssertionError, match="must be an rdflib term"):
+        data.addN([(A, AGE, "no term", one)])
