@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _TERMS = "tests/quads/test_terms.py::"
+_RECORDED = "tests/quads/test_recorded.py::"
 _LOADING = "tests/unit/quads/test_loading.py::"
 _SERIALIZABLE = "tests/unit/quads/sparql/test_serializable.py::"
 
@@ -50,11 +51,8 @@ MUTANTS = [
         "quads/changing.py",
         (
             (
-                "                writes.update(zip(each, repeat(value), strict=False))\n",
-                (
-                    "                if each is not keys[2]:\n"
-                    "                    writes.update(zip(each, repeat(value), strict=False))\n"
-                ),
+                "dict.fromkeys(chain.from_iterable(keys), value)",
+                "dict.fromkeys(chain.from_iterable(keys[:2] + keys[3:]), value)",
             ),
         ),
         ("tests/unit/quads/test_quads.py::test_every_pattern_finds_what_matches",),
@@ -88,6 +86,27 @@ MUTANTS = [
         "quads/dictionary.py",
         ((" if not pending or prefix + id not in pending", ""),),
         (_TERMS + "test_a_rolled_back_term_is_not_remembered_for_one_that_collides",),
+    ),
+    Mutant(
+        "own terms that were looked up are remembered before the commit",
+        "After a rollback, a term that collides is taken for the one that was rolled back.",
+        "quads/dictionary.py",
+        (("                    if prefix + id not in pending:\n", "                    if True:\n"),),
+        (_TERMS + "test_a_rolled_back_term_that_was_looked_up_is_not_remembered_for_one_that_collides",),
+    ),
+    Mutant(
+        "merged puts are recorded as writes",
+        "A store that is right is convicted of lost updates by its own recording.",
+        "engine/transaction/recording.py",
+        (("        entry[6] = request.merged\n", "        entry[6] = None\n"),),
+        (_RECORDED + "test_equal_adds_of_what_both_found_missing_are_no_lost_update",),
+    ),
+    Mutant(
+        "merged writes are missed by nobody",
+        "Two serializable transactions that both found nothing and added the same are acquitted.",
+        "audit/graph.py",
+        (("if same else (write, *merged)\n", "if same else (write,)\n"),),
+        (_RECORDED + "test_equal_adds_are_convicted_where_reads_are_not_validated",),
     ),
     Mutant(
         "a serializable query uses what others have read",

@@ -177,6 +177,17 @@ def test_a_rolled_back_term_is_not_remembered_for_one_that_collides(store: lowti
         assert not store.quads("people").contains((ANN, None, None))
 
 
+def test_a_rolled_back_term_that_was_looked_up_is_not_remembered_for_one_that_collides(store: lowtide.Store) -> None:
+    with short_hashes(1):
+        tx = store.begin()
+        tx.quads("people").add((ANN, ANN, ANN))
+        assert tx.quads("people").contains((ANN, None, None))
+        tx.rollback()
+        store.quads("people").add((BOB, BOB, BOB))
+        assert store.quads("people").contains((BOB, None, None))
+        assert not store.quads("people").contains((ANN, None, None))
+
+
 def test_unused_terms_are_collected_beside_a_snapshot(store: lowtide.Store) -> None:
     quads = store.quads("people")
     quads.add_many([(ANN, LIKES, LONG, G), (ANN, KNOWS, BOB), (BOB, AGE, Literal(5))])

@@ -160,7 +160,7 @@ class Dictionary:
             for (place, key, _), (id, new) in zip(unknown, settled, strict=True):
                 if not new:
                     found[place] = id
-                    if not pending or prefix + id not in pending:
+                    if prefix + id not in pending:
                         committed.append((key, id))
             if committed:
                 known.remember(committed, self._reading.ts)

@@ -13,16 +13,18 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from typing import Any
 
 import rdflib
-from rdflib.graph import ConjunctiveGraph
+from rdflib.graph import ConjunctiveGraph, QuotedGraph
 from rdflib.namespace import NamespaceManager
 from rdflib.query import Result
 from rdflib.store import VALID_STORE
 
 from lowtide import Isolation
 from lowtide.errors import UsageError
+from lowtide.rdf.contexts import PLAIN
 from lowtide.rdf.sessions import TransactionBlock
 from lowtide.rdf.store import LowtideStore
 
@@ -125,6 +127,34 @@ def _subtracted(method: _Method) -> _Method:
     return __isub__
 
 
+def _added(method: _Method) -> _Method:
+    """``addN``, whose check of each term takes a fifth of the time of a large one: here the types are checked, each
+    once. Whatever is not of the usual kind is left to rdflib."""
+
+    @functools.wraps(method)
+    def addN(self: rdflib.Graph, quads: Iterable[Any]) -> Any:
+        store = self.store
+        if not isinstance(store, LowtideStore):
+            return method(self, quads)
+        given = list(quads)
+        if set(map(type, given)) <= {tuple} and set(map(len, given)) <= {4}:
+            kinds = {kind for place in range(3) for kind in set(map(type, map(itemgetter(place), given)))}
+            contexts = {id(each): each for each in map(itemgetter(3), given)}.values()
+            if kinds <= PLAIN and all(_is_usual(self, each) for each in contexts):
+                store.addN(given)
+                return self
+        return method(self, given)
+
+    return addN
+
+
+def _is_usual(graph: rdflib.Graph, context: Any) -> bool:
+    """Whether rdflib passes what is added to ``context`` by way of ``graph`` on as it is."""
+    if isinstance(graph, ConjunctiveGraph):
+        return isinstance(context, rdflib.Graph) and not isinstance(context, QuotedGraph)
+    return isinstance(context, rdflib.Graph) and context.identifier is graph.identifier
+
+
 def _parsed(method: _Method) -> _Method:
     @functools.wraps(method)
     def parse(self: rdflib.Graph, *args: Any, **options: Any) -> Any:
@@ -187,6 +217,8 @@ def _managed(method: _Method) -> _Method:
 
 _WRAPPED: tuple[tuple[type, str, Callable[[_Method], _Method]], ...] = (
     (rdflib.Graph, "open", _opened),
+    (rdflib.Graph, "addN", _added),
+    (ConjunctiveGraph, "addN", _added),
     (rdflib.Graph, "parse", _parsed),
     (rdflib.Graph, "set", _in_one),
     (rdflib.Graph, "__isub__", _subtracted),

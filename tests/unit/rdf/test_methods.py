@@ -215,3 +215,39 @@ def test_a_query_has_a_timeout_and_a_plan(graph: Graph) -> None:
     with pytest.raises(QueryTimeout):
         graph.query("select * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i }", timeout=1e-9)
     assert "age" in str(graph.explain("select ?s { ?s <http://example.org/age> 3 }"))
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_addn_adds_what_rdflib_adds(plugin: LowtideStore, plain: bool) -> None:
+    """Of its own graph alone, from a generator that is read once; a term that is none is refused, and nothing added."""
+    graph, other = rdflib.Graph(plugin, EX.one), rdflib.Graph(plugin, EX.two)
+    memory = rdflib.Graph(identifier=graph.identifier)
+    made: list[Any] = [(A, AGE, ONE), (A, KNOWS, B), (B, AGE, Literal("x", lang="en"))]
+    if not plain:
+        made.append((A, KNOWS, rdflib.Variable("v")))
+    assert graph.addN((s, p, o, graph) for s, p, o in made) is graph
+    memory.addN((s, p, o, memory) for s, p, o in made)
+    assert set(graph) == set(memory)
+    graph.addN([(A, AGE, TWO, other), (C, AGE, TWO, graph)])
+    assert (A, AGE, TWO) not in graph
+    assert (C, AGE, TWO) in graph
+    assert len(other) == 0
+    quads: Any = [(C, KNOWS, A, graph), (C, KNOWS, "no term", graph)]
+    with pytest.raises(AssertionError, match="must be an rdflib term"):
+        graph.addN(quads)
+    assert (C, KNOWS, A) not in graph
+    wrong: Any = [(A, AGE, ONE)]
+    with pytest.raises(ValueError, match="unpack"):
+        graph.addN(wrong)
+    assert graph.addN([]) is graph
+
+
+def test_addn_of_a_dataset_takes_graphs_and_names(plugin: LowtideStore) -> None:
+    data: Any = rdflib.Dataset(plugin)
+    one, two = data.graph(EX.one), data.graph(EX.two)
+    assert data.addN([(A, AGE, ONE, one), (A, AGE, TWO, two)]) is data
+    assert data.addN([(B, AGE, ONE, EX.one)]) is data
+    assert set(one) == {(A, AGE, ONE), (B, AGE, ONE)}
+    assert set(two) == {(A, AGE, TWO)}
+    with pytest.raises(AssertionError, match="must be an rdflib term"):
+        data.addN([(A, AGE, "no term", one)])

@@ -192,3 +192,16 @@ def test_a_constructed_graph_has_the_prefixes_of_its_source(plugin: LowtideStore
     made = graph.query("construct { ?s own:is ?o } where { ?s own:age ?o }").graph
     assert made is not None
     assert "own:a own:is 1" in made.serialize(format="turtle")
+
+
+def test_a_prepared_query_may_ask_for_exists_anywhere(plugin: LowtideStore) -> None:
+    """rdflib translates EXISTS in filters only."""
+    graph = Graph(plugin)
+    graph.add((A, AGE, ONE))
+    graph.add((B, AGE, TWO))
+    graph.add((B, KNOWS, A))
+    text = "select ?s (exists { ?s ex:knows ?x } as ?b) { ?s ex:age ?o } order by (exists { ?s ex:knows ?y }) ?s"
+    query = prepareQuery(text, initNs={"ex": EX})
+    for _ in range(2):
+        assert rows(graph.query(query)) == [(A, Literal(False)), (B, Literal(True))]
+    assert rows(graph.query(text, initNs={"ex": EX})) == [(A, Literal(False)), (B, Literal(True))]

@@ -19,10 +19,13 @@ from rdflib.plugins.sparql.sparql import Prologue, Query, Update
 
 from lowtide.quads.sparql.operands import EXISTS
 from lowtide.quads.sparql.scopes import Scopes
-from lowtide.quads.sparql.shapes import Fill, Shape, shape_of, template_of
+from lowtide.quads.sparql.shapes import Fill, TextShape, shape_of, template_of
 
 KEPT: Final = 512
 """Queries, and updates, that are kept; and shapes of each."""
+
+LONGEST: Final = 50_000
+"""Characters of a text that is kept: longer ones are data, which does not come again."""
 
 _PARSING: Final = threading.Lock()
 """Held while a text is parsed: rdflib's grammar keeps notes in itself, so two threads would mix theirs up."""
@@ -38,14 +41,14 @@ class Parsed(Generic[ParsedT]):
         self.scopes = Scopes()
 
 
-class Template(Generic[ParsedT]):
+class ParsedShape(Generic[ParsedT]):
     """A parsed shape. ``fill`` is None if its algebra has no places."""
 
     def __init__(self, tree: ParsedT) -> None:
         self._tree: ParsedT = tree
         self._fill: Fill | None = template_of(tree.algebra)
 
-    def filled(self, shape: Shape) -> ParsedT:
+    def filled(self, shape: TextShape) -> ParsedT:
         """The tree of a text of this shape."""
         if self._fill is None:
             return self._tree
@@ -57,7 +60,7 @@ _Key = tuple[str, Hashable, str | None]
 _Entry = TypeVar("_Entry")
 
 
-class _Kept(Generic[_Entry]):
+class _LastUsed(Generic[_Entry]):
     """The entries that were used last. Used under the lock of its cache."""
 
     def __init__(self, size: int) -> None:
@@ -83,15 +86,17 @@ class ParseCache(Generic[ParsedT]):
     def __init__(self, parse: Callable[[str, Mapping[str, Any], str | None], ParsedT], size: int = KEPT) -> None:
         self._parse: Callable[[str, Mapping[str, Any], str | None], ParsedT] = parse
         self._lock = threading.Lock()
-        self._kept: _Kept[Parsed[ParsedT]] = _Kept(size)
-        self._templates: _Kept[Template[ParsedT]] = _Kept(size)
-        self._shapes: _Kept[tuple[Shape | None]] = _Kept(size)
+        self._kept: _LastUsed[Parsed[ParsedT]] = _LastUsed(size)
+        self._templates: _LastUsed[ParsedShape[ParsedT]] = _LastUsed(size)
+        self._shapes: _LastUsed[tuple[TextShape | None]] = _LastUsed(size)
 
     def __len__(self) -> int:
         return len(self._kept.entries)
 
     def get(self, text: str, namespaces: Mapping[str, Any], base: str | None) -> Parsed[ParsedT]:
         """The parsed text."""
+        if len(text) > LONGEST:
+            return Parsed(self._parsed(text, dict(namespaces), base))
         with self._lock:
             known = self._shapes.get(text)
         shape = shape_of(text) if known is None else known[0]
@@ -108,13 +113,13 @@ class ParseCache(Generic[ParsedT]):
                 self._kept.put((text, bound, base), found)
         return found
 
-    def _of_shape(self, shape: Shape, namespaces: Mapping[str, Any], key: _Key) -> ParsedT | None:
+    def _of_shape(self, shape: TextShape, namespaces: Mapping[str, Any], key: _Key) -> ParsedT | None:
         """The tree of a text by its shape; None if it has to be parsed as it is, to show what is wrong with it."""
         with self._lock:
             template = self._templates.get(key)
         if template is None:
             try:
-                template = Template(self._parsed(shape.text, namespaces, key[2]))
+                template = ParsedShape(self._parsed(shape.text, namespaces, key[2]))
             except Exception:
                 return None
             with self._lock:
@@ -163,6 +168,8 @@ def parsed_query(query: str | Query, namespaces: Mapping[str, Any], base: str | 
         return QUERIES.get(query, namespaces, base)
     found = _PREPARED.get(query)
     if found is None or found.tree.algebra is not query.algebra:
+        with _PARSING:  # two threads must not translate at once; what is translated is left as it is
+            traverse(query.algebra, visitPost=_translate_exists)
         found = _PREPARED[query] = Parsed(Query(query.prologue, query.algebra))
     return found
 

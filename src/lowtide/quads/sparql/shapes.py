@@ -53,7 +53,7 @@ Fill = Callable[[Mapping[str, Any]], Any]
 """Makes a part of a tree, from the constants by the text of their places."""
 
 
-class Shape(NamedTuple):
+class TextShape(NamedTuple):
     """A text without its constants. Two texts with equal ``text`` parse alike."""
 
     text: str
@@ -63,7 +63,7 @@ class Shape(NamedTuple):
     """The prefixes that the text uses and does not declare before."""
 
 
-def shape_of(text: str) -> Shape | None:
+def shape_of(text: str) -> TextShape | None:
     """The shape of a query or an update; None if it has to be parsed as it is."""
     if any(each in text for each in _SHAPELESS):
         return None
@@ -101,7 +101,7 @@ def shape_of(text: str) -> Shape | None:
         if not part.isspace():
             last = part
         parts.append(part)
-    return Shape("".join(parts), constants, frozenset(used))
+    return TextShape("".join(parts), constants, frozenset(used))
 
 
 def _place(part: str, places: dict[str, str], constants: dict[str, URIRef | Literal]) -> str:

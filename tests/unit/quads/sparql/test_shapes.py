@@ -9,6 +9,7 @@ from rdflib.paths import Path
 from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.term import BNode, Identifier, Literal
 
+from lowtide.quads.sparql import parsing
 from lowtide.quads.sparql.parsing import QUERIES, UPDATES, ParseCache
 from lowtide.quads.sparql.shapes import shape_of
 
@@ -93,6 +94,16 @@ def test_texts_of_one_shape_are_parsed_once() -> None:
     assert len(parsed) == 1
     cache.get('SELECT ?o { <urn:1> e:p "1", 1 }', {"e": "urn:other:"}, None)  # the prefix stands for another IRI
     assert len(parsed) == 2
+
+
+def test_long_texts_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parsing, "LONGEST", 60)
+    cache: ParseCache[Any] = ParseCache(UPDATES._parse)
+    short, long = (f'INSERT DATA {{ e:a e:p "{"x" * length}" }}' for length in (1, 60))
+    assert cache.get(short, NAMES, None) is cache.get(short, NAMES, None)
+    assert cache.get(long, NAMES, None) is not cache.get(long, NAMES, None)
+    assert len(cache) == 1
+    assert_as_by_rdflib(cache, long)
 
 
 def test_equal_constants_have_one_place() -> None:
