@@ -89,6 +89,21 @@ def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
     assert [published for published, _ in told] == [shown for _, shown in told]
 
 
+def test_a_keyspace_of_the_store_is_scanned_whether_or_not_it_existed_when_it_was_opened(
+    owner: lowtide.Store, joined: lowtide.Store
+) -> None:
+    early, late = joined.keyspace("new"), joined.keyspace("k")
+    assert list(early.scan()) == []
+    for each in (early, late):
+        each.put_many([(b"b", b"2"), (b"a", b"1"), (b"bb", b"3")])
+        entries = [(b"a", b"1"), (b"b", b"2"), (b"bb", b"3")]
+        assert list(each.scan()) == list(joined.keyspace(each.name).scan()) == entries
+        assert list(each.scan(b"b")) == list(each.scan(prefix=b"b")) == entries[1:]
+        assert list(each.scan(b"a", b"bb", reverse=True)) == entries[1::-1]
+        assert list(each.scan(b"b", b"a")) == []
+    assert list(owner.keyspace("new").scan()) == entries
+
+
 def test_a_keyspace_that_was_opened_reads_on_whatever_becomes_of_what_it_reads_from(
     owner: lowtide.Store, joined: lowtide.Store
 ) -> None:

@@ -81,7 +81,8 @@ class Joined(Follower):
 
     def _make_catalog(self) -> Catalog:
         def assign(name: str) -> bytes:
-            return bytes(self._channel.ask("keyspace", name=name))
+            catalog = self.engine.catalog  # up to date: the log may have the name, and a read does not ask the owner
+            return catalog.prefixes.get(name) or bytes(self._channel.ask("keyspace", name=name))
 
         return Catalog(self._base.saved_keyspaces(), fixed=True, assign=assign)
 

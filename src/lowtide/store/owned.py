@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from lowtide.documents.lineage import CollectionGenerations
@@ -25,7 +26,7 @@ from lowtide.engine.transaction.autocommit import Autocommit
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.keyspace import Keyspace, KeyspaceWrites
 from lowtide.engine.transaction.line import Line
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.validate import Validator
@@ -64,6 +65,8 @@ class OwnedStore:
         self.members = members
         self._ownership = Ownership(path / LOCK)
         self._given_back = False
+        self.again: Callable[[str], KeyspaceWrites] | None = None
+        """Opens a keyspace in a forked child, where this store is closed; set by ``access``."""
         undo = contextlib.ExitStack()
         try:
             undo.callback(self._ownership.release)
@@ -293,7 +296,8 @@ class OwnedStore:
         return self._running
 
     def keyspace(self, name: str, keep: object = None) -> Keyspace:
-        return open_keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
+        source = Autocommit(self.engine, keep, self.again)
+        return open_keyspace(source, name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()
