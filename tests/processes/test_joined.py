@@ -275,6 +275,20 @@ def test_upkeep_is_done_by_the_owner(owner: lowtide.Store, joined: lowtide.Store
         assert copy.keyspace("k").get(b"b") == b"2"
 
 
+def test_compaction_is_refused_with_the_reason_and_a_way(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        with (
+            lowtide.open(tmp_path / "store") as store,
+            pytest.raises(lowtide.UsageError, match=r"(?s)other processes.*has joined.*`lowtide compact` asks"),
+        ):
+            store.compact()
+        process.kill()
+
+
 def test_statistics_show_every_process(owner: lowtide.Store, joined: lowtide.Store) -> None:
     for _ in range(3):
         joined.run(increment)
