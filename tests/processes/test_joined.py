@@ -74,7 +74,7 @@ def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
     committer, told = parts.committer, []
 
     def opening(gate: threading.Lock | None) -> None:
-        told.append((parts.registry.published, follower.shown[0]))
+        told.append((parts.registry.published, follower._page.published))
         open_gate(gate)
 
     monkeypatch.setattr(commit, "open_gate", opening)

@@ -35,6 +35,7 @@ from lowtide.sharing.channel import Channel, LocalOwner
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.generation import LEASE, Generation
 from lowtide.sharing.newest import Newest, NewestEngine
+from lowtide.sharing.page import TS
 from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
 from lowtide.sharing.remote_line import RemoteLine
 
@@ -133,11 +134,11 @@ class Joined(Follower):
         """Reads the newest value of a full key: with one look at the shared page if the current generation is up to
         date, and by ``otherwise`` if it is not, or has ended. No claim is needed: the chains of a generation that ends
         meanwhile raise UsageError, and reads of its base SnapshotExpired."""
-        shown = self.shown
+        page = self._page
 
         def latest(full_key: bytes) -> bytes | None:
             generation = self._current
-            if generation is not None and generation.registry.published >= shown[0]:
+            if generation is not None and generation.registry.published >= page.words[TS]:
                 generation.used = True
                 try:
                     return generation.latest(full_key)
@@ -207,7 +208,7 @@ class _Joining:
     """What a generation needs of the joined store that it belongs to."""
 
     def __init__(self, joined: Joined) -> None:
-        self.shown = joined.shown
+        self.page = joined._page
         self.engine = joined.make_engine
         self.follow = joined.follow
 

@@ -87,6 +87,8 @@ class OwnedStore:
         catalog = Catalog(
             self.base.saved_keyspaces(), reserved=self.base.reserved_number(), reserve=self.base.reserve_numbers
         )
+        self._page = Page(path, opened.store_id, owner=True)
+        undo.callback(self._page.close)
         self.committer = Committer(
             log=self.log,
             versions=self.versions,
@@ -96,7 +98,7 @@ class OwnedStore:
             keep_before=options.before_images,
             catalog=catalog,
             after_commit=self._after_commit,
-            show=lambda ts: self._page.publish(ts),
+            show=self._page.publish,
             collect_later=lambda: self.collector.look_at_chains(),
         )
         self.maintenance = Maintenance(self._maintain)
@@ -196,8 +198,6 @@ class OwnedStore:
             now=options.clock.monotonic,
         )
         self.base.soundness.on_damage = self._distrust
-        self._page = Page(path, opened.store_id, owner=True)
-        undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
         if self.base.count_history() or opened.pending is not None:
             self.collector.look_everywhere()  # the history may hold versions for snapshots of an earlier owner
@@ -263,7 +263,6 @@ class OwnedStore:
 
     def _after_commit(self) -> None:
         """Start background work that is due. Called under the commit lock, after each group."""
-        self._page.publish(self.registry.published)
         if self.waiters.gates:
             self.waiters.wake()
         if self.syncer is not None and not self.syncer.told:
