@@ -35,7 +35,7 @@ from lowtide.sharing.channel import Channel, LocalOwner
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.generation import LEASE, Generation
 from lowtide.sharing.newest import Newest, NewestEngine
-from lowtide.sharing.page import TS
+from lowtide.sharing.page import TS, Page
 from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
 from lowtide.sharing.remote_line import RemoteLine
 
@@ -175,6 +175,11 @@ class Joined(Follower):
         found.snapshots.extend(SnapshotStats.of(entry, now) for entry in entries)
         return found
 
+    @property
+    def page(self) -> Page:
+        """The shared page."""
+        return self._page
+
     def _renew(self) -> None:
         super()._renew()
         waiting = self._members.waiting
@@ -208,7 +213,7 @@ class _Joining:
     """What a generation needs of the joined store that it belongs to."""
 
     def __init__(self, joined: Joined) -> None:
-        self.page = joined._page
+        self.page = joined.page
         self.engine = joined.make_engine
         self.follow = joined.follow
 

@@ -238,7 +238,7 @@ def frame_at(data: bytes, offset: int, salt: int) -> Frame | None:
     payload = data[body:end]
     if crc32(payload, crc32(data[offset + _HEAD.size : body], salt)) != crc:
         return None
-    return Frame(offset, end, crc, previous, ts, durable, payload)  # by place: an opening makes one for each commit
+    return Frame(offset=offset, end=end, crc=crc, previous=previous, ts=ts, durable=durable, payload=payload)
 
 
 def begins_frame(data: bytes, previous: int) -> bool:
