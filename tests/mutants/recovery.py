@@ -14,8 +14,8 @@ MUTANTS = [
         (
             ("sum(frame.ts > boundary for", "sum(frame.ts > 0 for"),
             (
-                "(decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)",
-                "(decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames)",
+                "frames = [frame for frame in scan.frames if frame.ts > boundary]",
+                "frames = scan.frames",
             ),
         ),
         (

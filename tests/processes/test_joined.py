@@ -74,7 +74,7 @@ def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
     committer, told = parts.committer, []
 
     def opening(gate: threading.Lock | None) -> None:
-        told.append((parts.registry.published, follower.shown[0]))
+        told.append((parts.registry.published, follower._page.published))
         open_gate(gate)
 
     monkeypatch.setattr(commit, "open_gate", opening)
@@ -87,6 +87,21 @@ def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
         each.join(PATIENCE)
     assert max(published for published, _ in told) == 4
     assert [published for published, _ in told] == [shown for _, shown in told]
+
+
+def test_a_keyspace_of_the_store_is_scanned_whether_or_not_it_existed_when_it_was_opened(
+    owner: lowtide.Store, joined: lowtide.Store
+) -> None:
+    early, late = joined.keyspace("new"), joined.keyspace("k")
+    assert list(early.scan()) == []
+    for each in (early, late):
+        each.put_many([(b"b", b"2"), (b"a", b"1"), (b"bb", b"3")])
+        entries = [(b"a", b"1"), (b"b", b"2"), (b"bb", b"3")]
+        assert list(each.scan()) == list(joined.keyspace(each.name).scan()) == entries
+        assert list(each.scan(b"b")) == list(each.scan(prefix=b"b")) == entries[1:]
+        assert list(each.scan(b"a", b"bb", reverse=True)) == entries[1::-1]
+        assert list(each.scan(b"b", b"a")) == []
+    assert list(owner.keyspace("new").scan()) == entries
 
 
 def test_a_keyspace_that_was_opened_reads_on_whatever_becomes_of_what_it_reads_from(
@@ -258,6 +273,20 @@ def test_upkeep_is_done_by_the_owner(owner: lowtide.Store, joined: lowtide.Store
     assert joined.backup(tmp_path / "copy").reaches == 2
     with lowtide.open(tmp_path / "copy") as copy:
         assert copy.keyspace("k").get(b"b") == b"2"
+
+
+def test_compaction_is_refused_with_the_reason_and_a_way(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        with (
+            lowtide.open(tmp_path / "store") as store,
+            pytest.raises(lowtide.UsageError, match=r"(?s)other processes.*has joined.*`lowtide compact` asks"),
+        ):
+            store.compact()
+        process.kill()
 
 
 def test_statistics_show_every_process(owner: lowtide.Store, joined: lowtide.Store) -> None:

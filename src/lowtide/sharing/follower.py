@@ -41,7 +41,7 @@ from lowtide.options import Options
 from lowtide.sharing.generation import Generation, Joining
 from lowtide.sharing.newest import Newest
 from lowtide.sharing.owner import Owner, reach_owner
-from lowtide.sharing.page import Page
+from lowtide.sharing.page import TS, Page
 from lowtide.sharing.pins.follower import FollowerPins
 from lowtide.sharing.pins.snapshot import Renewer
 from lowtide.sharing.takeover import check_store, refresh, tell_of_pins
@@ -79,7 +79,6 @@ class Follower:
             self._base = borrow(path / "base", options.map_size)
             undo.callback(give_back, self._base)
             self._page = Page(path, self._store_id, owner=False)
-            self.shown = self._page.shown
             self._catalog = self._make_catalog()
             self._leases = Leases(self._base, options.clock.time)
             self._waiters = RemoteWaiters(path, self._page)
@@ -129,7 +128,7 @@ class Follower:
     def engine(self) -> Engine:
         """The engine of a generation that has every published commit."""
         generation = self._current
-        if generation is not None and generation.registry.published >= self.shown[0] and not generation.lost:
+        if generation is not None and generation.registry.published >= self._page.words[TS] and not generation.lost:
             generation.used = True
             self._claims[threading.get_ident()] = generation, self._round
             if self._current is generation:  # point: follower.claimed

@@ -29,6 +29,7 @@ from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.options import Options
+from lowtide.sharing.page import TS, Page
 from lowtide.system.identity import identify
 
 LEASE = 30.0
@@ -68,7 +69,7 @@ class Generation:
             reader = Reader(self.versions, self._pinned, self.registry, options.cache_rows)
             self.engine = read_only_engine(options, catalog, self.registry, reader)
         else:
-            self.registry = FollowingRegistry(self.ts, joined.shown, lambda: joined.follow(self))
+            self.registry = FollowingRegistry(self.ts, joined.page, lambda: joined.follow(self))
             reader = FollowingReader(self.versions, self._pinned, self.registry, options.cache_rows)
             self.engine = joined.engine(self, self.registry, reader)
         self.latest: Callable[[bytes], bytes | None] = partial(Reader.get_latest, reader)
@@ -120,9 +121,9 @@ class Generation:
 
 
 class Joining(Protocol):
-    """A joined store, whose generations these are. ``shown`` is the shared page's last published commit."""
+    """A joined store, whose generations these are, and its shared page."""
 
-    shown: memoryview
+    page: Page
 
     def engine(self, generation: Generation, registry: Registry, reader: Reader) -> Engine:
         """The engine of the transactions that begin in a generation."""
@@ -134,13 +135,13 @@ class Joining(Protocol):
 class FollowingRegistry(Registry):
     """The registry of a generation in which transactions begin: each sees everything that was published."""
 
-    def __init__(self, published: int, shown: memoryview, follow: Callable[[], None]) -> None:
+    def __init__(self, published: int, page: Page, follow: Callable[[], None]) -> None:
         super().__init__(published)
-        self.shown = shown
+        self.page = page
         self.follow = follow
 
     def register(self, details: Details, tracks_reads: bool = False) -> Registration:
-        if self.published < self.shown[0]:
+        if self.published < self.page.words[TS]:
             self.follow()
         return super().register(details, tracks_reads)
 
@@ -156,7 +157,7 @@ class FollowingReader(Reader):
 
     def get_latest(self, full_key: bytes) -> bytes | None:
         registry = self._following
-        if registry.published < registry.shown[0]:
+        if registry.published < registry.page.words[TS]:
             registry.follow()
         return Reader.get_latest(self, full_key)
 

@@ -35,6 +35,7 @@ from lowtide.sharing.channel import Channel, LocalOwner
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.generation import LEASE, Generation
 from lowtide.sharing.newest import Newest, NewestEngine
+from lowtide.sharing.page import TS, Page
 from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
 from lowtide.sharing.remote_line import RemoteLine
 
@@ -81,7 +82,8 @@ class Joined(Follower):
 
     def _make_catalog(self) -> Catalog:
         def assign(name: str) -> bytes:
-            return bytes(self._channel.ask("keyspace", name=name))
+            catalog = self.engine.catalog  # up to date: the log may have the name, and a read does not ask the owner
+            return catalog.prefixes.get(name) or bytes(self._channel.ask("keyspace", name=name))
 
         return Catalog(self._base.saved_keyspaces(), fixed=True, assign=assign)
 
@@ -132,11 +134,11 @@ class Joined(Follower):
         """Reads the newest value of a full key: with one look at the shared page if the current generation is up to
         date, and by ``otherwise`` if it is not, or has ended. No claim is needed: the chains of a generation that ends
         meanwhile raise UsageError, and reads of its base SnapshotExpired."""
-        shown = self.shown
+        page = self._page
 
         def latest(full_key: bytes) -> bytes | None:
             generation = self._current
-            if generation is not None and generation.registry.published >= shown[0]:
+            if generation is not None and generation.registry.published >= page.words[TS]:
                 generation.used = True
                 try:
                     return generation.latest(full_key)
@@ -173,6 +175,11 @@ class Joined(Follower):
         found.snapshots.extend(SnapshotStats.of(entry, now) for entry in entries)
         return found
 
+    @property
+    def page(self) -> Page:
+        """The shared page."""
+        return self._page
+
     def _renew(self) -> None:
         super()._renew()
         waiting = self._members.waiting
@@ -206,7 +213,7 @@ class _Joining:
     """What a generation needs of the joined store that it belongs to."""
 
     def __init__(self, joined: Joined) -> None:
-        self.shown = joined.shown
+        self.page = joined.page
         self.engine = joined.make_engine
         self.follow = joined.follow
 

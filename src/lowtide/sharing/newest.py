@@ -62,9 +62,10 @@ class Newest:
 
     def _scan_at(self, engine: Engine, wanted: Range, opened_by: Caller | None) -> Iterator[tuple[bytes, bytes]]:
         prefix = engine.catalog.prefix_of(self._name)
-        low = prefix + wanted.low[KEYSPACE_PREFIX:]
-        high = after_prefix(prefix) if wanted.high is None else prefix + wanted.high[KEYSPACE_PREFIX:]
-        here = Range(low, high, wanted.reverse)
+        low, high = wanted.low, wanted.high
+        within = high is not None and high[:KEYSPACE_PREFIX] == low[:KEYSPACE_PREFIX]  # else it is the keyspace's end
+        end = prefix + high[KEYSPACE_PREFIX:] if within and high is not None else after_prefix(prefix)
+        here = Range(prefix + low[KEYSPACE_PREFIX:], end, wanted.reverse)
         return scan_latest(
             engine, here, own=None, one_snapshot=True, opened_by=opened_by, check=self._follower.check_open
         )

@@ -19,7 +19,7 @@ from lowtide.errors import CorruptionError
 NAME = "published"
 _MAGIC = b"LTPUBLSH"
 _SIZE = 32
-_TS = 3
+TS = 3
 """The index of the timestamp, as a word of eight bytes."""
 
 
@@ -39,25 +39,21 @@ class Page:
             mapped = mmap.mmap(descriptor, _SIZE, prot=access)
         finally:
             os.close(descriptor)
-        if owner and mapped[: _TS * 8] != _MAGIC + store_id:
-            mapped[: _TS * 8] = _MAGIC + store_id
-        elif mapped[: _TS * 8] != _MAGIC + store_id:
+        if owner and mapped[: TS * 8] != _MAGIC + store_id:
+            mapped[: TS * 8] = _MAGIC + store_id
+        elif mapped[: TS * 8] != _MAGIC + store_id:
             raise CorruptionError(path, "is the page of another store")
-        self._words = memoryview(mapped).cast("Q")
+        self.words = memoryview(mapped).cast("Q")
+        """The page as words. ``words[TS]`` is the last published commit: the cheapest look at it."""
 
     @property
     def published(self) -> int:
-        return int(self._words[_TS])
-
-    @property
-    def shown(self) -> memoryview:
-        """The timestamp, as a memoryview of one word: the cheapest look. It stays mapped after ``close``."""
-        return self._words[_TS : _TS + 1]
+        return int(self.words[TS])
 
     def publish(self, ts: int) -> None:
         """Make commit ``ts`` known to other processes. Only the owner calls this, under the commit lock."""
-        self._words[_TS] = ts
+        self.words[TS] = ts
 
     def close(self) -> None:
         """Release the memory and its descriptor. A later read returns the last value. A second call does nothing."""
-        self._words = memoryview(bytearray(self._words)).cast("Q")
+        self.words = memoryview(bytearray(self.words)).cast("Q")

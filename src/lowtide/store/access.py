@@ -26,6 +26,7 @@ from lowtide.errors import StoreLocked, UsageError
 from lowtide.options import Options
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.joined import Joined
+from lowtide.sharing.newest import Newest
 from lowtide.sharing.owner import reach_owner
 from lowtide.sharing.watching import OwnerWatch
 from lowtide.store.kinds import explained, open_keyspace
@@ -84,7 +85,9 @@ class StoreAccess:
         deadline = SYSTEM_CLOCK.monotonic() + self._patience
         while True:
             try:
-                return OwnedStore(self._path, self._options, members)
+                owned = OwnedStore(self._path, self._options, members)
+                owned.again = self._keyspace
+                return owned
             except StoreLocked:
                 if self._alone or SYSTEM_CLOCK.monotonic() > deadline:
                     raise
@@ -93,6 +96,10 @@ class StoreAccess:
                 owner.close()
                 return self._join(members)
             SYSTEM_CLOCK.sleep(_PAUSE)
+
+    def _keyspace(self, name: str) -> Newest:
+        """A keyspace that was opened before a fork, in the store as this process has it open."""
+        return Newest(self, name)
 
     def _join(self, members: Members) -> Joined:
         joined = Joined(
@@ -127,6 +134,7 @@ class StoreAccess:
             except StoreLocked:
                 SYSTEM_CLOCK.sleep(_PAUSE)  # another process is taking it over, or closing it
                 return None
+            owned.again = self._keyspace
             self.backend = owned
             logger.info("%s: this process owns the store now", self._path)
             if self._joined is not None:

@@ -43,7 +43,9 @@ def load(path: Path, name: str, timeout: float = TIMEOUT) -> Receipt:
     try:
         store = open_within(path, timeout)
     except StoreLocked as error:
-        raise _too_late(path, name, f"could not be reached ({error.holder}) within {timeout:g} seconds") from error
+        waited = SYSTEM_CLOCK.monotonic() - begun >= timeout
+        why = f"within {timeout:g} seconds" if waited else "because it has opened the store for itself (exclusive=True)"
+        raise _too_late(path, name, f"could not be reached ({error.holder}) {why}") from error
     with store:
         what = f"did not finish within {timeout:g} seconds"
         try:

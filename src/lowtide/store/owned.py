@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import weakref
+from collections.abc import Callable
 from pathlib import Path
 
 from lowtide.documents.lineage import CollectionGenerations
@@ -25,7 +26,7 @@ from lowtide.engine.transaction.autocommit import Autocommit
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.engine import Engine
-from lowtide.engine.transaction.keyspace import Keyspace
+from lowtide.engine.transaction.keyspace import Keyspace, KeyspaceWrites
 from lowtide.engine.transaction.line import Line
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.validate import Validator
@@ -64,6 +65,8 @@ class OwnedStore:
         self.members = members
         self._ownership = Ownership(path / LOCK)
         self._given_back = False
+        self.again: Callable[[str], KeyspaceWrites] | None = None
+        """Opens a keyspace in a forked child, where this store is closed; set by ``access``."""
         undo = contextlib.ExitStack()
         try:
             undo.callback(self._ownership.release)
@@ -84,6 +87,8 @@ class OwnedStore:
         catalog = Catalog(
             self.base.saved_keyspaces(), reserved=self.base.reserved_number(), reserve=self.base.reserve_numbers
         )
+        self._page = Page(path, opened.store_id, owner=True)
+        undo.callback(self._page.close)
         self.committer = Committer(
             log=self.log,
             versions=self.versions,
@@ -93,7 +98,7 @@ class OwnedStore:
             keep_before=options.before_images,
             catalog=catalog,
             after_commit=self._after_commit,
-            show=lambda ts: self._page.publish(ts),
+            show=self._page.publish,
             collect_later=lambda: self.collector.look_at_chains(),
         )
         self.maintenance = Maintenance(self._maintain)
@@ -193,8 +198,6 @@ class OwnedStore:
             now=options.clock.monotonic,
         )
         self.base.soundness.on_damage = self._distrust
-        self._page = Page(path, opened.store_id, owner=True)
-        undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
         if self.base.count_history() or opened.pending is not None:
             self.collector.look_everywhere()  # the history may hold versions for snapshots of an earlier owner
@@ -260,7 +263,6 @@ class OwnedStore:
 
     def _after_commit(self) -> None:
         """Start background work that is due. Called under the commit lock, after each group."""
-        self._page.publish(self.registry.published)
         if self.waiters.gates:
             self.waiters.wake()
         if self.syncer is not None and not self.syncer.told:
@@ -293,7 +295,8 @@ class OwnedStore:
         return self._running
 
     def keyspace(self, name: str, keep: object = None) -> Keyspace:
-        return open_keyspace(Autocommit(self.engine, keep), name, self.engine.catalog.prefix_of(name))
+        source = Autocommit(self.engine, keep, self.again)
+        return open_keyspace(source, name, self.engine.catalog.prefix_of(name))
 
     def checkpoint(self, *, hurry: bool = False) -> None:
         self.check_open()

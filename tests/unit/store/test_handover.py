@@ -192,6 +192,13 @@ def test_a_store_that_is_held_without_an_owner_that_answers_is_waited_for(path: 
     assert load(path, name, timeout=0.2).counts.inserted == 1
 
 
+def test_an_exclusive_owner_takes_no_job(open_store: OpenStore) -> None:
+    store = open_store(exclusive=True)
+    with pytest.raises(LoadTimeout, match=r"this process.*exclusive=True.*nothing was changed"):
+        load(store.path, prepare(store.path, "append", [{"_id": 1}]))
+    assert documents(store) == []
+
+
 def test_an_owner_of_an_older_version_is_named(open_store: OpenStore) -> None:
     store = open_store()
     parts = store._backend

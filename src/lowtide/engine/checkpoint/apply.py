@@ -28,6 +28,7 @@ from lowtide.engine.versions.layers import Chains
 from lowtide.errors import Error
 
 _BATCH = 4096
+_FEW = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,12 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
         ts, writes = commit.ts, commit.writes
         if commit.names is not None:
             changes.names.update(commit.names)
-        if alone:  # all in C: a takeover waits for it
-            chains.update(zip(writes, zip(repeat(ts), writes.values(), repeat(None)), strict=False))
+        if alone:  # all in C for many writes: a takeover waits for it
+            if len(writes) > _FEW:
+                chains.update(zip(writes, zip(repeat(ts), writes.values(), repeat(None)), strict=False))
+            else:
+                for key, value in writes.items():
+                    chains[key] = (ts, value, None)
             continue
         for key, value in writes.items():
             older: Chain | None = chains.get(key)

@@ -78,8 +78,7 @@ class Committer:
         self._show = show
         self._collect_later = collect_later
         self._lock = threading.Lock()
-        self._leader = 0
-        """The thread that holds the lock, written by it under the lock; 0 in between."""
+        self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 in between
         self._queue: deque[Request] = deque()
         self.callbacks = Callbacks()
         self.collected = 0
@@ -232,6 +231,7 @@ class Committer:
             if request.names is not None:
                 self._name(request.names)
             registry.published = ts  # point: commit.visible
+            self._show(ts)
             if registry.serializable or self._validator.recent.commits:
                 self._remember([request])
             if request.callbacks is not None:

@@ -69,6 +69,12 @@ class ReadKeyspace(msgspec.Struct, eq=False):
             if isinstance(key, bytes | bytearray | memoryview):
                 raise
             raise bad_key(key) from None
+        except UsageError:
+            moved = getattr(self._source, "moved", None)  # Autocommit has it
+            if moved is None or (source := moved(self.prefix)) is None:
+                raise
+            value: bytes | None = source.read(self.prefix + key)
+            return value
 
     def scan(
         self,
