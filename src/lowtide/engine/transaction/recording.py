@@ -114,8 +114,11 @@ class RecordingTransaction(EngineTransaction):
             active, frozen, cache = self._versions.view
             found = active.chains.get(full_key)
             if found is None and frozen is None:
-                found = cache.get(full_key)  # type: ignore[assignment]  # of both, the version and the value come first
-            if found is not None and found[1] is value and found[0] <= self.ts:
+                row = cache.get(full_key)
+                if row is not None and row[1] is value and row[0] <= self.ts:
+                    self._seen.append((full_key, row[0]))
+                    return value
+            elif found is not None and found[1] is value and found[0] <= self.ts:
                 self._seen.append((full_key, found[0]))
                 return value
         self.see(full_key, value)
