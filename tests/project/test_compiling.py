@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import tomllib
@@ -57,6 +58,22 @@ def test_no_compiled_module_has_what_compiling_would_break() -> None:
     for name in MODULES:
         source = (ROOT / "src" / f"{name.replace('.', '/')}.py").read_text()
         assert [word for word in words if re.search(word, source, re.MULTILINE)] == [], name
+
+
+def cleans_up(function: ast.FunctionDef) -> bool:
+    """Whether it is a generator that has something to do when it is dropped. One behind a ``with`` is always closed."""
+    if any("contextmanager" in ast.unparse(each) for each in function.decorator_list):
+        return False
+    tries = [each for each in ast.walk(function) if isinstance(each, ast.Try) and each.finalbody]
+    return any(isinstance(each, ast.Yield | ast.YieldFrom) for found in tries for each in ast.walk(found))
+
+
+def test_no_compiled_generator_cleans_up_when_it_is_dropped() -> None:
+    """A compiled one does not notice."""
+    for name in MODULES:
+        tree = ast.parse((ROOT / "src" / f"{name.replace('.', '/')}.py").read_text())
+        found = [each.name for each in ast.walk(tree) if isinstance(each, ast.FunctionDef) and cleans_up(each)]
+        assert found == [], name
 
 
 @pytest.mark.parametrize("asked", [None, "", "0"])
