@@ -30,13 +30,14 @@ IN_COMPILED := $(COMPILED)/bin/python -m pip install --quiet --disable-pip-versi
 WORK := -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
 
 # Without compiling: Python compiles a module when it is first imported, and keeps that; most are never imported.
-# The largest packages, which take half of the time, come in a process of their own beside the others; what that fails
-# to install, the last line does.
+# Spark comes in a process of its own beside the others, and so does the archive of its classes, from which the tests
+# start it; what that process fails to install, the last line does.
 $(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt requirements/docs.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-deps pyspark deltalake duckdb polars polars-runtime-32 & large=$$!; $(PIP) $(WORK) pyarrow pandas; wait $$large || true
+	@{ $(PIP) --no-deps pyspark py4j && $(BIN)/python -m tests.support.class_archive; } & spark=$$!; \
+	  $(PIP) $(WORK) pyarrow pandas deltalake duckdb polars; wait $$spark || true
 	@$(PIP) -e '.[all]' $(WORK)
 	@touch $@
 

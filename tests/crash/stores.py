@@ -15,7 +15,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
+import pytest
+
 import lowtide
+from lowtide.engine.recovery.members import Members
+from lowtide.options import Options
+from lowtide.store import access
+from lowtide.store.owned import OwnedStore
 from tests.support.patience import PATIENCE
 
 SMALL: dict[str, Any] = {
@@ -44,6 +50,21 @@ def killed(path: Path, copy: Path) -> Path:
     """The directory as kill -9 would leave it at this moment: what the system was given is in the files."""
     shutil.copytree(path, copy)
     return copy
+
+
+@contextlib.contextmanager
+def taken_over(path: Path, **options: Any) -> Iterator[lowtide.Store]:
+    """The store, as a joined process has it that takes it over from an owner that was killed."""
+
+    class Taken(OwnedStore):
+        def __init__(self, path: Path, options: Options, members: Members) -> None:
+            super().__init__(path, options, members, taking_over=True)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "OwnedStore", Taken)
+        store = lowtide.open(path, **options)
+    with store:
+        yield store
 
 
 def reopened(path: Path, **options: Any) -> Content:

@@ -14,7 +14,7 @@ import pytest
 
 import lowtide
 import lowtide.engine.checkpoint.helper as helper_module
-import lowtide.engine.recovery.opening as opening
+import lowtide.engine.recovery.replay as replay
 from lowtide.engine.checkpoint.helper import Helper, HelperRequest
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.segment import Scan
@@ -228,7 +228,7 @@ def test_a_checkpoint_by_an_orphaned_helper_during_recovery_is_no_corruption(
             late_checkpoint(pending.pop())
         return verdict
 
-    monkeypatch.setattr(opening, "judge", judge_late)
+    monkeypatch.setattr(replay, "judge", judge_late)
     with lowtide.open(path, segment_bytes=4096, map_size=1 << 20) as store:
         assert not pending
         assert store.stats().last_commit == 12

@@ -17,7 +17,18 @@ import pytest
 
 import lowtide
 from lowtide.engine.log.segment import Header, decode_header, encode_header, scan_segment, segment_paths
-from tests.crash.stores import SMALL, Content, Model, both, commit, content_of, files_of, killed, reopened
+from tests.crash.stores import (
+    SMALL,
+    Content,
+    Model,
+    both,
+    commit,
+    content_of,
+    files_of,
+    killed,
+    reopened,
+    taken_over,
+)
 from tests.support.parts import parts_of
 
 
@@ -38,7 +49,20 @@ def fill(path: Path, *, commits: int = 8, size: int = 600, checkpoint_at: int = 
 
 
 def case_of(path: Path, content: Content, last_commit: int, replayed: int | None = None) -> str:
-    """The case as which the store in ``path`` is opened; opening it once more must find it clean and the same."""
+    """The case as which the store in ``path`` is opened; opening it once more must find it clean and the same. Whoever
+    takes it over finds the same, and may be killed."""
+    copy, again = path.with_name(f"{path.name} taken over"), path.with_name(f"{path.name} killed again")
+    if path.exists():
+        shutil.copytree(path, copy)
+    with taken_over(copy, **SMALL) as store:
+        taken_as = parts_of(store).case
+        assert content_of(store) == content
+        assert commit(store, {"left": {b"more": b"1"}}) == last_commit + 1
+        killed(copy, again)
+    with lowtide.open(again, **SMALL) as store:
+        assert store.keyspace("left").get(b"more") == b"1"
+        assert store.stats().last_commit == last_commit + 1
+        assert store.verify().ok
     with lowtide.open(path, **SMALL) as store:
         parts = parts_of(store)
         case = parts.case
@@ -50,6 +74,7 @@ def case_of(path: Path, content: Content, last_commit: int, replayed: int | None
         assert (parts_of(store).case, parts_of(store).replayed) == ("clean", 0)
         assert content_of(store) == content
         assert commit(store, {"left": {b"goes on": b"1"}}) == last_commit + 1
+    assert taken_as == case
     return case
 
 

@@ -20,6 +20,18 @@ MUTANTS = [
         (f"{_JOINED}::test_a_commit_whose_owner_is_killed_is_there_once[after]",),
     ),
     Mutant(
+        "a commit is acknowledged before other processes can see it",
+        "A process is told of a commit, and a read that begins after that in another process does not see it.",
+        "engine/transaction/commit.py",
+        (
+            (
+                "        self._show(registry.published)  # to other processes, before any member is told\n",
+                "",
+            ),
+        ),
+        (f"{_JOINED}::test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged",),
+    ),
+    Mutant(
         "a joined commit is answered before it is synced",
         "The owner acknowledges what the disk does not have yet.",
         "sharing/commit_message.py",

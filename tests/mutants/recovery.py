@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+_TAKEOVER = "tests/crash/test_takeover.py"
+
 MUTANTS = [
     Mutant(
         "the boundary is ignored",
         "Recovery replays what the base already has, from whatever the log still holds.",
-        "engine/recovery/opening.py",
+        "engine/recovery/replay.py",
         (
             ("sum(frame.ts > boundary for", "sum(frame.ts > 0 for"),
-            ("for frame in scan.frames if frame.ts > boundary)", "for frame in scan.frames)"),
+            (
+                "(decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)",
+                "(decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames)",
+            ),
         ),
         (
             "tests/crash/test_startup_cases.py::test_clean_although_killed",
@@ -21,7 +26,7 @@ MUTANTS = [
     Mutant(
         "the last commit is not replayed",
         "Recovery stops one commit early.",
-        "engine/recovery/opening.py",
+        "engine/recovery/replay.py",
         (("changes_of(commits, horizon)", "changes_of(list(commits)[:-1], horizon)"),),
         ("tests/crash/test_startup_cases.py::test_clean_although_killed",),
     ),
@@ -147,5 +152,29 @@ MUTANTS = [
                 "is_repeated_only_if_the_pages_are_sound[True]"
             ),
         ),
+    ),
+    Mutant(
+        "a takeover does not wait for the helper of the killed owner",
+        "The helper moves the boundary after the new owner has read it, and no checkpoint succeeds any more.",
+        "engine/recovery/replay.py",
+        (("        base.write(lambda txn: None)\n", ""),),
+        (f"{_TAKEOVER}::test_the_helper_of_the_killed_owner_has_moved_the_boundary_before_it_is_read",),
+    ),
+    Mutant(
+        "a takeover releases the log that only memory has",
+        "Commits above the boundary are in no file any more until the next checkpoint.",
+        "engine/recovery/opening.py",
+        (("held_upto = last_ts if found.pending is None else boundary", "held_upto = last_ts"),),
+        (
+            f"{_TAKEOVER}::test_the_log_above_the_base_is_kept",
+            f"{_TAKEOVER}::test_the_base_is_left_as_it_is_until_the_next_checkpoint[thread]",
+        ),
+    ),
+    Mutant(
+        "a takeover forgets the names of new keyspaces",
+        "The next checkpoint has no names for keyspaces that were created above the boundary.",
+        "engine/versions/layers.py",
+        (("        layer.names.update(names)\n", ""),),
+        (f"{_TAKEOVER}::test_the_base_is_left_as_it_is_until_the_next_checkpoint[thread]",),
     ),
 ]

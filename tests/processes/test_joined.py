@@ -20,9 +20,12 @@ import lowtide
 from lowtide.engine.log.cursor import first_kept
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.recovery.members import Members
+from lowtide.engine.transaction import commit
+from lowtide.engine.transaction.request import open_gate
 from lowtide.sharing.joined import Joined
 from lowtide.store import backend_of
 from lowtide.store.owned import OwnedStore
+from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
 
 LEVELS = [level.value for level in lowtide.Isolation]
@@ -59,6 +62,57 @@ def test_each_sees_what_the_other_one_commits_at_once(owner: lowtide.Store, join
         assert joined.keyspace("k").get(b"x") == owner.keyspace("k").get(b"x") == b"%d" % number
         owner.keyspace("k").put(b"y", b"%d" % number)
         assert joined.keyspace("k").get(b"y") == b"%d" % number
+
+
+def test_a_commit_is_shown_to_other_processes_before_it_is_acknowledged(
+    owner: lowtide.Store, joined: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read that begins after an acknowledgement, wherever that was received, looks at the shared page only."""
+    parts, follower = backend_of(owner), backend_of(joined)
+    assert isinstance(parts, OwnedStore)
+    assert isinstance(follower, Joined)
+    committer, told = parts.committer, []
+
+    def opening(gate: threading.Lock | None) -> None:
+        told.append((parts.registry.published, follower.shown[0]))
+        open_gate(gate)
+
+    monkeypatch.setattr(commit, "open_gate", opening)
+    puts = [threading.Thread(target=owner.keyspace("k").put, args=(b"%d" % each, b"1")) for each in range(3)]
+    with committer.exclusive():
+        for each in puts:
+            each.start()
+        wait_until(lambda: [each.gate is not None for each in list(committer._queue)] == [True] * 3)
+    for each in puts:
+        each.join(PATIENCE)
+    assert max(published for published, _ in told) == 4
+    assert [published for published, _ in told] == [shown for _, shown in told]
+
+
+def test_a_keyspace_that_was_opened_reads_on_whatever_becomes_of_what_it_reads_from(
+    owner: lowtide.Store, joined: lowtide.Store
+) -> None:
+    """The generation of the log that was followed ends, the lease is lost, the process takes the store over."""
+    keyspace, follower = joined.keyspace("k"), backend_of(joined)
+    assert isinstance(follower, Joined)
+    assert keyspace.get(b"a") == b"1"
+    for number in range(3):
+        owner.keyspace("k").put(b"a", b"%d" % number)
+        if number == 0:
+            follower.retire()
+        elif number == 1:
+            for pin in owner.pins():
+                owner.unpin(pin.name)
+            owner.checkpoint()
+        else:
+            owner.close()
+        assert keyspace.get(b"a") == b"%d" % number
+        assert keyspace.get(b"missing") is None
+        keyspace.put(b"b", b"%d" % number)
+        assert keyspace.get(b"b") == joined.keyspace("k").get(b"b") == b"%d" % number
+    joined.close()
+    with pytest.raises(lowtide.UsageError, match="closed"):
+        keyspace.get(b"a")
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -378,6 +432,36 @@ def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(own
     while owner.stats().pins:
         pass  # the monitor removes its lease; a test that waits for ever is ended
     assert [each.pid for each in owner.stats().processes] == [os.getpid()]
+
+
+def test_a_commit_that_waits_for_a_stopped_owner_is_told_of_and_reads_go_on(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"open\n", b"begun\n"]
+        with lowtide.open(tmp_path / "store") as store:
+            store.keyspace("k").put(b"a", b"1")
+            backend = backend_of(store)
+            assert isinstance(backend, Joined)
+            process.send_signal(signal.SIGSTOP)
+            commit = threading.Thread(target=store.keyspace("k").put, args=(b"a", b"2"))
+            commit.start()
+            wait_until(lambda: bool(backend._members.waiting))
+            for _ in range(3):
+                backend._renew()
+            assert [record.levelname for record in caplog.records] == ["WARNING"]
+            assert f"process {process.pid}" in caplog.text
+            assert store.keyspace("k").get(b"a") == b"1"
+            other = lowtide.open(tmp_path / "store")
+            assert other.keyspace("k").get(b"a") == b"1"
+            process.send_signal(signal.SIGCONT)
+            commit.join(PATIENCE)
+            other.close()
+            assert store.keyspace("k").get(b"a") == b"2"
+        process.kill()
 
 
 BUSY = """

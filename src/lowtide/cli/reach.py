@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import lowtide
-from lowtide.engine import BACKUP, LOCK, MANIFEST, describe_holder
+from lowtide.engine import BACKUP, LOCK, MANIFEST, holder_of
 from lowtide.errors import Error, StoreLocked, UsageError
 from lowtide.options import OpenOptions
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.sharing.takeover import ask_or_take_over
+from lowtide.store.opening import open_within
 from lowtide.system.clock import SYSTEM_CLOCK
 
 PATIENCE = 5.0
@@ -101,7 +102,7 @@ def _greet(path: Path, owner: Owner) -> int:
         return int(owner.ask("hello", timeout=settings.patience))
     except OwnerSilent as error:
         raise OwnerSilent(
-            f"{path} is owned by {holder_of(path)}, which does not answer: it is stopped or hangs. Resume or "
+            f"{path} is owned by {holder_of(path / LOCK)}, which does not answer: it is stopped or hangs. Resume or "
             "end it, or wait longer with --timeout"
         ) from error
 
@@ -140,13 +141,7 @@ def reading(path: Path) -> Iterator[lowtide.Store]:
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[lowtide.Store]:
     """The store, open to write: joined to its owner, or owned if it has none."""
-    with lowtide.open(path, **_KEEP_THE_LOG) as store:
+    with connected(path):
+        pass  # an owner that does not answer is reported now; a commit would wait for it
+    with open_within(path, settings.patience, **_KEEP_THE_LOG) as store:
         yield store
-
-
-def holder_of(path: Path) -> str:
-    """The owner of the store, as described in its lock file."""
-    try:
-        return describe_holder((path / LOCK).read_bytes())
-    except OSError:
-        return describe_holder(b"")

@@ -23,7 +23,7 @@ from lowtide.engine.log.cursor import LogCursor, LogPosition, Released, first_ke
 from lowtide.engine.log.finding import begun_between, bytes_between, commits_with, cut_between, last_before
 from lowtide.engine.log.frame import REPLACED, Commit
 from lowtide.engine.recovery.opening import ARCHIVES, BACKUP, CACHE, LOCK, MANIFEST, read_manifest
-from lowtide.engine.recovery.ownership import describe_holder
+from lowtide.engine.recovery.ownership import holder_of
 from lowtide.engine.statements.buffer import atomic
 from lowtide.engine.statements.kind import Kind, ReadOnly, ReadWrite, Runner
 from lowtide.engine.statements.runners import (
@@ -93,9 +93,9 @@ __all__ = [
     "check_name",
     "commits_with",
     "cut_between",
-    "describe_holder",
     "describe_owner",
     "first_kept",
+    "holder_of",
     "last_before",
     "policy_of",
     "read_manifest",

@@ -23,8 +23,11 @@ from lowtide.sharing.commit_message import CommitMessage, encode_message
 from lowtide.sharing.joined_commits import Committed, JoinedCommits
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.sharing.service import COMMIT, Handler
+from lowtide.system.clock import SYSTEM_CLOCK
 
 _MOST_IDLE: Final = 64
+_LEAST: Final = 0.1
+"""Seconds that an owner gets in any case."""
 
 
 class LocalOwner(Protocol):
@@ -66,15 +69,18 @@ class Channel:
                 encoded = msgspec.Raw(encode_message(message))
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
-        """Have the owner do something that can be repeated; return its answer."""
+        """Have the owner do something that can be repeated; return its answer. Raises OwnerSilent if it does not answer
+        within ``timeout`` seconds, from the first of several owners on."""
         encoded = msgspec.Raw(msgspec.msgpack.encode(arguments))
+        deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
         while True:
             owner = self._reach()
             if owner is None:
                 assert self._local is not None
                 return self._local.handler(operation)(**arguments)
+            left = None if deadline is None else max(deadline - SYSTEM_CLOCK.monotonic(), _LEAST)
             with contextlib.suppress(OwnerGone):
-                return self._send(owner, operation, encoded, timeout)
+                return self._send(owner, operation, encoded, left)
 
     def _send(self, owner: Owner, operation: str, arguments: msgspec.Raw, timeout: float | None = None) -> Any:
         """Send a request. The connection is kept for the next one, unless it is in an unknown state."""

@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 _BEHIND = 1000
 """The number of commits by which the base may be ahead of a generation. Beyond it a new generation starts there."""
 
+_FEW = 16
+"""The number of commits that are read into a generation without a look at its size."""
+
 _ATTEMPTS = 100
 """The number of attempts to start a generation, if the log is released during each."""
 
@@ -76,6 +79,7 @@ class Follower:
             self._base = borrow(path / "base", options.map_size)
             undo.callback(give_back, self._base)
             self._page = Page(path, self._store_id, owner=False)
+            self.shown = self._page.shown
             self._catalog = self._make_catalog()
             self._leases = Leases(self._base, options.clock.time)
             self._waiters = RemoteWaiters(path, self._page)
@@ -125,7 +129,7 @@ class Follower:
     def engine(self) -> Engine:
         """The engine of a generation that has every published commit."""
         generation = self._current
-        if generation is not None and generation.registry.published >= self._target() and not generation.lost:
+        if generation is not None and generation.registry.published >= self.shown[0] and not generation.lost:
             generation.used = True
             self._claims[threading.get_ident()] = generation, self._round
             if self._current is generation:  # point: follower.claimed
@@ -136,10 +140,6 @@ class Follower:
             generation = self._up_to_date()
             self._claims[threading.get_ident()] = generation, self._round
             return generation.engine
-
-    def _target(self) -> int:
-        """The commit up to which a generation must have read the log."""
-        return self._page.published
 
     def _engines(self) -> list[Engine]:
         """The engines of the generations that still have snapshots."""
@@ -153,7 +153,10 @@ class Follower:
             try:
                 if generation is None or generation.lost or self._is_outgrown(generation):
                     generation = self._begin()
-                if generation.catch_up(self._target(), self._stop_at(generation)):
+                upto = self._page.published
+                # A few commits do not make it large, or the next call notices.
+                stop = self._stop_at(generation) if upto > generation.registry.published + _FEW else bool
+                if generation.catch_up(upto, stop):
                     generation.used = True
                     return generation
                 self._retire()
@@ -189,7 +192,7 @@ class Follower:
 
     def _is_behind(self, generation: Generation) -> bool:
         """Whether so much was published since that the base may be ahead: it never is ahead of what was published."""
-        return self._target() > generation.registry.published + _BEHIND
+        return self._page.published > generation.registry.published + _BEHIND
 
     def _is_large(self, generation: Generation) -> bool:
         return (

@@ -68,9 +68,11 @@ class Generation:
             reader = Reader(self.versions, self._pinned, self.registry, options.cache_rows)
             self.engine = read_only_engine(options, catalog, self.registry, reader)
         else:
-            self.registry = FollowingRegistry(self.ts, lambda: joined.follow(self))
+            self.registry = FollowingRegistry(self.ts, joined.shown, lambda: joined.follow(self))
             reader = FollowingReader(self.versions, self._pinned, self.registry, options.cache_rows)
             self.engine = joined.engine(self, self.registry, reader)
+        self.latest: Callable[[bytes], bytes | None] = partial(Reader.get_latest, reader)
+        """The newest value of a key that is in this generation, without a look at what was published since."""
 
     @property
     def lease(self) -> tuple[str, bytes]:
@@ -118,7 +120,9 @@ class Generation:
 
 
 class Joining(Protocol):
-    """A joined store, whose generations these are."""
+    """A joined store, whose generations these are. ``shown`` is the shared page's last published commit."""
+
+    shown: memoryview
 
     def engine(self, generation: Generation, registry: Registry, reader: Reader) -> Engine:
         """The engine of the transactions that begin in a generation."""
@@ -130,27 +134,31 @@ class Joining(Protocol):
 class FollowingRegistry(Registry):
     """The registry of a generation in which transactions begin: each sees everything that was published."""
 
-    def __init__(self, published: int, follow: Callable[[], None]) -> None:
+    def __init__(self, published: int, shown: memoryview, follow: Callable[[], None]) -> None:
         super().__init__(published)
+        self.shown = shown
         self.follow = follow
 
     def register(self, details: Details, tracks_reads: bool = False) -> Registration:
-        self.follow()
+        if self.published < self.shown[0]:
+            self.follow()
         return super().register(details, tracks_reads)
 
 
 class FollowingReader(Reader):
     """Reads the latest published state, not only what is in memory already."""
 
-    __slots__ = ("_follow",)
+    __slots__ = ("_following",)
 
     def __init__(self, versions: VersionStore, base: PinnedBase, registry: FollowingRegistry, cache_rows: int) -> None:
         super().__init__(versions, base, registry, cache_rows)
-        self._follow = registry.follow
+        self._following = registry
 
     def get_latest(self, full_key: bytes) -> bytes | None:
-        self._follow()
-        return super().get_latest(full_key)
+        registry = self._following
+        if registry.published < registry.shown[0]:
+            registry.follow()
+        return Reader.get_latest(self, full_key)
 
 
 def read_only_engine(options: Options, catalog: Catalog, registry: Registry, reader: Reader) -> Engine:

@@ -1,19 +1,18 @@
 """A joined store: a follower whose transactions may commit, by ``lowtide.open`` beside the owner.
 
-It reads as a follower does, without asking the owner. A commit is one message to the owner. A transaction that begins
-after an answer sees that commit: the log is read up to it, even before the shared page says that it is published.
+It reads as a follower does, without asking the owner. A commit is one message to the owner. What begins after the
+answer sees that commit, in this and in every other process: the owner writes it to the shared page before it answers,
+and each read, or begin of a transaction, looks at that page once.
 
 The lease of a generation, its pin, keeps what the owner's validation needs about keys that were deleted since: see
 ``engine.base.pin_table``. It lasts for as long as a transaction of the generation is open, or a commit of it is
 unanswered.
-
-Who writes, besides what ``follower`` says: ``_own`` by any thread that commits, and it only grows; an update that is
-lost is made up for by the shared page, which the owner writes a moment after the answer.
 """
 
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,21 +21,24 @@ import msgspec
 
 from lowtide.engine.log.cursor import Released
 from lowtide.engine.recovery.members import Members
-from lowtide.engine.recovery.opening import MANIFEST, read_manifest
+from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
+from lowtide.engine.recovery.ownership import holder_of
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.versions.visibility import Reader
-from lowtide.errors import ConflictError, SnapshotExpired
+from lowtide.errors import ConflictError, SnapshotExpired, UsageError
 from lowtide.observe.stats import SnapshotStats, Stats
 from lowtide.options import Options
 from lowtide.sharing.channel import Channel, LocalOwner
 from lowtide.sharing.follower import Follower
-from lowtide.sharing.generation import Generation
+from lowtide.sharing.generation import LEASE, Generation
 from lowtide.sharing.newest import Newest, NewestEngine
 from lowtide.sharing.remote_commits import CommitSession, RemoteCommits
 from lowtide.sharing.remote_line import RemoteLine
+
+logger = logging.getLogger("lowtide")
 
 _Report = TypeVar("_Report")
 
@@ -54,7 +56,7 @@ class Joined(Follower):
         seek: Callable[[], LocalOwner | None],
         access: NewestEngine,
         explained: Callable[[ConflictError, Any], ConflictError],
-        open_keyspace: Callable[[Newest, str, bytes], Keyspace],
+        open_keyspace: Callable[[Newest, str, bytes, Callable[[bytes], bytes | None] | None], Keyspace],
     ) -> None:
         self._channel = Channel(path, seek)
         self._members = members
@@ -62,13 +64,15 @@ class Joined(Follower):
         self._explained = explained
         self._open_keyspace = open_keyspace
         self._line = RemoteLine(options.clock, members, self._channel.ask)
-        self._own = 0
+        self._waited: set[int] = set()
+        self._told = False
+        """What waited for an answer at the last renewal, and whether that was logged; written by the renewing
+        thread."""
         self._session = CommitSession(
             self._channel,
             members,
             catalog=lambda: self._catalog,
             published=lambda: self._page.published,
-            done=self._committed,
         )
         super().__init__(path, options)
 
@@ -83,12 +87,6 @@ class Joined(Follower):
 
     def _make_generation(self, joined: object = None) -> Generation:
         return super()._make_generation(_Joining(self))
-
-    def _target(self) -> int:
-        return max(self._page.published, self._own)
-
-    def _committed(self, ts: int) -> None:
-        self._own = max(self._own, ts)
 
     def make_engine(self, generation: Generation, registry: Registry, reader: Reader) -> Engine:
         """The engine of the transactions that begin in a generation."""
@@ -113,7 +111,7 @@ class Joined(Follower):
 
     def follow(self, generation: Generation) -> None:
         """Read what was published into a generation."""
-        target = self._target()
+        target = self._page.published
         if generation.registry.published >= target:
             return
         try:
@@ -124,8 +122,29 @@ class Joined(Follower):
 
     def keyspace(self, name: str, keep: object = None) -> Keyspace:
         """A keyspace where each call reads the newest state, or is a commit."""
-        self._catalog.prefix_of(name)  # raises if the name is not valid
-        return self._open_keyspace(Newest(self._access, name, keep), name, NOWHERE)
+        prefix = self._catalog.prefix_of(name)  # raises if the name is not valid
+        newest = Newest(self._access, name, keep)
+        if prefix in self._catalog.unlogged:  # it may still get another number
+            return self._open_keyspace(newest, name, NOWHERE, None)
+        return self._open_keyspace(newest, name, prefix, self._latest_of(newest.read))
+
+    def _latest_of(self, otherwise: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
+        """Reads the newest value of a full key: with one look at the shared page if the current generation is up to
+        date, and by ``otherwise`` if it is not, or has ended. No claim is needed: the chains of a generation that ends
+        meanwhile raise UsageError, and reads of its base SnapshotExpired."""
+        shown = self.shown
+
+        def latest(full_key: bytes) -> bytes | None:
+            generation = self._current
+            if generation is not None and generation.registry.published >= shown[0]:
+                generation.used = True
+                try:
+                    return generation.latest(full_key)
+                except (UsageError, SnapshotExpired):
+                    pass
+            return otherwise(full_key)
+
+        return latest
 
     # What the owner does for it
 
@@ -154,6 +173,20 @@ class Joined(Follower):
         found.snapshots.extend(SnapshotStats.of(entry, now) for entry in entries)
         return found
 
+    def _renew(self) -> None:
+        super()._renew()
+        waiting = self._members.waiting
+        stuck, self._waited = bool(waiting & self._waited), waiting
+        if stuck and not self._told:
+            logger.warning(
+                "%s: a commit waits for the owner of the store, %s, for %.0f seconds or longer: it is stopped or "
+                "hangs. Resume it, or end it, and another process takes the store over; the commit is made once",
+                self._path,
+                holder_of(self._path / LOCK),
+                LEASE / 3,
+            )
+        self._told = stuck
+
     def retire(self) -> None:
         """Begin nothing here any more: this process owns the store now. What was begun goes on."""
         with self._lock:
@@ -173,6 +206,7 @@ class _Joining:
     """What a generation needs of the joined store that it belongs to."""
 
     def __init__(self, joined: Joined) -> None:
+        self.shown = joined.shown
         self.engine = joined.make_engine
         self.follow = joined.follow
 

@@ -24,8 +24,8 @@ class NewestEngine(Protocol):
 
 class Newest:
     """The newest state of one keyspace, in a process that does not own the store, or did not when this was opened. The
-    keyspace may not exist yet, so its prefix is looked up for each call; the ``Keyspace`` that reads from here has the
-    prefix NOWHERE."""
+    keyspace may not exist yet, so its prefix is looked up for each call, whatever prefix the ``Keyspace`` that reads
+    from here has."""
 
     __slots__ = ("_follower", "_keep", "_name")
 

@@ -2,7 +2,8 @@
 
     published   magic, 8 bytes · id of the store, 16 bytes · timestamp, 8 bytes, in the machine's own byte order
 
-Only the owner writes it, under the commit lock, after the commit is published. Eight aligned bytes are stored by one
+Only the owner writes it, under the commit lock, after the commit is published and before it is acknowledged. So every
+process that reads the page after an acknowledgement sees that commit there. Eight aligned bytes are stored by one
 instruction, so a reader sees the old timestamp or the new one. The page is not durable: while no process owns the
 store, it is not trusted, and the next owner writes it again.
 """
@@ -47,6 +48,11 @@ class Page:
     @property
     def published(self) -> int:
         return int(self._words[_TS])
+
+    @property
+    def shown(self) -> memoryview:
+        """The timestamp, as a memoryview of one word: the cheapest look. It stays mapped after ``close``."""
+        return self._words[_TS : _TS + 1]
 
     def publish(self, ts: int) -> None:
         """Make commit ``ts`` known to other processes. Only the owner calls this, under the commit lock."""

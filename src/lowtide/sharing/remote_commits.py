@@ -100,13 +100,11 @@ class CommitSession:
         members: Members,
         catalog: Callable[[], Catalog],
         published: Callable[[], int],
-        done: Callable[[int], None],
     ) -> None:
         self._channel = channel
         self._members = members
         self._catalog = catalog
         self._published = published
-        self._done = done
         self._random = os.urandom(IDENTITY - _COUNTER)
         self._counter = itertools.count()
         self.callbacks = Callbacks()
@@ -126,7 +124,6 @@ class CommitSession:
         try:
             done = self._channel.commit(message, since)
             request.ts = ts = done.ts
-            self._done(ts)
         except ConflictError as error:
             self.conflicts += 1
             request.error = error

@@ -1,6 +1,7 @@
-"""Running an operation on a store from another process: in its owner or, if it has none, by taking the store over.
+"""What processes need that only read, or only ask the owner something: they do not join the store.
 
-There is never a second writer: the store's lock decides whether this process may take the store over.
+A reader needs a store that is recovered. If it has no owner, the reader owns it for a moment to do that, but it never
+stays the owner. There is never a second writer: the store's lock decides.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ def ask_or_take_over(
     timed_out: Callable[[OwnerGone | StoreLocked], T],
     clock: Clock = SYSTEM_CLOCK,
 ) -> T:
-    """Have the owner of the store do something (``ask``), or do it here if the store has no owner (``take_over``).
+    """Have the owner of the store do something (``ask``), or do it here if the store has no owner (``take_over``). A
+    process that writes joins the store instead, see ``store.access``.
 
     Both may be tried several times, so what they do must be repeatable: an owner may die after it has done the work and
     before it answers (OwnerGone), and the next owner, or this process, is asked again. StoreLocked from ``take_over``

@@ -36,7 +36,7 @@ logger = logging.getLogger("lowtide")
 
 Backend: TypeAlias = OwnedStore | Joined | Follower
 
-_PATIENCE: Final = 10.0
+PATIENCE: Final = 10.0
 """Seconds to wait, when a store is opened, for an owner that holds the lock and does not listen: it is opening or
 closing the store, or cannot create a socket."""
 
@@ -47,9 +47,10 @@ _PAUSE: Final = 0.005
 class StoreAccess:
     """One opening of a store in this process. ``backend`` is what is behind the store now."""
 
-    def __init__(self, path: Path, options: Options) -> None:
+    def __init__(self, path: Path, options: Options, patience: float = PATIENCE) -> None:
         self._path = path
         self._options = options
+        self._patience = patience
         self._alone = options.exclusive or options.record is not None
         self._lock = threading.RLock()
         self._closed = ""
@@ -80,7 +81,7 @@ class StoreAccess:
 
     def _own_or_join(self, members: Members) -> Backend:
         """Own the store or, if another process does, join it."""
-        deadline = SYSTEM_CLOCK.monotonic() + _PATIENCE
+        deadline = SYSTEM_CLOCK.monotonic() + self._patience
         while True:
             try:
                 return OwnedStore(self._path, self._options, members)
@@ -122,7 +123,7 @@ class StoreAccess:
                 return None
             assert self._members is not None
             try:
-                owned = OwnedStore(self._path, self._options, self._members)
+                owned = OwnedStore(self._path, self._options, self._members, taking_over=True)
             except StoreLocked:
                 SYSTEM_CLOCK.sleep(_PAUSE)  # another process is taking it over, or closing it
                 return None

@@ -1,7 +1,8 @@
-"""Handing a load job over to the process that owns the store, or applying it here if no process does.
+"""Handing a load job over to the process that owns the store: this one joins the store for as long as that takes, or
+owns it if no process does.
 
-There is never a second writer: the lock of the store decides which process applies the job. A process that dies on the
-way leaves either a receipt in the store or nothing, so the job is handed to the next owner until one reports a result.
+There is never a second writer. An owner that dies on the way leaves either a receipt in the store or nothing, so the
+job is handed to the next owner, which may be this process, until one reports a result.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import msgspec
 
 from lowtide.engine.recovery.opening import MANIFEST
 from lowtide.errors import Error, StoreLocked, UsageError
+from lowtide.sharing.joined import Joined
 from lowtide.sharing.loading.job import Receipt
 from lowtide.sharing.loading.staged import cancel, staging_of
-from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
-from lowtide.sharing.takeover import ask_or_take_over
-from lowtide.store.opening import open_store
+from lowtide.sharing.owner import OwnerSilent
+from lowtide.store.opening import open_store, open_within
 from lowtide.store.owned import OwnedStore
-from lowtide.store.store import backend_of
+from lowtide.store.store import Store, backend_of
 from lowtide.system.clock import SYSTEM_CLOCK
 
 TIMEOUT: Final = 600.0
@@ -38,21 +39,22 @@ def load(path: Path, name: str, timeout: float = TIMEOUT) -> Receipt:
 
     Raises the job's own error, in which case nothing was changed, or LoadTimeout if there was no answer.
     """
-    deadline = SYSTEM_CLOCK.monotonic() + timeout
-
-    def ask(owner: Owner) -> Receipt:
+    begun = SYSTEM_CLOCK.monotonic()
+    try:
+        store = open_within(path, timeout)
+    except StoreLocked as error:
+        raise _too_late(path, name, f"could not be reached ({error.holder}) within {timeout:g} seconds") from error
+    with store:
+        what = f"did not finish within {timeout:g} seconds"
         try:
-            return _ask(owner, name, max(deadline - SYSTEM_CLOCK.monotonic(), 0.1))
+            return _apply(store, name, max(timeout - (SYSTEM_CLOCK.monotonic() - begun), 0.1))
         except OwnerSilent:
-            return _too_late(path, name, timeout, "did not finish")
-
-    def timed_out(failure: OwnerGone | StoreLocked) -> Receipt:
-        if isinstance(failure, StoreLocked):
-            return _too_late(path, name, timeout, f"could not be reached ({failure.holder})")
-        return _too_late(path, name, timeout, "was not there for long enough")
-
-    # A job leaves a receipt in the store or nothing, so it can be requested again.
-    return ask_or_take_over(path, ask, lambda: _take_over(path, name), deadline=lambda: deadline, timed_out=timed_out)
+            late = _too_late(path, name, what)
+        if isinstance(late, _Withdrawn):
+            raise late
+        with contextlib.suppress(OwnerSilent):  # it is being committed: wait a little longer for its result
+            return _apply(store, name, _GRACE)
+        raise late
 
 
 def ensure_store(path: Path) -> None:
@@ -62,9 +64,15 @@ def ensure_store(path: Path) -> None:
             open_store(path).close()
 
 
-def _ask(owner: Owner, name: str, seconds: float) -> Receipt:
+def _apply(store: Store, name: str, seconds: float) -> Receipt:
+    """The receipt of a job, which is applied by the owner of a store: a job that was applied before has one already, so
+    it can be requested again."""
+    backend = backend_of(store)
     try:
-        return msgspec.convert(owner.ask("load", timeout=seconds, job=name), Receipt)
+        if isinstance(backend, Joined):
+            return msgspec.convert(backend.ask("load", timeout=seconds, job=name), Receipt)
+        assert isinstance(backend, OwnedStore)
+        return backend.loader.apply(name)
     except UsageError as error:
         if "does not know 'load'" in str(error):
             raise UsageError(
@@ -72,36 +80,25 @@ def _ask(owner: Owner, name: str, seconds: float) -> Receipt:
                 "processes; nothing was changed: run the same version there, or close the store there"
             ) from error
         raise
+    finally:
+        backend = backend_of(store)  # this process may have become the owner
+        if isinstance(backend, OwnedStore):
+            backend.loader.finish()
 
 
-def _take_over(path: Path, name: str) -> Receipt:
-    """Open the store here, apply the job, and close it. If another process has come first, it is asked instead."""
-    with open_store(path) as store:
-        owned = backend_of(store)
-        if not isinstance(owned, OwnedStore):
-            raise OwnerGone(f"another process has opened {path} meanwhile")
-        try:
-            return owned.loader.apply(name)
-        finally:
-            owned.loader.finish()
+class _Withdrawn(LoadTimeout):
+    """Nothing was changed, and nothing will be."""
 
 
-def _too_late(path: Path, name: str, timeout: float, what: str) -> Receipt:
-    """Withdraw the job; if it is already being committed, wait a little longer for its result."""
+def _too_late(path: Path, name: str, what: str) -> LoadTimeout:
+    """Withdraw a job, unless it is already being committed."""
     if cancel(staging_of(path, name)):
-        raise LoadTimeout(
-            f"the owner of {path} {what} within {timeout:g} seconds; the write was withdrawn, nothing was changed. "
-            "Retry, or allow more time (commitTimeout)"
+        return _Withdrawn(
+            f"the owner of {path} {what}; the write was withdrawn, nothing was changed. Retry, or allow more time "
+            "(commitTimeout)"
         )
-    owner = reach_owner(path)
-    if owner is not None:
-        with owner:
-            try:
-                return _ask(owner, name, _GRACE)
-            except (OwnerSilent, OwnerGone):
-                pass
-    raise LoadTimeout(
-        f"the owner of {path} {what} within {timeout:g} seconds, and was committing the write when the time was up: it "
-        f"may have been committed, or still be. Read the collection before you write again; a write with txnAppId and "
-        f"txnVersion can be repeated safely"
+    return LoadTimeout(
+        f"the owner of {path} {what}, and was committing the write when the time was up: it may have been committed, "
+        "or still be. Read the collection before you write again; a write with txnAppId and txnVersion can be "
+        "repeated safely"
     )

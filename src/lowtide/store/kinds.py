@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from lowtide.documents.opening import Collections
 from lowtide.engine.statements.kind import Runner, registrations
 from lowtide.engine.transaction.keyspace import Keyspace, KeyspaceWrites
@@ -71,9 +73,11 @@ CLASSES = KeyspaceClasses()
 _MOST_CLASSES = 10_000
 
 
-def open_keyspace(target: KeyspaceWrites, name: str, prefix: bytes) -> Keyspace:
-    """Open a keyspace for users."""
-    return CLASSES[name](name, prefix, target.read, target)
+def open_keyspace(
+    target: KeyspaceWrites, name: str, prefix: bytes, read: Callable[[bytes], bytes | None] | None = None
+) -> Keyspace:
+    """Open a keyspace for users. ``read`` is a faster way to read a full key than that of the ``target``, if given."""
+    return CLASSES[name](name, prefix, read or target.read, target)
 
 
 def explained(error: ConflictError, tx: EngineTransaction) -> ConflictError:

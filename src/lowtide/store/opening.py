@@ -12,6 +12,7 @@ from lowtide.options import OpenOptions, parse_options
 from lowtide.sharing.follower import Follower
 from lowtide.sharing.pins.pin import Pin
 from lowtide.sharing.pins.snapshot import open_pinned
+from lowtide.store.access import PATIENCE
 from lowtide.store.store import Store, backend_of
 from lowtide.store.transactions import Snapshot
 from lowtide.system.disk import is_full
@@ -29,6 +30,11 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
     >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
     ...     fresh.keyspace("greetings").put(b"hello", b"world")
     """
+    return open_within(path, PATIENCE, **options)
+
+
+def open_within(path: str | os.PathLike[str], patience: float, **options: Unpack[OpenOptions]) -> Store:
+    """The same as ``open_store``, but wait up to ``patience`` seconds for an owner that does not listen."""
     if not hasattr(os, "RWF_DSYNC"):
         raise UsageError("Lowtide needs Linux: its log relies on synchronous positioned writes")
     parsed = parse_options(options)
@@ -37,7 +43,7 @@ def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> 
         check_directory(directory)
         if not parsed.read_only:
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return Store(directory, parsed)
+        return Store(directory, parsed, patience)
     except IsADirectoryError as error:
         raise CorruptionError(Path(error.filename), "a directory is where a file of the store should be") from error
     except (PermissionError, NotADirectoryError) as error:

@@ -48,19 +48,17 @@ from lowtide.sharing.pins.owner import OwnerPins
 from lowtide.sharing.remote_line import JoinedLine
 from lowtide.sharing.service import Handler, Service
 from lowtide.store.kinds import explained, open_keyspace
+from lowtide.store.pace import Pace
 from lowtide.store.statistics import held_by, stats_of
 from lowtide.upkeep.basis import Running
 
 logger = logging.getLogger("lowtide")
 
-_LEAST_LOGGED = 7  # the fewest bytes that a version takes in the log
-_LARGEST_STEP = 1 << 16  # bytes of log after which a commit always checks for background work
-
 
 class OwnedStore:
     """Everything behind an open store. It holds no reference to the :class:`Store`, so a dropped store is closed."""
 
-    def __init__(self, path: Path, options: Options, members: Members) -> None:
+    def __init__(self, path: Path, options: Options, members: Members, *, taking_over: bool = False) -> None:
         self.path = path
         self.options = options
         self.members = members
@@ -69,7 +67,7 @@ class OwnedStore:
         undo = contextlib.ExitStack()
         try:
             undo.callback(self._ownership.release)
-            opened = open_files(path, options)
+            opened = open_files(path, options, taking_over=taking_over)
             undo.callback(give_back, opened.base, owner=opened.loan)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
@@ -81,7 +79,7 @@ class OwnedStore:
     def _wire(self, path: Path, options: Options, opened: OpenedFiles, undo: contextlib.ExitStack) -> None:
         self.case, self.replayed = opened.case, opened.replayed
         self.log, self.base, self._loan = opened.log, opened.base, opened.loan
-        self.versions, self.registry = VersionStore(opened.last_ts, options.cache_rows), Registry(opened.last_ts)
+        self.versions, self.registry = VersionStore(opened.boundary, options.cache_rows), Registry(opened.last_ts)
         self.reader = Reader(self.versions, self.base, self.registry, options.cache_rows)
         catalog = Catalog(
             self.base.saved_keyspaces(), reserved=self.base.reserved_number(), reserve=self.base.reserve_numbers
@@ -95,11 +93,9 @@ class OwnedStore:
             keep_before=options.before_images,
             catalog=catalog,
             after_commit=self._after_commit,
+            show=lambda ts: self._page.publish(ts),
             collect_later=lambda: self.collector.look_at_chains(),
         )
-        self._checkpoint_versions = options.checkpoint_versions
-        self._look_at = 0
-        """The length of the log at which a commit checks for background work."""
         self.maintenance = Maintenance(self._maintain)
         undo.callback(self.maintenance.close)
         self.checkpointer = Checkpointer(
@@ -115,6 +111,11 @@ class OwnedStore:
             applied=self._checkpoint_applied,
             retained_from=lambda boundary: retained_from(self.log, self.base, path, options, boundary),
         )
+        if opened.pending is not None:
+            self.versions.resume(opened.pending.changes.chains, opened.pending.changes.names)
+            catalog.learn(opened.pending.changes.names.items())
+            self.checkpointer.resume(opened.pending.bytes)
+        self._pace = Pace(options, self.log, self.versions, self.checkpointer, self.maintenance.wake)
         self.collector = Collector(
             versions=self.versions,
             base=self.base,
@@ -195,7 +196,7 @@ class OwnedStore:
         self._page = Page(path, opened.store_id, owner=True)
         undo.callback(self._page.close)
         self._page.publish(opened.last_ts)
-        if self.base.count_history():
+        if self.base.count_history() or opened.pending is not None:
             self.collector.look_everywhere()  # the history may hold versions for snapshots of an earlier owner
         sweep(path)
         self.joined = JoinedCommits(
@@ -217,6 +218,8 @@ class OwnedStore:
         for each in (self.maintenance, self.syncer, self.monitor, self._service):  # everything is wired by now
             if each is not None:
                 each.start()
+        if opened.pending is not None:
+            self.maintenance.wake()
 
     # What the parts ask of each other
 
@@ -262,28 +265,12 @@ class OwnedStore:
             self.waiters.wake()
         if self.syncer is not None and not self.syncer.told:
             self.syncer.tell()
-        if self.log.appended >= self._look_at:
-            self._look()
-
-    def _look(self) -> None:
-        """Wake the background if something is due, and set the length of the log at which to check again. Called under
-        the commit lock. A checkpoint or a new segment may make the next check early, or late by a small step."""
-        log = self.log
-        to_spare = log.spare_mark - log.position
-        to_checkpoint = self.checkpointer.due_at - log.appended
-        to_versions = (self._checkpoint_versions - self.versions.active.versions) * _LEAST_LOGGED
-        nearest = min(to_spare + 1, to_checkpoint, to_versions)
-        if nearest <= 0:
-            self.maintenance.wake()
-        self._look_at = log.appended + max(0, min(nearest, _LARGEST_STEP))
-
-    def _checkpoint_due(self) -> bool:
-        enough = self.versions.active.versions >= self._checkpoint_versions
-        return enough or self.log.appended >= self.checkpointer.due_at
+        if self.log.appended >= self._pace.look_at:
+            self._pace.look()
 
     def _maintain(self) -> None:
         self.log.prepare_spare()
-        if self._checkpoint_due() and self.checkpointer.may_try() and self.failure is None:
+        if self._pace.checkpoint_due and self.checkpointer.may_try() and self.failure is None:
             self.base.clear_dead_readers()
             self.pinning.expire()
             with contextlib.suppress(Exception):  # the checkpointer counts it, reports it and retries

@@ -25,7 +25,7 @@ from lowtide.observe.metrics import render
 from lowtide.observe.stats import Stats
 from lowtide.options import Options
 from lowtide.sharing.pins.pin import Pin
-from lowtide.store.access import Backend, StoreAccess
+from lowtide.store.access import PATIENCE, Backend, StoreAccess
 from lowtide.store.kinds import Kinds
 from lowtide.store.recording import HistoryFile, close_recorded, start_recording
 from lowtide.store.transactions import Snapshot, Transaction, transaction_of
@@ -44,11 +44,11 @@ class Store(Kinds[AutocommitStatements]):
     A store that is dropped is closed once every collection, transaction and cursor made from it is gone too.
     """
 
-    def __init__(self, path: Path, options: Options) -> None:
+    def __init__(self, path: Path, options: Options, patience: float = PATIENCE) -> None:
         self.path = path
         self._options = options
         self._origins = options.snapshot_origins
-        self._access = access = StoreAccess(path, options)
+        self._access = access = StoreAccess(path, options, patience)
         self._recording: HistoryFile | None = None
         try:
             if options.record is not None:  # else a read-only store pins nothing before it is read

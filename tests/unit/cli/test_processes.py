@@ -87,6 +87,9 @@ def test_an_owner_that_does_not_answer_is_named(tmp_path: Path) -> None:
             silent(result)
             assert f"process {process.pid}" in result.stderr, name
             assert "does not answer" in result.stderr, name
+        result = invoke("--timeout", "0.2", "insert", path, "trees", "{}")
+        silent(result)
+        assert "does not answer" in result.stderr
         process.send_signal(signal.SIGCONT)
         assert [name for name in names if invoke(name, path).exit_code != 0] == []
 

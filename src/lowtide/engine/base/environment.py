@@ -23,7 +23,7 @@ from struct import error as StructError
 
 import lmdb
 
-from lowtide.engine.base.chunks import stretch
+from lowtide.engine.base.chunks import stretch, visible_entries
 from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
@@ -147,6 +147,10 @@ class Base(LmdbFile):
         except lmdb.Error as error:
             return self._again(error, lambda: self.read_history(full_key, ts), full_key)
 
+    def has_history(self, ts: int) -> bool:
+        """Whether ``read_history`` may find something at ``ts``."""
+        return ts < self.history_below
+
     def history_of(self, full_key: bytes) -> list[tuple[int, bytes]]:
         """All superseded versions of a key that are kept, newest first: the commit that wrote each, and its value."""
         return self.read(lambda txn: self.history.versions(txn, full_key))
@@ -165,9 +169,10 @@ class Base(LmdbFile):
         """
         try:
             with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
-                return self.at(ts, ts < self.history_below).entries(
-                    txn, low, high, limit=limit, reverse=reverse, strip=strip
-                )
+                if ts < self.history_below:
+                    return self.at(ts, True).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
+                entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+            return visible_entries(entries, horizon(ts), strip), entries[-1][0] if more else None
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 

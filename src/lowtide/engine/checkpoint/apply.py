@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
@@ -72,11 +73,14 @@ def changes_of(commits: Iterable[Commit], horizon: Exact) -> Changes:
     chains = changes.chains
     alone = not horizon.live
     for commit in commits:
-        ts = commit.ts
+        ts, writes = commit.ts, commit.writes
         if commit.names is not None:
             changes.names.update(commit.names)
-        for key, value in commit.writes.items():
-            older: Chain | None = None if alone else chains.get(key)
+        if alone:  # all in C: a takeover waits for it
+            chains.update(zip(writes, zip(repeat(ts), writes.values(), repeat(None)), strict=False))
+            continue
+        for key, value in writes.items():
+            older: Chain | None = chains.get(key)
             if older is not None and not horizon.needs(older[0], ts):
                 older = older[2]
             chains[key] = (ts, value, older)

@@ -28,6 +28,7 @@ from lowtide.engine.checkpoint.apply import Applied, Changes, CheckpointTarget, 
 from lowtide.engine.checkpoint.helper import Helper, HelperDied, HelperLost, HelperRequest
 from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Kept
+from lowtide.engine.log.cursor import LogPosition
 from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.versions.layers import Layer, VersionStore
 from lowtide.errors import CorruptionError
@@ -78,8 +79,10 @@ class Checkpointer:
         self._retained_from = retained_from
         self._busy = threading.Lock()
         self._helper = Helper()
-        self._starts_at = self._ends_at = log.place
-        """Where in the log the commits of the frozen layer, or of the next one to freeze, begin; and where they end."""
+        self._ends_at = log.place
+        self._starts_at: LogPosition | None = self._ends_at
+        """Where in the log the commits of the frozen layer, or of the next one to freeze, begin, if that is known; and
+        where they end."""
         self._hurry = False
         self._pause = 0.0
         self._not_before = 0.0
@@ -90,6 +93,11 @@ class Checkpointer:
         """How long the last successful checkpoint took."""
         self.due_at = log.appended + options.checkpoint_bytes
         """The bytes appended to the log at which the next checkpoint is due."""
+
+    def resume(self, pending: int) -> None:
+        """So many bytes of the log are above the boundary already. Called before the store is used."""
+        self._starts_at = None
+        self.due_at -= min(pending, self._options.checkpoint_bytes)
 
     def run(self, *, wait: bool = True, upto: int | None = None, hurry: bool = False) -> bool:
         """Write everything that was published before this call, or up to ``upto``, to the base. Returns False if

@@ -157,6 +157,12 @@ class Members:
             if self._waiting.pop(token, None) == self._words[_UNANSWERED]:
                 self._words[_UNANSWERED] = min(self._waiting.values(), default=_NOTHING)
 
+    @property
+    def waiting(self) -> set[int]:
+        """The tokens of the commits that are not answered yet."""
+        with self._lock:
+            return set(self._waiting)
+
     def owns(self) -> None:
         """Tell the others that this process owns the store now."""
         self._words[_ROLE] = 1

@@ -1,12 +1,9 @@
-"""Opening a directory in any state: the result is a base that holds the whole log, or an error that changes nothing.
-
-Recovery is a checkpoint of what the log holds above the boundary, made by the same function.
-"""
+"""Opening a directory in any state: the result is a base and a log that holds what is above it, or an error that
+changes nothing. See ``replay`` for where that goes."""
 
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import logging
 import os
@@ -17,31 +14,21 @@ from itertools import pairwise
 from pathlib import Path
 
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
-from lowtide.engine.base.codec import MAX_TS
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.exchange import COMPACTED
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.types import Txn
-from lowtide.engine.checkpoint.apply import BoundaryMoved, CheckpointTarget, apply_checkpoint, changes_of
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.sweep import EVERYTHING, sweep_history, sweep_tombstones
 from lowtide.engine.log.files import ClosedSegment
-from lowtide.engine.log.frame import decode
 from lowtide.engine.log.retention import Retention
-from lowtide.engine.log.segment import (
-    HEADER_SIZE,
-    Header,
-    Scan,
-    decode_header,
-    scan_segment,
-    segment_paths,
-    sequence_of,
-)
+from lowtide.engine.log.segment import Scan, scan_segment, segment_paths, sequence_of
 from lowtide.engine.log.writer import LogWriter
-from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.engine.recovery.cases import Verdict
 from lowtide.engine.recovery.members import MEMBERS, unanswered_since
 from lowtide.engine.recovery.ownership import Ownership
+from lowtide.engine.recovery.replay import Pending, header_of, replay_into_base, replay_into_memory
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.options import Options
 from lowtide.system.disk import Disk
@@ -72,15 +59,18 @@ _OURS = {
 @dataclass(frozen=True, slots=True)
 class OpenedFiles:
     """An open store's files. ``case`` is the row of the table of start-up cases, ``replayed`` the number of commits
-    replayed from the log, ``loan`` the object that returns the base."""
+    replayed from the log, ``loan`` the object that returns the base. The base holds the commits up to ``boundary``, and
+    ``pending`` those above it, if there are any."""
 
     store_id: bytes
     base: Base
     loan: int
     log: LogWriter
     last_ts: int
+    boundary: int
     case: str
     replayed: int
+    pending: Pending | None
 
 
 def path_of(path: object) -> Path:
@@ -112,8 +102,12 @@ def check_directory(path: Path) -> None:
         )
 
 
-def open_files(path: Path, options: Options) -> OpenedFiles:
-    """Open or create the store in ``path``, which the caller owns, and bring its base up to date."""
+def open_files(path: Path, options: Options, *, taking_over: bool = False) -> OpenedFiles:
+    """Open or create the store in ``path``, which the caller owns, and bring its base up to date.
+
+    If the caller is ``taking_over`` from an owner that has ended, other processes wait for it. Then the base is left as
+    it is, and what was kept for the snapshots and pins of that owner is left to the background.
+    """
     case = "clean"
     if not (path / MANIFEST).exists():
         if (path / BACKUP).exists():
@@ -126,14 +120,18 @@ def open_files(path: Path, options: Options) -> OpenedFiles:
     try:
         if written_by == 1:
             base.write(lambda txn: base.history.rebuild_index(base.env, txn))
-        verdict, boundary, replayed = _recover(base, path / "log", store_id)
+        replay = replay_into_memory if taking_over else replay_into_base
+        found = replay(base, path / "log", store_id)
+        verdict, boundary = found.verdict, found.boundary
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)
-        log.release(retained_from(log, base, path, options, max(boundary, verdict.last_ts)))
         last_ts = max(boundary, verdict.last_ts)
+        held_upto = last_ts if found.pending is None else boundary
+        log.release(retained_from(log, base, path, options, held_upto))
         _take_back_consumers(base, last_ts)
-        Leases(base, options.clock.time, owner=True).expire()
-        _sweep(base, last_ts)
+        if not taking_over:
+            Leases(base, options.clock.time, owner=True).expire()
+            _sweep(base, last_ts)
         if written_by != FORMAT:
             _write_manifest(path, store_id, options.disk)
     except BaseException:
@@ -141,8 +139,18 @@ def open_files(path: Path, options: Options) -> OpenedFiles:
         raise
     if verdict.case != "clean":
         case = verdict.case
-        logger.warning("%s: %s; %d commits were replayed from the log", path, case, replayed)
-    return OpenedFiles(store_id=store_id, base=base, loan=loan, log=log, last_ts=last_ts, case=case, replayed=replayed)
+        logger.warning("%s: %s; %d commits were replayed from the log", path, case, found.commits)
+    return OpenedFiles(
+        store_id=store_id,
+        base=base,
+        loan=loan,
+        log=log,
+        last_ts=last_ts,
+        boundary=held_upto,
+        case=case,
+        replayed=found.commits,
+        pending=found.pending,
+    )
 
 
 @contextlib.contextmanager
@@ -245,76 +253,6 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
     return store_id, version
 
 
-def _check_base(base: Base, store_id: bytes) -> int:
-    boundary = base.read_boundary()
-    if boundary is None:
-        raise CorruptionError(base.directory, "the base has lost its boundary, so its contents are unknown")
-    if boundary > MAX_TS:
-        raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
-    if base.store_id() != store_id:
-        raise CorruptionError(base.directory, "this base belongs to another store")
-    return boundary
-
-
-def _recover(base: Base, log_directory: Path, store_id: bytes) -> tuple[Verdict, int, int]:
-    """Judge the log and bring the base up to date; return the verdict, the boundary it started from, and how many
-    commits were replayed. Retries if the helper of a killed owner moved the boundary meanwhile."""
-    with _without_collector():
-        while True:
-            boundary = _check_base(base, store_id)
-            verdict = _examine(log_directory, store_id, boundary)
-            try:
-                return verdict, boundary, _replay(base, verdict, boundary)
-            except BoundaryMoved:
-                continue
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no
-    cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
-    if not directory.is_dir():
-        raise CorruptionError(directory, "the log is missing; commits after the last checkpoint are lost")
-    paths = segment_paths(directory)
-    headers = [_header_of(path) for path in paths]
-    needed = max((i for i, each in enumerate(headers) if each is not None and each.first_ts <= boundary + 1), default=0)
-    # Commits below the boundary are not read here: only the change feed may read them, and it checks them then.
-    scans = [Scan(path, path.stat().st_size, header) for path, header in zip(paths, headers, strict=True)][:needed]
-    for scan in scans:
-        scan.end = scan.size
-    scans += [scan_segment(path, path.read_bytes()) for path in paths[needed:]]
-    return judge(directory, scans, store_id, boundary)
-
-
-def _header_of(path: Path) -> Header | None:
-    with path.open("rb") as file:
-        return decode_header(file.read(HEADER_SIZE))
-
-
-def _replay(base: Base, verdict: Verdict, boundary: int) -> int:
-    """Checkpoint the commits above the boundary. Only pins are live yet, and they all lie below it."""
-    replayed = sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
-    if not replayed:
-        return 0
-    upto = verdict.last_ts
-    base.history_below = max(base.history_below, upto)  # before the commit that makes it true; see its definition
-    horizon = make_horizon("exact", (), upto)
-    commits = (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
-    changes = changes_of(commits, horizon)
-    apply_checkpoint(base, changes, CheckpointTarget(boundary, upto, lambda: (horizon, None)))
-    return replayed
-
-
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
     """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue behind the last
     frame."""
@@ -357,7 +295,7 @@ def retained_from(log: LogWriter, base: Base, path: Path, options: Options, boun
         return 0
     oldest = None
     with contextlib.suppress(FileNotFoundError):  # an interrupted release did this already
-        oldest = _header_of(full[0].path)
+        oldest = header_of(full[0].path)
     kept = oldest.first_ts if oldest is not None else 0
     positions = [row.position for _, row in base.read(base.consumers.all) if row.position + 1 >= kept]
     retention = Retention(options.feed_bytes, options.consumer_bytes, options.consumer_age)

@@ -72,6 +72,14 @@ def _create(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
 
+def holder_of(path: Path) -> str:
+    """Describe the holder of the lock in ``path``."""
+    try:
+        return describe_holder(path.read_bytes())
+    except OSError:
+        return describe_holder(b"")
+
+
 def describe_holder(text: bytes) -> str:
     """Describe the holder of the lock, from the text in its file."""
     try:

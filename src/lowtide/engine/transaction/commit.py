@@ -49,8 +49,8 @@ _Argument = TypeVar("_Argument")
 class Committer:
     """The one way by which anything is changed.
 
-    ``after_commit`` is called under the commit lock after each group, ``collect_later`` when versions may be left that
-    no snapshot sees.
+    Under the commit lock, ``show`` is called with what is published, and ``after_commit`` after each group.
+    ``collect_later`` is called when versions may be left that no snapshot sees.
     """
 
     def __init__(
@@ -64,6 +64,7 @@ class Committer:
         keep_before: bool,
         catalog: Catalog,
         after_commit: Callable[[], None],
+        show: Callable[[int], None],
         collect_later: Callable[[], None],
     ) -> None:
         self._log = log
@@ -74,6 +75,7 @@ class Committer:
         self._keep_before = keep_before
         self._catalog = catalog
         self._after_commit = after_commit
+        self._show = show
         self._collect_later = collect_later
         self._lock = threading.Lock()
         self._leader = 0
@@ -334,20 +336,18 @@ class Committer:
         """Put the commits on their chains, make them visible at once, and drop what no snapshot sees any more."""
         versions, registry = self._versions, self._registry
         grown: list[bytes] = []
-        called_back = False
         for request in accepted:
             grown += versions.publish(request.ts, request.writes)
             if request.names is not None:
                 self._name(request.names)
-            if request.callbacks is not None:
-                called_back = True
         registry.published = accepted[-1].ts  # point: commit.visible
+        self._show(registry.published)  # to other processes, before any member is told
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
         if registry.serializable or self._validator.recent.commits:
             self._remember(accepted)
-        if called_back:
-            for request in accepted:
-                self.callbacks.line_up(request.ts, request.callbacks or ())
+        for request in accepted:
+            if request.callbacks is not None:
+                self.callbacks.line_up(request.ts, request.callbacks)
         if grown:
             self._collect_safely(grown)
 

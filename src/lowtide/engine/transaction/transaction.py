@@ -138,7 +138,7 @@ class EngineTransaction(TransactionReads):
             self.merging |= merging
         if before is not None:
             own = self.writes
-            if own:  # what the statement saw of these are the transaction's own writes
+            if own and not own.keys().isdisjoint(before):  # what it saw of these are the transaction's own writes
                 before = {full_key: value for full_key, value in before.items() if full_key not in own}
             self.before.update(before)
         self.write_many(writes)
@@ -147,9 +147,19 @@ class EngineTransaction(TransactionReads):
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
         """As ``apply``, for one key that is written, and one that it relies on."""
-        if full_key not in self.writes:
+        if self.state or self.read_only or not self.policy.buffered:
+            self.write(full_key, value)  # refuses it, or commits it at once
+            return
+        if self.engine.expired:
+            self.open_ts()
+        writes = self.writes
+        if full_key not in writes:
             self.before[full_key] = before
-        self.write(full_key, value)
+        if self.innermost is not None:
+            self.innermost.undo.append((full_key, writes.get(full_key, MISSING)))
+        if self.overlay is not None:
+            self.overlay.change({full_key: value})
+        writes[full_key] = value
         guards = self.guards
         if guards is None:
             guards = self.guards = Guards()

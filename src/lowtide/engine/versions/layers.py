@@ -105,6 +105,17 @@ class VersionStore:
         self.closed = ""
         """Why nothing can be read any more; empty while the store is open."""
 
+    def resume(self, chains: Chains, names: Names) -> None:
+        """Take in the commits above the boundary: the newest version of each key, and the names of new keyspaces.
+        Called before anything reads or commits."""
+        self.active = layer = Layer()
+        layer.chains, layer.keys = chains, OrderedKeys(chains)
+        layer.keys.add_all(chains)
+        layer.names.update(names)
+        self.view = View((layer, None, {}))
+        layer.versions = len(chains)
+        layer.bytes = sum(map(len, chains)) + sum(len(value) for _, value, _ in chains.values() if value is not None)
+
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
         timestamp is published. It may be repeated after an interrupt, followed by ``recount``."""
@@ -242,7 +253,7 @@ class VersionStore:
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         cache: RowCache = {}
-        if self.frozen is not None:
+        if self.frozen is not None and not self.closed:
             cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
         self.boundary = self.frozen_upto
         if not self.closed:

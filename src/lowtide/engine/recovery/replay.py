@@ -1,0 +1,149 @@
+"""Replaying the log: what it holds above the boundary goes into the base or, when a store is taken over, into memory.
+
+Into the base, it is a checkpoint, made by the same function. Into memory, it is the state in which the owner was: the
+base as of the boundary, and the commits above it on their chains, from which the next checkpoint is made. That takes no
+write to the base, so the processes that wait for the new owner wait for a read of the log only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from lowtide.engine.base.codec import MAX_TS
+from lowtide.engine.base.environment import Base
+from lowtide.engine.checkpoint.apply import BoundaryMoved, Changes, CheckpointTarget, apply_checkpoint, changes_of
+from lowtide.engine.garbage.horizon import make_horizon
+from lowtide.engine.log.frame import Commit, decode
+from lowtide.engine.log.segment import HEADER_SIZE, Header, Scan, decode_header, scan_segment, segment_paths
+from lowtide.engine.recovery.cases import Verdict, judge
+from lowtide.errors import CorruptionError
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Commits above the boundary that only the log has: the newest version of each key that they changed, the names of
+    new keyspaces, and how many bytes of log that is, at most."""
+
+    changes: Changes
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The verdict on the log, the boundary of the base before the replay, and how many commits were replayed. The base
+    has them, or ``pending`` does."""
+
+    verdict: Verdict
+    boundary: int
+    commits: int
+    pending: Pending | None = None
+
+
+def replay_into_base(base: Base, log_directory: Path, store_id: bytes) -> Replayed:
+    """Judge the log and bring the base up to date. Retries if the helper of a killed owner moved the boundary
+    meanwhile."""
+    with _without_collector():
+        while True:
+            boundary = _check_base(base, store_id)
+            verdict = _examine(log_directory, store_id, boundary)
+            try:
+                return Replayed(verdict, boundary, _apply(base, verdict, boundary))
+            except BoundaryMoved:
+                continue
+
+
+def replay_into_memory(base: Base, log_directory: Path, store_id: bytes) -> Replayed:
+    """Judge the log and read what is above the boundary, which does not change.
+
+    The helper of a killed owner may still be about to move it. It asks its owner for the live snapshots inside its
+    write transaction, and ends if the owner does not answer. So once this process, which owns the store, has had a
+    write transaction, the boundary stays.
+    """
+    with _without_collector():
+        base.write(lambda txn: None)
+        boundary = _check_base(base, store_id)
+        verdict = _examine(log_directory, store_id, boundary)
+        if verdict.last_ts <= boundary:
+            return Replayed(verdict, boundary, 0)
+        # Every snapshot of this process begins after the last of these commits, and every pin is below the boundary.
+        changes = changes_of(_decoded(verdict, boundary), make_horizon("exact", (), verdict.last_ts))
+        for scan in verdict.needed:
+            scan.frames.clear()  # the chains have what is needed of them
+        size = sum(scan.end for scan in verdict.needed)
+        return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
+
+
+def _check_base(base: Base, store_id: bytes) -> int:
+    boundary = base.read_boundary()
+    if boundary is None:
+        raise CorruptionError(base.directory, "the base has lost its boundary, so its contents are unknown")
+    if boundary > MAX_TS:
+        raise CorruptionError(base.directory, f"the base cannot end with commit {boundary}")
+    if base.store_id() != store_id:
+        raise CorruptionError(base.directory, "this base belongs to another store")
+    base.history_below = max(base.history_below, boundary)  # a helper may have moved it since the base was borrowed
+    return boundary
+
+
+@contextlib.contextmanager
+def _without_collector() -> Iterator[None]:
+    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no cycles.
+    In the end they count as old, so that it does not walk over them at once either."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if not gc.get_freeze_count():  # otherwise the program has frozen something itself
+            gc.freeze()
+            gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
+    if not directory.is_dir():
+        raise CorruptionError(directory, "the log is missing; commits after the last checkpoint are lost")
+    paths = segment_paths(directory)
+    headers = [header_of(path) for path in paths]
+    needed = max((i for i, each in enumerate(headers) if each is not None and each.first_ts <= boundary + 1), default=0)
+    # Commits below the boundary are not read here: only the change feed may read them, and it checks them then.
+    scans = [Scan(path, path.stat().st_size, header) for path, header in zip(paths, headers, strict=True)][:needed]
+    for scan in scans:
+        scan.end = scan.size
+    scans += [scan_segment(path, path.read_bytes()) for path in paths[needed:]]
+    return judge(directory, scans, store_id, boundary)
+
+
+def header_of(path: Path) -> Header | None:
+    """The header of a segment; None if it is damaged."""
+    with path.open("rb") as file:
+        return decode_header(file.read(HEADER_SIZE))
+
+
+def _above(verdict: Verdict, boundary: int) -> int:
+    """How many commits lie above the boundary."""
+    return sum(frame.ts > boundary for scan in verdict.needed for frame in scan.frames)
+
+
+def _decoded(verdict: Verdict, boundary: int) -> Iterator[Commit]:
+    """The commits above the boundary."""
+    return (decode(scan.path, frame) for scan in verdict.needed for frame in scan.frames if frame.ts > boundary)
+
+
+def _apply(base: Base, verdict: Verdict, boundary: int) -> int:
+    """Checkpoint the commits above the boundary; return how many. Only pins are live yet, and they all lie below it."""
+    replayed = _above(verdict, boundary)
+    if not replayed:
+        return 0
+    upto = verdict.last_ts
+    base.history_below = max(base.history_below, upto)  # before the commit that makes it true; see its definition
+    horizon = make_horizon("exact", (), upto)
+    commits = _decoded(verdict, boundary)
+    changes = changes_of(commits, horizon)
+    apply_checkpoint(base, changes, CheckpointTarget(boundary, upto, lambda: (horizon, None)))
+    return replayed
