@@ -15,6 +15,10 @@ _LINE = "it stops or breaks a compiled function at one of its lines, and compile
 _METHOD = "it puts another method in the place of a compiled one, and compiled callers do not look it up"
 
 LEFT_OUT: Final[dict[str, str]] = {
+    "tests/crash/test_interrupted_snapshots.py::"
+    "test_an_interrupted_follower_leaves_nothing_registered_and_is_not_committed": _METHOD,
+    "tests/crash/test_killed_at_every_place.py::test_a_kill_at_any_point_loses_nothing_that_was_acknowledged": _LINE,
+    "tests/crash/test_killed_commit.py": f"{_LINE}; tests/compiled/test_failed_commits.py has what can be done",
     "tests/garbage/test_nothing_stays.py::test_a_collection_that_fails_leaves_the_commit_and_is_counted": _METHOD,
     "tests/isolation/test_batches.py::test_a_commit_that_is_half_published_is_not_seen_at_all": _LINE,
     "tests/isolation/test_callbacks.py::"
