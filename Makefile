@@ -66,9 +66,9 @@ quick: setup
 compiled: $(COMPILED)/.installed
 
 $(COMPILED)/.installed: pyproject.toml hatch_compile.py constraints.txt requirements/test.txt $(shell find src/lowtide -name '*.py')
-	@echo "Setting up $(COMPILED) (two minutes) ..."
+	@echo "Setting up $(COMPILED) (three minutes) ..."
 	@$(PYTHON) -m venv $(COMPILED)
-	@LOWTIDE_COMPILE=1 $(IN_COMPILED) -r requirements/test.txt '.[cli,schema,arrow,rdf]'
+	@LOWTIDE_COMPILE=1 $(IN_COMPILED) -r requirements/test.txt '.[all]'
 	@$(COMPILED)/bin/lowtide --version
 	@touch $@
 

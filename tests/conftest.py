@@ -16,7 +16,7 @@ import pytest
 
 import lowtide
 from lowtide.system.build import BUILD
-from tests.compiled import leave_out
+from tests.compiled import is_left_out, leave_out
 from tests.support.class_archive import java_options
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
@@ -54,6 +54,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    if BUILD == "compiled" and is_left_out(collection_path):
+        return True
     return True if config.getoption("--quick") and is_slow(collection_path) else None
 
 

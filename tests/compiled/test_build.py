@@ -7,9 +7,11 @@ import tomllib
 from pathlib import Path
 
 import lowtide
+from lowtide.engine.transaction.recording import RecordingTransaction
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.system.build import BUILD
 from tests.compiled import LEFT_OUT
+from tests.conftest import OpenStore
 from tests.support.parts import parts_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -41,6 +43,20 @@ def test_the_view_of_the_layers_is_one_object() -> None:
     assert versions.view is versions.view
     assert versions.view is not before
     assert before[1] is None
+
+
+def test_a_recorded_scan_that_is_dropped_is_noted(open_store: OpenStore, tmp_path: Path) -> None:
+    """By a generator that cleans up, which must not be compiled."""
+    store = open_store(record=tmp_path / "recorded")
+    store.keyspace("k").put_many({b"a": b"1", b"b": b"2"})
+    tx = store.begin()
+    scan = tx.keyspace("k").scan()
+    assert next(scan) == (b"a", b"1")
+    recorded = tx._tx
+    assert isinstance(recorded, RecordingTransaction)
+    del scan
+    assert len(recorded._seen) == 1
+    tx.rollback()
 
 
 def test_a_registration_is_reused_only_if_nothing_else_refers_to_it(store: lowtide.Store) -> None:

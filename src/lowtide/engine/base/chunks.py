@@ -81,6 +81,11 @@ def _walk_upto(rest: Iterator[Entry], limit: int, high: bytes) -> tuple[list[Ent
     return entries, False
 
 
+def visible_entries(entries: list[Entry], newer: bytes, strip: int) -> list[Entry]:
+    """The rows that come before the horizon ``newer``, as keys without their first ``strip`` bytes and values."""
+    return [(key[strip:], row[8:]) for key, row in entries if row < newer]
+
+
 def values_of_stretch(
     txn: lmdb.Transaction[bytes], table: TableHandle, low: bytes, high: bytes | None, limit: int
 ) -> tuple[list[bytes], bytes | None]:

@@ -23,7 +23,7 @@ from struct import error as StructError
 
 import lmdb
 
-from lowtide.engine.base.chunks import stretch
+from lowtide.engine.base.chunks import stretch, visible_entries
 from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
@@ -172,8 +172,7 @@ class Base(LmdbFile):
                 if ts < self.history_below:
                     return self.at(ts, True).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
                 entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
-            newer, last = horizon(ts), entries[-1][0] if more else None
-            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
+            return visible_entries(entries, horizon(ts), strip), entries[-1][0] if more else None
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 

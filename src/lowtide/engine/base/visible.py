@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from lowtide.engine.base.chunks import Entry, distinct_keys, stretch, values_of_stretch
+from lowtide.engine.base.chunks import Entry, distinct_keys, stretch, values_of_stretch, visible_entries
 from lowtide.engine.base.codec import encode_row, horizon
 from lowtide.engine.base.history import HistoryTable
 from lowtide.engine.base.types import TableHandle
@@ -35,7 +35,7 @@ class VisibleRows(NamedTuple):
         entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
         last = entries[-1][0] if more else None
         if not self.old:
-            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
+            return visible_entries(entries, newer, strip), last
         if last is not None:
             low, high = (last, high) if reverse else (low, last + b"\x00")
         keys, more = distinct_keys(txn, self.history.index, low, high, limit=limit, reverse=reverse)

@@ -19,7 +19,7 @@ from lowtide.engine.base.codec import is_tombstone, row_ts, row_value
 from lowtide.engine.base.environment import Base
 from lowtide.engine.transaction.engine import Commits, Engine
 from lowtide.engine.transaction.request import Request
-from lowtide.engine.transaction.scans import chunks_of
+from lowtide.engine.transaction.scans import chunks_of, noted
 from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.chain import versions_of
@@ -115,8 +115,11 @@ class RecordingTransaction(EngineTransaction):
             active, frozen, cache = self._versions.view
             found = active.chains.get(full_key)
             if found is None and frozen is None:
-                found = cache.get(full_key)  # type: ignore[assignment]  # of both, the version and the value come first
-            if found is not None and found[1] is value and found[0] <= self.ts:
+                row = cache.get(full_key)
+                if row is not None and row[1] is value and row[0] <= self.ts:
+                    self._seen.append((full_key, row[0]))
+                    return value
+            elif found is not None and found[1] is value and found[0] <= self.ts:
                 self._seen.append((full_key, found[0]))
                 return value
         self.see(full_key, value)
@@ -167,23 +170,13 @@ class RecordingTransaction(EngineTransaction):
     ) -> Iterator[tuple[bytes, bytes]]:
         """The entries of a scan, which is noted as far as it came. ``ts``: the one instant that it reads, if it does,
         and if a snapshot keeps that."""
-        return self._scanned(entries, wanted, frozenset(self.writes), ts)
+        own = frozenset(self.writes)
 
-    def _scanned(
-        self, entries: Iterator[tuple[bytes, bytes]], wanted: Range, own: frozenset[bytes], ts: int | None
-    ) -> Iterator[tuple[bytes, bytes]]:
-        keyspace, covered = wanted.low[:4], None
-        found: list[tuple[bytes, bytes]] = []
-        try:
-            for entry in entries:
-                full_key = keyspace + entry[0]
-                covered = wanted.upto(full_key)
-                found.append((full_key, entry[1]))
-                yield entry
-            covered = wanted
-        finally:
-            if covered is not None and not self.state:  # after the end, nothing keeps what was seen
+        def note(covered: Range, found: list[tuple[bytes, bytes]]) -> None:
+            if not self.state:  # after the end, nothing keeps what was seen
                 self._see_range(covered, found, own, ts)
+
+        return noted(entries, wanted, note)
 
     def _see_range(
         self, covered: Range, found: list[tuple[bytes, bytes]], own: frozenset[bytes], ts: int | None

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
-from lowtide.engine.transaction.origin import Caller, Origin
+from lowtide.engine.transaction.origin import Origin
 from lowtide.errors import SnapshotExpired
 
 if TYPE_CHECKING:
@@ -50,8 +50,9 @@ class Expired:
         )
 
 
-Details = tuple[bool, float, Caller | None]
-"""(may still commit, begun at, opened by)"""
+Details = tuple[Any, ...]
+"""(may still commit: bool, begun at: float, opened by: Caller | None). Typed loosely: a compiled build passes such a
+tuple on as one object, and takes one of known types apart."""
 
 NOT_DRAWN: Final = -1
 

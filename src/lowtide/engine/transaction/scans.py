@@ -51,6 +51,25 @@ def tracked_chunks(
     reads.extend_range(index, wanted)
 
 
+def noted(
+    entries: Iterator[tuple[bytes, bytes]], wanted: Range, note: Callable[[Range, list[tuple[bytes, bytes]]], None]
+) -> Iterator[tuple[bytes, bytes]]:
+    """The entries of a scan. When it ends or is dropped, ``note`` is called with the part of the range that it covered
+    and the entries, with full keys; not if it read nothing."""
+    keyspace, covered = wanted.low[:4], None
+    found: list[tuple[bytes, bytes]] = []
+    try:
+        for entry in entries:
+            full_key = keyspace + entry[0]
+            covered = wanted.upto(full_key)
+            found.append((full_key, entry[1]))
+            yield entry
+        covered = wanted
+    finally:
+        if covered is not None:
+            note(covered, found)
+
+
 def scan_latest(
     engine: Engine,
     wanted: Range,

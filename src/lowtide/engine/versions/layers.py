@@ -72,17 +72,6 @@ View = NewType("View", tuple[Layer, Layer | None, RowCache])
 plain tuple attribute as three words, and would replace them one by one."""
 
 
-class ClosedChains(Chains):
-    """The chains of a store that is closed."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__()
-        self._reason = reason
-
-    def get(self, full_key: bytes, default: object = None) -> NoReturn:
-        raise UsageError(self._reason)
-
-
 class ClosedKeys(OrderedKeys):
     """The keys of a store that is closed. A scan reads them before it reads the base."""
 
@@ -113,7 +102,8 @@ class VersionStore:
         self.view = View((self.active, None, {}))
         self.gaps = GapMap()
         """The ranges that scans can skip; see ``gap_map``."""
-        self._closed = False
+        self.closed = ""
+        """Why nothing can be read any more; empty while the store is open."""
 
     def resume(self, chains: Chains, names: Names) -> None:
         """Take in the commits above the boundary: the newest version of each key, and the names of new keyspaces.
@@ -256,27 +246,28 @@ class VersionStore:
         # with what is committed to it later.
         self.frozen, self.frozen_upto = self.active, upto
         self.active = fresh  # point: freeze.active
-        if not self._closed:
+        if not self.closed:
             self.view = View((self.active, self.frozen, self.view[2]))  # point: freeze.view
         return self.frozen
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         cache: RowCache = {}
-        if self.frozen is not None and not self._closed:
+        if self.frozen is not None and not self.closed:
             cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
         self.boundary = self.frozen_upto
-        if not self._closed:
+        if not self.closed:
             self.view = View((self.active, None, cache))  # point: drop.view
         self.frozen = None  # point: drop.frozen
         # Last: a call may be interrupted, and gaps that remain are harmless. Most of the keys they skip are gone.
         self.gaps.forget()
 
     def close(self, reason: str) -> None:
-        """Make every further read fail with ``reason``, even one that needs neither LMDB nor a new snapshot."""
+        """Make every further read fail with ``reason``, even one that needs neither LMDB nor a new snapshot: it finds
+        no chain and no cached row, and is refused when it turns to the base."""
         closed = Layer()
-        closed.chains, closed.keys = ClosedChains(reason), ClosedKeys(reason)
-        self._closed = True  # first: the last checkpoint, which follows, must not open the view again
+        closed.keys = ClosedKeys(reason)
+        self.closed = reason  # first: the last checkpoint, which follows, must not open the view again
         self.view = View((closed, None, {}))
         self.gaps.close()
 

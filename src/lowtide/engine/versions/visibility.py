@@ -21,6 +21,7 @@ from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
 from lowtide.engine.versions.own import OwnWrites
+from lowtide.errors import UsageError
 
 _Result = TypeVar("_Result")
 
@@ -150,6 +151,8 @@ class Reader:
                 missing.append((len(values), key))
                 values.append(None)
         if missing:
+            if self._versions.closed:  # see ``_row``
+                raise UsageError(self._versions.closed)
             newer = horizon(ts)
             found = self._base.rows_of([key for _, key in missing])  # point: read.rows
             kept = cache if len(missing) <= _MOST_KEPT else None
@@ -197,6 +200,8 @@ class Reader:
     def _row(self, full_key: bytes, cache: RowCache) -> tuple[int, bytes | None] | None:
         """The base's row of a key, as timestamp and value. It is added to ``cache``, which belongs to the caller's
         view."""
+        if self._versions.closed:  # after the view was taken: that of a closed store is empty, and the base is not all
+            raise UsageError(self._versions.closed)
         row = self._base.row(full_key)  # point: read.row
         if row is None or row >= LATEST:
             if full_key[:KEYSPACE_PREFIX] in self.sparse and len(cache) < self._cache_rows:

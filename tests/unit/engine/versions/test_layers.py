@@ -13,7 +13,7 @@ from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.types import Writes
 from lowtide.engine.versions.chain import chain_of, versions_of
-from lowtide.engine.versions.layers import LARGEST_CACHED, ClosedChains, VersionStore
+from lowtide.engine.versions.layers import LARGEST_CACHED, VersionStore
 from lowtide.errors import UsageError
 
 keys = st.sampled_from([b"a", b"b", b"c", b"dd"])
@@ -171,6 +171,13 @@ def test_only_one_checkpoint_freezes_at_a_time() -> None:
         store.freeze(0)
 
 
-def test_the_chains_of_a_closed_store_say_so() -> None:
+def test_a_closed_store_has_neither_chains_nor_cached_rows() -> None:
+    """Reads are refused where they turn to the base, see ``Reader``."""
+    store = VersionStore(0)
+    store.publish(1, {b"a": b"1"})
+    store.close("the store is closed")
+    active, frozen, cache = store.view
+    assert (dict(active.chains), frozen, cache) == ({}, None, {})
+    assert store.closed == "the store is closed"
     with pytest.raises(UsageError, match="closed"):
-        ClosedChains("the store is closed").get(b"a")
+        active.keys.between(b"", None, 1, False)

@@ -13,6 +13,7 @@ from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions import changed, visibility
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.own import Overlay
+from lowtide.errors import UsageError
 from tests.unit.engine.versions.shelves import PREFIX, Shelves, open_shelves, within
 
 # Few keys, so that they meet; one is the prefix of another, one is empty, two lie next to each other.
@@ -95,6 +96,28 @@ def test_the_values_of_a_range_are_those_of_its_timestamp_whatever_moves_under_t
             assert len(part) <= 2 * size
             found += part
         assert found == [value for _, value in within(shelves.states[ts], forwards)]
+
+
+def test_no_read_of_a_closed_store_is_answered_by_the_base_alone() -> None:
+    """The base lacks what was committed since the last checkpoint, and stays open for the one of the close."""
+    wanted, low = [KEYS[1], KEYS[3]], KEYS[0]
+    with open_shelves() as shelves:
+        arrange(
+            shelves, [("commit", dict.fromkeys(wanted, b"old")), ("freeze", False), ("apply", False), ("drop", False)]
+        )
+        shelves.commit(dict.fromkeys(wanted, b"new"))
+        assert shelves.reader.get_latest(KEYS[1]) == b"new"
+        shelves.versions.close("the store is closed")
+        reads = (
+            lambda: shelves.reader.get(KEYS[1], shelves.published),
+            lambda: shelves.reader.get_latest(KEYS[1]),
+            lambda: shelves.reader.get_many(wanted, shelves.published),
+            lambda: shelves.reader.first(Range(low, b"\xff" * 5), shelves.published),
+            lambda: list(scan(shelves, Range(low, None), shelves.published)),
+        )
+        for read in reads:
+            with pytest.raises(UsageError, match="the store is closed"):
+                read()
 
 
 @thorough
