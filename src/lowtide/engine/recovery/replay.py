@@ -79,6 +79,7 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes) -> Repl
         for scan in verdict.needed:
             scan.frames.clear()  # the chains have what is needed of them
         size = sum(scan.end for scan in verdict.needed)
+        _count_as_old()
         return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
 
 
@@ -96,18 +97,22 @@ def _check_base(base: Base, store_id: bytes) -> int:
 
 @contextlib.contextmanager
 def _without_collector() -> Iterator[None]:
-    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no cycles.
-    In the end they count as old, so that it does not walk over them at once either."""
+    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no
+    cycles."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # otherwise the program has frozen something itself
-            gc.freeze()
-            gc.unfreeze()
         if enabled:
             gc.enable()
+
+
+def _count_as_old() -> None:
+    """Let the cyclic collector take every object for an old one, so that it does not walk over what was just read."""
+    if not gc.get_freeze_count():  # otherwise the program has frozen something itself
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:
