@@ -7,12 +7,13 @@ PEERS := $(VENV)/.peers
 # What Python compiles is kept, whatever the machine's own setting: tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test quick bench mutants soak attack lint docs graph clean setup
+.PHONY: help demo test quick compiled test-compiled bench mutants soak attack lint docs graph clean setup
 
 help:
 	@echo "make demo    set up, then show the store and its pipeline at work, in under three minutes"
 	@echo "make test    set up, then run every test, the type checker and the linter"
 	@echo "make quick   set up, then the quick tests and the checkers, for the inner loop (see CONTRIBUTING.md)"
+	@echo "make compiled       build the compiled wheel and install it into .venv-compiled; make test-compiled: then run tests on it"
 	@echo "make bench   set up, then measure Lowtide, beside its peers and by itself (an hour)"
 	@echo "make mutants set up, then break the engine in every known way and show which tests notice"
 	@echo "make soak    set up, then everything at once for MINUTES=5, with random kills, and KILLS=200 of an archiver, and of processes that share a store; SEED=n repeats one"
@@ -24,16 +25,19 @@ help:
 setup: $(STAMP)
 
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
+COMPILED := .venv-compiled
+IN_COMPILED := $(COMPILED)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 WORK := -r requirements/test.txt -r requirements/demo.txt -r requirements/docs.txt
 
 # Without compiling: Python compiles a module when it is first imported, and keeps that; most are never imported.
-# The largest packages, which take half of the time, come in a process of their own beside the others; what that fails
-# to install, the last line does.
+# Spark comes in a process of its own beside the others, and so does the archive of its classes, from which the tests
+# start it; what that process fails to install, the last line does.
 $(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo.txt requirements/docs.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(PIP) --no-deps pyspark deltalake duckdb polars polars-runtime-32 & large=$$!; $(PIP) $(WORK) pyarrow pandas; wait $$large || true
+	@{ $(PIP) --no-deps pyspark py4j && $(BIN)/python -m tests.support.class_archive; } & spark=$$!; \
+	  $(PIP) $(WORK) pyarrow pandas deltalake duckdb polars; wait $$spark || true
 	@$(PIP) -e '.[all]' $(WORK)
 	@touch $@
 
@@ -57,6 +61,20 @@ test: setup
 quick: setup
 	@$(BIN)/ruff check --quiet . && $(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy & checked=$$!; $(BIN)/python -m pytest -q -n 2 --quick; tested=$$?; wait $$checked && exit $$tested
+
+# The same source, compiled by mypyc, in an environment of its own: plain Python is the reference.
+compiled: $(COMPILED)/.installed
+
+$(COMPILED)/.installed: pyproject.toml hatch_compile.py constraints.txt requirements/test.txt $(shell find src/lowtide -name '*.py')
+	@echo "Setting up $(COMPILED) (two minutes) ..."
+	@$(PYTHON) -m venv $(COMPILED)
+	@LOWTIDE_COMPILE=1 $(IN_COMPILED) -r requirements/test.txt '.[cli,schema,arrow,rdf]'
+	@$(COMPILED)/bin/lowtide --version
+	@touch $@
+
+# Of the promises, what shows without looking inside; tests/compiled lists what cannot apply to compiled code, and why.
+test-compiled: compiled
+	@$(COMPILED)/bin/python -m pytest -n 3 tests/compiled tests/isolation tests/crash tests/garbage tests/documents tests/property
 
 mutants: setup
 	@$(BIN)/python -m tests.mutants
@@ -84,4 +102,4 @@ graph: setup
 	@$(BIN)/python -m tests.project.graph
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site
+	rm -rf $(VENV) $(COMPILED) .mypy_cache .ruff_cache .pytest_cache .hypothesis demo-output site

@@ -15,6 +15,9 @@ import hypothesis
 import pytest
 
 import lowtide
+from lowtide.system.build import BUILD
+from tests.compiled import leave_out
+from tests.support.class_archive import java_options
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow, with_few_examples
@@ -28,6 +31,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
+
 keep_files_in_memory()
 
 hypothesis.settings.register_profile("lowtide", deadline=None, print_blob=True)
@@ -39,10 +44,9 @@ if TYPE_CHECKING:
 OpenStore = Callable[..., lowtide.Store]
 SPARK = {
     "spark.driver.memory": "1g",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.shuffle.partitions": "2",
 }
-"""What makes a session start, and a small query run, quickly."""
+"""Settings for small queries."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -63,6 +67,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if config.getoption("--quick"):
         in_few_places(config, items)
         with_few_examples(items)
+    if BUILD == "compiled":
+        leave_out(config, items)
     in_order(items)
 
 

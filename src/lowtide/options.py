@@ -104,7 +104,7 @@ class Options:
         if self.record is not None and self.read_only:
             raise UsageError("a read-only store cannot record: pass record to lowtide.open in the process that writes")
         if self.exclusive and self.read_only:
-            raise UsageError("a store is opened exclusive or read_only, not both: a read-only store refuses nobody")
+            raise UsageError("a store is opened exclusive or read_only, not both: a reader keeps no other process out")
         if self.max_snapshot_age is not None:
             _at_least("max_snapshot_age", self.max_snapshot_age, 0.001)
 

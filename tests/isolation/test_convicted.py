@@ -11,7 +11,8 @@ from lowtide import Isolation
 from lowtide.audit import Recorder, Report, audit
 from lowtide.engine.transaction import reads, scans, transaction
 from lowtide.engine.transaction.read_set import RangeSet
-from lowtide.engine.transaction.registry import Registration, Registry
+from lowtide.engine.transaction.registration import Registration
+from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.validate import Validator
 from lowtide.engine.versions.visibility import Reader
 from tests.conftest import OpenStore

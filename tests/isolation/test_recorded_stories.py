@@ -3,7 +3,7 @@ pieces, with the code of ``pipeline.audit``: the store is acquitted, and each mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -167,23 +167,39 @@ def look(tx: lowtide.Transaction) -> None:
     list(tx.keyspace("k").scan())
 
 
-@pytest.mark.parametrize("collect", [False, True])
-@pytest.mark.parametrize("checkpoints", [(), (1,), (2,), (1, 2), (0, 1, 2, 3)])
-def test_readers_of_four_epochs(
-    store: lowtide.Store, judge: Judge, checkpoints: tuple[int, ...], collect: bool
-) -> None:
-    """Each sees its own instant, wherever the versions are: in memory, in the base, or in its history."""
-    readers = []
+def readers_of_four_epochs(
+    store: lowtide.Store, collect: bool, checkpoints: tuple[int, ...] = ()
+) -> Iterator[lowtide.Transaction]:
     for epoch in range(4):
-        readers.append(store.begin(read_only=True))
-        readers[-1].keyspace("k").get(b"b")
+        reader = store.begin(read_only=True)
+        reader.keyspace("k").get(b"b")
         write(store, a=b"a%d" % epoch)
         write(store, a=b"aa%d" % epoch, b=b"b%d" % epoch)
         if epoch in checkpoints:
             store.checkpoint()
         if collect:
             store.collect_garbage()
+        yield reader
+
+
+@pytest.mark.parametrize("collect", [False, True])
+@pytest.mark.parametrize("checkpoints", [(), (1,), (2,), (1, 2), (0, 1, 2, 3)])
+def test_readers_of_four_epochs(
+    store: lowtide.Store, judge: Judge, checkpoints: tuple[int, ...], collect: bool
+) -> None:
+    """Each sees its own instant, wherever the versions are: in memory, in the base, or in its history. All of them live
+    to the end, so that the background collects nothing that one of them sees."""
+    readers = list(readers_of_four_epochs(store, collect, checkpoints))
     for tx in readers:
+        look(tx)
+    commit(*readers)
+    judge(SNAPSHOT)
+
+
+@pytest.mark.parametrize("collect", [False, True])
+def test_readers_that_end_one_after_the_other(store: lowtide.Store, judge: Judge, collect: bool) -> None:
+    """The end of each prunes chains that the next one reads."""
+    for tx in list(readers_of_four_epochs(store, collect)):
         look(tx)
         tx.commit()
     judge(SNAPSHOT)

@@ -318,7 +318,7 @@ MUTANTS = [
         "a registration has two owners",
         "A registration that a traceback refers to is used again: dropping its next owner does not release it.",
         "engine/transaction/transaction.py",
-        ((" and getrefcount(registration) == REFERRED_ONCE:\n", ":\n"),),
+        ((" and getrefcount(registration) == _REFERRED_ONCE:\n", ":\n"),),
         (
             (
                 "tests/unit/engine/transaction/test_registry.py::"

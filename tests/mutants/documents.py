@@ -6,6 +6,8 @@ from tests.mutants.mutant import Mutant
 
 _BUILDS = "tests/documents/test_index_builds.py::"
 _BESIDE = "tests/documents/test_builds_beside_writers.py::"
+_PREPARED = "tests/documents/test_prepared.py::"
+_INSERTS = "tests/unit/documents/prepared/test_inserts.py::"
 
 MUTANTS = [
     Mutant(
@@ -178,5 +180,59 @@ MUTANTS = [
             ),
         ),
         ("tests/unit/documents/plans/test_planner.py::test_a_sparse_index_serves_what_asks_for_one_of_its_fields",),
+    ),
+    Mutant(
+        "a transaction remembers a collection that it has changed",
+        "A statement after an index was created in the same transaction writes no entries.",
+        "documents/prepared/statements.py",
+        (("if known is not None and known.row_key not in view.writes:", "if known is not None:"),),
+        (_PREPARED + "test_what_a_transaction_changes_in_the_catalog_holds_for_its_next_statement",),
+    ),
+    Mutant(
+        "many documents are inserted over those that are there",
+        "A batch replaces documents, and leaves the entries of the old ones.",
+        "documents/prepared/inserts.py",
+        (("if view.read_many(full_keys).count(None) < len(keys):", "if len(full_keys) < len(keys):"),),
+        (_INSERTS + "test_a_document_that_is_there_is_named_and_those_before_it_are_inserted",),
+    ),
+    Mutant(
+        "an array in a batch has one entry",
+        "Documents that are inserted by column are not found by the elements of their arrays.",
+        "documents/prepared/inserts.py",
+        (("    if list in kinds:\n", "    if tuple in kinds:\n"),),
+        (_PREPARED + "test_of_an_array_each_element_has_an_entry_however_the_document_came",),
+    ),
+    Mutant(
+        "the entry of a given document is made of any value",
+        "A tuple is indexed as it was given, though it is stored as an array.",
+        "documents/prepared/keys.py",
+        (('"not in plain" if given else "is list"', '"is list"'),),
+        ("tests/unit/documents/prepared/test_keys.py::test_of_a_given_document_only_plain_values_have_an_entry",),
+    ),
+    Mutant(
+        "documents are found by their ids alone",
+        "The other conditions beside $in are forgotten.",
+        "documents/prepared/statements.py",
+        (("    if shape.others:\n", "    if False:\n"),),
+        (_PREPARED + "test_of_the_ids_that_are_asked_for_those_are_found_that_match_the_rest",),
+    ),
+    Mutant(
+        "a find goes on with what was written meanwhile",
+        "Of many documents, those after the first ones are read with what the transaction wrote since.",
+        "documents/cursor.py",
+        (
+            (
+                "found = chain(found, self._reader().documents(filter, few.rest))",
+                "found = chain(found, (each for _ in (1,) for each in self._reader().documents(filter, few.rest)))",
+            ),
+        ),
+        (_PREPARED + "test_a_find_of_many_documents_goes_on_where_its_first_ones_end[1]",),
+    ),
+    Mutant(
+        "an update leaves the entry of the old value",
+        "A document is found by a value that it had before.",
+        "documents/prepared/statements.py",
+        (("            writes[lost], before[lost] = None, length\n", "            before[lost] = length\n"),),
+        (_PREPARED + "test_an_update_moves_the_entries_of_its_document",),
     ),
 ]

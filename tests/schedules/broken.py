@@ -15,7 +15,8 @@ import pytest
 from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.read_set import RangeSet
-from lowtide.engine.transaction.registry import Registration, Registry
+from lowtide.engine.transaction.registration import Registration
+from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.validate import Validator
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.gap_map import GapMap, ScanWatch

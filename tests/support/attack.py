@@ -15,8 +15,8 @@ _Item = TypeVar("_Item")
 
 
 def some(items: Sequence[_Item], count: int) -> Sequence[_Item]:
-    """``count`` of the items, evenly spread, the first and the last among them; all of them in the full attack."""
+    """``count`` of the items, evenly spread from the first to the last; all of them in the full attack."""
     if FULL or len(items) <= count:
         return items
-    step = (len(items) - 1) / (count - 1)
+    step = (len(items) - 1) / max(1, count - 1)
     return [items[round(index * step)] for index in range(count)]

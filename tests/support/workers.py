@@ -20,6 +20,8 @@ _ONE_BY_ONE = (
     "tests/unit/cli/",
 )
 """Where one case of a test may take seconds."""
+_BY_FILE = ("tests/bench/test_report.py", "tests/bench/test_spark.py", "tests/unit/documents/test_sql_streams.py")
+"""Where what the tests of a file share takes seconds to make."""
 
 
 _OWN_SESSIONS = (
@@ -114,7 +116,7 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if needs_spark(nodeid):
             return "spark"
-        if nodeid.startswith(_OWN_SESSIONS):
+        if nodeid.startswith((*_OWN_SESSIONS, *_BY_FILE)):
             return nodeid.partition("::")[0]
         return nodeid if nodeid.startswith(_ONE_BY_ONE) else nodeid.partition("[")[0]
 

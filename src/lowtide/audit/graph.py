@@ -100,9 +100,9 @@ def key_dependencies(observed: Observations, doubtful: Collection[str] = ()) -> 
 
     The edges of a key depend on that key alone, so a history can be audited key by key.
     """
-    following = {key: _following(order) for key, order in observed.orders.items()}
+    following = {key: writes_after(order) for key, order in observed.orders.items()}
     for key in sorted(observed.orders):
-        for index, (before, after) in enumerate(pairwise(observed.orders[key].order)):
+        for index, (before, after) in enumerate(_overwritten(observed.orders[key])):
             yield Dependency("ww", key, before, after, stage=0, rank=index)
     reads = sorted(observed.reads, key=lambda read: (read.tx, read.place, read.phantom, read.key))
     for read in reads:
@@ -110,8 +110,7 @@ def key_dependencies(observed: Observations, doubtful: Collection[str] = ()) -> 
         if writer is not None:
             yield Dependency("wr", key, writer, read)
         if read.position != UNKNOWN and key in following:
-            overwriting = following[key][read.position + 1]
-            if overwriting is not None:
+            for overwriting in following[key][read.position + 1]:
                 yield Dependency("rw", key, read, overwriting)
     yield from _unread(observed, reads, doubtful)
 
@@ -152,14 +151,32 @@ def last_reads(observed: Observations, reads: Iterable[Read]) -> dict[str, list[
     return last
 
 
-def _following(order: Order) -> list[Write | None]:
-    """Return for each position, starting before all writes, the next write of another transaction."""
+def _overwritten(order: Order) -> Iterator[tuple[Write, Write]]:
+    """Yield the writes that another one overwrote, each with that one."""
+    current: list[Write] = []
+    for write in order.order:
+        if write.merged:
+            current.append(write)
+        else:
+            yield from ((before, write) for before in current)
+            current = [write]
+
+
+def writes_after(order: Order) -> list[tuple[Write, ...]]:
+    """Return for each position, starting before all writes, the next write of another transaction that did not merge,
+    and those that merged with it."""
     writes = order.order
-    following: list[Write | None] = [None] * (len(writes) + 1)
+    following: list[tuple[Write, ...]] = [()] * (len(writes) + 1)
+    merged: tuple[Write, ...] = ()
     for position in range(len(writes) - 1, -1, -1):
         write = writes[position]
+        if write.merged:
+            merged = (write, *merged)
+            following[position] = following[position + 1]
+            continue
         same = position > 0 and writes[position - 1].tx == write.tx
-        following[position] = following[position + 1] if same else write
+        following[position] = following[position + 1] if same else (write, *merged)
+        merged = ()
     return following
 
 

@@ -37,6 +37,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     key: str | None = None
     value: Value | UnsetType = UNSET
     """The value that was read, written (None: deleted) or appended."""
+    merged: bool = False
+    """A write of the value that a concurrent transaction had just put there, so that it overwrote nothing."""
     version: int | None = None
     """For a read, the commit that wrote the value, 0 for none. For a commit, or an autocommit write, its own."""
     low: str | None = None
@@ -57,6 +59,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_
     writes: list[str] | None = None
     deletes: list[str] | None = None
     """The keys that it wrote and deleted, after its reads."""
+    merges: list[str] | None = None
+    """The keys that it wrote, after its reads, with writes that merged."""
 
 
 @dataclass(slots=True)
@@ -147,6 +151,8 @@ def checked(row: Row) -> Row:
         raise UsageError("a scan says what it found: values or versions, {} if there was nothing")
     if op == "write" and (value is UNSET or isinstance(value, list)):
         raise UsageError("a write has a value that is a number or a string, null for a delete")
+    if row.merged and (op != "write" or value is None):
+        raise UsageError("only a write of a value merges with an equal one")
     if op == "append" and (value is UNSET or value is None or isinstance(value, list)):
         raise UsageError("an append has a value that is a number or a string")
     if row.version is not None and row.version < 0:
@@ -182,6 +188,10 @@ def expanded(row: Row) -> list[Row]:
     rows += [
         Row(tx=tx, op="write", index=place, key=key, value=None)
         for place, key in enumerate(row.deletes or (), len(rows))
+    ]
+    rows += [
+        Row(tx=tx, op="write", index=place, key=key, value=tx, merged=True)
+        for place, key in enumerate(row.merges or (), len(rows))
     ]
     rows.append(Row(tx=tx, op="commit", index=len(rows), version=row.version, time=row.time))
     return rows

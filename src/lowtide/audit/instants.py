@@ -14,14 +14,16 @@ from typing import NamedTuple
 
 from lowtide.audit.anomalies import Finding
 from lowtide.audit.observations import Observations
-from lowtide.audit.orders import INITIAL, UNKNOWN, Order, Read
+from lowtide.audit.orders import INITIAL, UNKNOWN, Order, Read, equal_writes
 
 
 def visible(order: Order, position: int) -> tuple[float, float] | None:
-    """Return the commits between which a version was the newest of its key. None where that is unknown."""
+    """Return the commits between which a version, or an equal one, was the newest of its key. None where that is
+    unknown."""
     writes = order.order
-    begin = 0 if position == INITIAL else writes[position].version
-    end = writes[position + 1].version if position + 1 < len(writes) else inf
+    first, following = equal_writes(order, position)
+    begin = 0 if position == INITIAL else writes[first].version
+    end = writes[following].version if following < len(writes) else inf
     return None if begin is None or end is None else (begin, end)
 
 
@@ -52,7 +54,8 @@ def span_of(observed: Observations, read: Read) -> TimeSpan | None:
     order = observed.orders.get(read.key)
     if order is None or read.position == UNKNOWN or (shown := visible(order, read.position)) is None:
         return None
-    writes = order.order[max(read.position, 0) : read.position + 2]
+    following = equal_writes(order, read.position)[1]
+    writes = [order.order[each] for each in (read.position, following) if 0 <= each < len(order.order)]
     scan = observed.transactions[read.tx].operations[read.place].op == "scan"
     return TimeSpan(read.place, scan, read.key, *shown, writers=tuple(write.tx for write in writes))
 

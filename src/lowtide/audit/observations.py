@@ -61,7 +61,7 @@ class Observations:
                     continue
                 key, appended = row.key or "", row.op == "append"
                 value = row.value if isinstance(row.value, int | str) else None
-                write = Write(tx, place, key, value, row.version, appended=appended)
+                write = Write(tx, place, key, value, row.version, appended=appended, merged=row.merged)
                 order = self.orders.get(key)
                 if order is None:
                     order = self.orders[key] = AppendList(key) if appended else Register(key)

@@ -3,6 +3,10 @@
 There are two kinds of keys. A *register* is overwritten. Its order is that of the commits that wrote it. A read names
 the version that it saw, or a value that only one write wrote. A *list* is appended to. Its order is that of the longest
 read, as in Elle. The last element that a read returned gives its position.
+
+A write that *merged* put the value that was there, and that its transaction had not seen. It overwrote nothing, so no
+write comes before it, and who saw the one before it saw its value, too. But whatever comes next has overwritten both,
+and who saw what was there before both has missed both.
 """
 
 from __future__ import annotations
@@ -28,15 +32,26 @@ class Write:
     ``final``: it is the transaction's last write of the key. ``earlier``: the transaction's previous write of the key.
     """
 
-    __slots__ = ("appended", "earlier", "final", "key", "place", "position", "tx", "value", "version")
+    __slots__ = ("appended", "earlier", "final", "key", "merged", "place", "position", "tx", "value", "version")
 
-    def __init__(self, tx: int, place: int, key: str, value: Element | None, version: int | None, appended: bool):
+    def __init__(
+        self,
+        tx: int,
+        place: int,
+        key: str,
+        value: Element | None,
+        version: int | None,
+        *,
+        appended: bool,
+        merged: bool = False,
+    ):
         self.tx = tx
         self.place = place
         self.key = key
         self.value = value
         self.version = version
         self.appended = appended
+        self.merged = merged
         self.final = True
         self.earlier: Write | None = None
         self.position = UNKNOWN
@@ -209,6 +224,19 @@ class AppendList:
 
 
 Order = Register | AppendList
+
+
+def equal_writes(order: Order, position: int) -> tuple[int, int]:
+    """The positions between which the value at a position was the newest: from that of its first write to that of the
+    next write that did not merge, or the number of writes if there is none. Writes that merged with what was there
+    before the history began are equal to that."""
+    writes = order.order
+    begin, end = position, position + 1
+    while begin > 0 and writes[begin].merged:
+        begin -= 1
+    while end < len(writes) and writes[end].merged:
+        end += 1
+    return begin, end
 
 
 def shortened(value: Value) -> str:

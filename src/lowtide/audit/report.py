@@ -132,11 +132,12 @@ def lost_updates(observed: Observations) -> Iterator[Finding]:
     """Find transactions that read the same version of a key and then wrote the key.
 
     At most one of them saw the version it replaced. This needs no order of the writes, so it also finds lost appends.
+    A write that merged with an equal one has replaced nothing.
     """
     updaters: dict[tuple[str, int], dict[int, Read]] = {}
     for read in observed.reads:
         final = observed.finals[read.tx].get(read.key)
-        if final is not None and read.position != UNKNOWN and final.place >= read.place:
+        if final is not None and not final.merged and read.position != UNKNOWN and final.place >= read.place:
             updaters.setdefault((read.key, read.position), {}).setdefault(read.tx, read)
     for (key, position), together in updaters.items():
         if len(together) > 1:

@@ -17,6 +17,7 @@ from lowtide.cli.failures import guarded
 from lowtide.cli.pipeline import pipeline
 from lowtide.cli.rdf import rdf
 from lowtide.cli.reach import PATIENCE, settings
+from lowtide.system.build import BUILD
 
 COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
     "Documents": (
@@ -98,7 +99,7 @@ inspecting.command()(guarded(inspect.base))
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"lowtide {lowtide.__version__}")
+        typer.echo(f"lowtide {lowtide.__version__} ({BUILD})")
         raise typer.Exit
 
 

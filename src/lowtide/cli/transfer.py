@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -95,6 +96,7 @@ def import_(
             _opened(store, create) as opened,
             measured(f"importing {source.name}", source.size) as advance,
             contextlib.closing(read_documents(source, name, kinds, delimiter=between, tables=format is None)) as found,
+            _without_cycles(),
         ):
             done.run(opened, source, found, advance)
     except KeyboardInterrupt:
@@ -134,6 +136,19 @@ def _opened(store: Path, create: bool) -> Iterator[lowtide.Store]:
     else:
         with writing(store) as opened:
             yield opened
+
+
+@contextlib.contextmanager
+def _without_cycles() -> Iterator[None]:
+    """Switch Python's search for cycles of objects off. It would look at all documents of a large transaction again and
+    again, and they have none."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import delete, insert, prepare, select, update
 from lowtide.documents.prepared import statements as flat
+from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
 from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
@@ -26,7 +27,7 @@ from lowtide.documents.results import (
 )
 from lowtide.documents.schema import Violation
 from lowtide.documents.sorting import SortSpec
-from lowtide.documents.updates import Update, compile_replacement
+from lowtide.documents.updates import AnyUpdate, compile_replacement
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import OperationFailure, shown
 from lowtide.values.values import Document
@@ -67,8 +68,10 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
         4
         """
-        prepared = prepare(document)
-        if not flat.at_once(self._statements, lambda tx: flat.insert_at(tx, self.name, prepared)):
+        prepared, tx = prepare(document), self._statements.writable()
+        if tx is not None:
+            insert_at(tx, self.name, prepared)
+        elif not flat.at_once(self._statements, lambda tx: insert_at(tx, self.name, prepared)):
             self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
@@ -84,10 +87,14 @@ class Collection(ReadCollection):
         """
         if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many requires a list of documents, got {type(documents).__name__}")
-        prepared = [prepare(each) for each in documents]
-        if not prepared:
+        listed = list(documents)
+        if not listed:
             raise OperationFailure("insert_many requires at least one document")
-        if not flat.at_once(self._statements, lambda tx: flat.insert_fresh(tx, self.name, prepared)):
+        batch = prepare_batch(listed)
+        if batch is not None and flat.at_once(self._statements, lambda tx: insert_batch(tx, self.name, batch)):
+            return InsertManyResult(batch.ids)
+        prepared = list(map(prepare, listed))
+        if batch is not None or not flat.at_once(self._statements, lambda tx: insert_fresh(tx, self.name, prepared)):
             refusal = self._write(lambda batch: insert_all(batch, prepared, ordered))
             if refusal is not None:
                 raise refusal
@@ -154,7 +161,7 @@ class Collection(ReadCollection):
     def _update(
         self,
         filter: Mapping[str, Any],
-        change: Update,
+        change: AnyUpdate,
         *,
         upsert: bool,
         many: bool = False,
@@ -162,10 +169,13 @@ class Collection(ReadCollection):
         hint: Hint | None = None,
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
-        order = compiled_sort(sort)
+        order = compiled_sort(sort) if sort is not None else None
         done: flat.Updated | None = None
         simple = not upsert and hint is None and not change.positional
         if simple and order is None and type(filter) is dict and (key := flat.key_of(filter)) is not None:
+            tx = self._statements.writable()
+            if tx is not None:
+                return flat.update_at(tx, self.name, key, change)
             done = flat.at_once(self._statements, lambda tx: flat.update_at(tx, self.name, key, change))
         if done is None:
             selection = select(filter, many=many, sort=order, hint=parse_hint(hint))
@@ -264,7 +274,7 @@ class Collection(ReadCollection):
     def _find_and(
         self,
         filter: Mapping[str, Any],
-        change: Update,
+        change: AnyUpdate,
         *,
         projection: ProjectionSpec,
         sort: SortSpec | None,

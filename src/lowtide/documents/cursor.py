@@ -12,11 +12,11 @@ from lowtide.documents.indexes.spec import Keys, parse_keys
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.shapes import PreparedFilter
-from lowtide.documents.prepared.statements import few_of
+from lowtide.documents.prepared.statements import InstantView, few_of
 from lowtide.documents.projection import Projection
 from lowtide.documents.reader import CollectionReader, ReadCounts
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
-from lowtide.engine import HeldRead, Statements
+from lowtide.engine import EngineSnapshot, HeldRead, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.values.codec import decode_document
 from lowtide.values.values import Document
@@ -126,26 +126,44 @@ class Cursor:
         self.close()
         yield from ()
 
-    def _few(self) -> Iterator[Document] | None:
-        """Return the results if they are few and a prepared statement finds them; else None."""
-        filter, instant = self._filter, self._statements.instant()
-        if instant is None or type(filter) is not PreparedFilter or self._hint is not None or self._empty:
+    def _few(self, instant: InstantView) -> Iterator[Document] | None:
+        """Return the results if they are few and a prepared statement finds them; else None. It may return the first
+        ones, followed by what a plan finds."""
+        filter = self._filter
+        if type(filter) is not PreparedFilter or self._hint is not None or self._empty:
             return None
-        sort = self._sort.keys if self._sort is not None else ()
-        stored = few_of(instant, self._name, filter, sort, self._limit + self._skip if self._limit else 0)
-        if stored is None:
+        sort, skip = self._sort.keys if self._sort is not None else (), self._skip
+        few = few_of(instant, self._name, filter, sort, self._limit + skip if self._limit else 0, begun=not skip)
+        if few is None:
             return None
-        found = map(decode_document, [value for _, value in stored[self._skip :]])
+        found: Iterator[Document] = map(decode_document, few.stored[skip:] if skip else few.stored)
+        if few.rest is not None:
+            # Held from now on: what the transaction writes before the rest is read is no part of the results.
+            found = chain(found, self._reader().documents(filter, few.rest))
+        elif self._held is not None:
+            self._held.close()
+            self._held = None
         return found if self._projection is None else map(self._projection, found)
+
+    def _reader(self) -> CollectionReader:
+        if self._held is None:
+            self._held = self._statements.hold()
+        return CollectionReader(self._held.reading, self._held.prefix_of, self._name)
 
     def _begun(self) -> Iterator[Document]:
         if not self.alive:
             return iter(())
         if self._results is None:
-            self._results = self._few()
+            instant: InstantView | None = self._statements.instant()
+            if instant is None and type(self._filter) is PreparedFilter:
+                self._held = held = self._statements.hold()
+                # The snapshot of a cursor on the store; not one of a pin that is limited to some keyspaces.
+                if isinstance(held.reading, EngineSnapshot) and held.reading.keyspaces is None:
+                    instant = held.reading
+            if instant is not None:
+                self._results = self._few(instant)
         if self._results is None:
-            self._held = held = self._statements.hold()
-            self._results = self._run(CollectionReader(held.reading, held.prefix_of, self._name))
+            self._results = self._run(self._reader())
         return self._results
 
     def __next__(self) -> Document:
@@ -189,7 +207,9 @@ class Cursor:
         3
         """
         if length is None:
-            return list(self)
+            found = list(self._begun())
+            self.close()
+            return found
         return list(islice(self._begun(), check_length(length)))
 
     def explain(self) -> dict[str, Any]:

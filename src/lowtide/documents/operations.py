@@ -14,7 +14,7 @@ from lowtide.documents.prepared.shapes import prepare_filter
 from lowtide.documents.reader import Found
 from lowtide.documents.results import DeleteResult, UpdateResult
 from lowtide.documents.sorting import Sort
-from lowtide.documents.updates import Update, seed_of
+from lowtide.documents.updates import AnyUpdate, seed_of
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.errors import InvalidDocument, OperationFailure
 from lowtide.system.clock import moment
@@ -57,13 +57,15 @@ class Prepared(NamedTuple):
     encoded: bytes
     is_new: bool
     """Whether the ``_id`` was generated here, so that no other document has it."""
+    source: Document | None = None
+    """The document as the caller gave it, if that is a dict."""
 
 
 def prepare(document: Any) -> Prepared:
     """Check and encode a document to insert. If it has no ``_id``, one is added to it, as PyMongo does."""
     if type(document) is dict and next(iter(document), None) == "_id":  # the usual case, without calls
         value = document["_id"]
-        return Prepared(value, _key_of(value), encode_document(document), False)
+        return Prepared(value, _key_of(value), encode_document(document), False, document)
     is_new = False
     if (type(document) is dict or isinstance(document, Mapping)) and "_id" not in document:
         if not hasattr(document, "__setitem__"):
@@ -74,7 +76,8 @@ def prepare(document: Any) -> Prepared:
         encoded = encode_document(document)
     else:
         encoded = encode_document({"_id": document["_id"], **document} if isinstance(document, Mapping) else document)
-    return Prepared(document["_id"], _key_of(document["_id"]), encoded, is_new)
+    source = document if type(document) is dict else None
+    return Prepared(document["_id"], _key_of(document["_id"]), encoded, is_new, source)
 
 
 def _key_of(value: Any) -> bytes:
@@ -89,7 +92,7 @@ def insert(batch: WriteBatch, prepared: Prepared) -> None:
 def update(
     batch: WriteBatch,
     selection: Selection,
-    change: Update,
+    change: AnyUpdate,
     upsert: Mapping[str, Any] | None,
     *,
     replacing: bool = False,
@@ -117,7 +120,7 @@ def update(
     return UpdateResult(len(found), modified), before, after_last
 
 
-def _seeded(batch: WriteBatch, change: Update, filter: Mapping[str, Any], replacing: bool) -> Document:
+def _seeded(batch: WriteBatch, change: AnyUpdate, filter: Mapping[str, Any], replacing: bool) -> Document:
     """Insert the document of an upsert, and return it."""
     seed = seed_of(filter, only_id=replacing)
     new = change.apply(seed, now=moment(batch.reader.reading.time()), inserting=True)

@@ -14,7 +14,7 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
 from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
-from lowtide.documents.prepared.statements import find_at, first_of, key_of
+from lowtide.documents.prepared.statements import count_of, find_at, first_of, key_of
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
@@ -121,10 +121,13 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = prepare_filter(filter)
-        cursor = Cursor(self._statements, self.name, compiled, compile_projection(projection, compiled), filter)
+        shape = compile_projection(projection, compiled) if projection is not None else None
+        cursor = Cursor(self._statements, self.name, compiled, shape, filter)
         if sort is not None:
             cursor.sort(sort)
-        return cursor.skip(skip).limit(limit).hint(hint)
+        if skip or limit or hint is not None or type(skip) is not int or type(limit) is not int:
+            cursor.skip(skip).limit(limit).hint(hint)
+        return cursor
 
     def count_documents(
         self, filter: FilterSpec, *, skip: int = 0, limit: int | None = None, hint: Hint | None = None
@@ -140,6 +143,11 @@ class ReadCollection:
         compiled, hinted = prepare_filter(filter), parse_hint(hint)
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
+        if type(compiled) is PreparedFilter and hint is None and most is None and not skipped:
+            instant = self._statements.instant()
+            counted = count_of(instant, self.name, compiled) if instant is not None else None
+            if counted is not None:
+                return counted
 
         def work(reader: CollectionReader) -> int:
             by = reader.plan(compiled, None, hinted)

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+import msgspec
+
 
 class ReturnDocument(Enum):
     """Which document ``find_one_and_update`` and ``find_one_and_replace`` return: before or after the change."""
@@ -14,24 +16,21 @@ class ReturnDocument(Enum):
     AFTER = True
 
 
-@dataclass(frozen=True, slots=True)
-class InsertOneResult:
+class InsertOneResult(msgspec.Struct, frozen=True):
     """The ``_id`` of the inserted document, given or generated."""
 
     inserted_id: Any
     acknowledged: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class InsertManyResult:
+class InsertManyResult(msgspec.Struct, frozen=True):
     """The ``_id`` of each document, in order."""
 
     inserted_ids: list[Any]
     acknowledged: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateResult:
+class UpdateResult(msgspec.Struct, frozen=True):
     """How many documents matched, how many of them changed, and the ``_id`` of an upserted document."""
 
     matched_count: int
@@ -41,8 +40,7 @@ class UpdateResult:
     acknowledged: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteResult:
+class DeleteResult(msgspec.Struct, frozen=True):
     """How many documents were deleted."""
 
     deleted_count: int

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 
 from lowtide.engine.garbage.account import HolderId, Holding
-from lowtide.engine.transaction.registry import Entry, Registry
+from lowtide.engine.transaction.registration import Entry
+from lowtide.engine.transaction.registry import Registry
 from lowtide.observe.ages import AgeLimits, SnapshotReporter
 from lowtide.options import Options
 from lowtide.system.threads import join

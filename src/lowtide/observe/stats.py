@@ -8,7 +8,8 @@ from typing import Self
 from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.garbage.account import NOTHING, Holding
 from lowtide.engine.recovery.members import MemberState
-from lowtide.engine.transaction.registry import Entry
+from lowtide.engine.transaction.registration import Entry
+from lowtide.system.build import BUILD
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,8 @@ class Stats:
     the store was opened: ``collected`` (versions dropped), ``checkpoints``, ``checkpoint_failures``,
     ``collect_failures``, ``commits``, ``conflicts`` (commits that were refused), ``expired`` (snapshots that
     ``max_snapshot_age`` ended). ``failure`` says why the store accepts no commits; ``last_checkpoint_seconds`` how long
-    the last checkpoint took. ``processes`` are those that have the store open to write.
+    the last checkpoint took. ``processes`` are those that have the store open to write. ``build`` is
+    the build of Lowtide that runs in this process: ``"pure Python"`` or ``"compiled"``.
     """
 
     last_commit: int
@@ -124,3 +126,4 @@ class Stats:
     expired: int
     last_checkpoint_seconds: float | None
     processes: list[ProcessStats]
+    build: str = BUILD

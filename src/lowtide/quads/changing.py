@@ -8,7 +8,7 @@ before is only peeked at, for the change feed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any, Final, NamedTuple
 
 from rdflib import URIRef
@@ -18,7 +18,8 @@ from lowtide.errors import UsageError
 from lowtide.quads.dictionary import Dictionary, KnownTerms, TermKey, term_key
 from lowtide.quads.hashing import DEFAULT_GRAPH, candidate
 from lowtide.quads.ids import DEFAULT, EncodedTerm, encode
-from lowtide.quads.indexes import EXPLICIT, INFERRED, PASSED, QuadIds, QuadPrefixes, keys_of, prefixes_of
+from lowtide.quads.indexes import EXPLICIT, INFERRED, PASSED, QuadIds, QuadPrefixes, prefixes_of
+from lowtide.quads.keys import keys_of
 from lowtide.quads.reading import IdReader
 
 
@@ -175,9 +176,14 @@ class QuadChange:
             for each in keys:
                 writes.update(dict.fromkeys(each, value))
                 before.update((key, found) for key, found in zip(each, values, strict=True) if key not in before)
+        elif values.count(None) == len(values):  # all are new, as mostly in a load
+            added: Writes = dict.fromkeys(chain.from_iterable(keys), value)
+            new = len(added) // len(keys)
+            added.update(writes)
+            self._writes = added
+            self._before = {**dict.fromkeys(added), **before}
         else:
-            fresh = values.count(None) == len(values)
-            new = len(set(keys[0]) if fresh else {k for k, found in zip(keys[0], values, strict=True) if found is None})
+            new = len({key for key, found in zip(keys[0], values, strict=True) if found is None})
             for each in keys:
                 writes.update(zip(each, repeat(value), strict=False))
                 before.update(zip(each, values, strict=True))

@@ -155,8 +155,15 @@ class Dictionary:
                 found.append(None)
         if unknown:
             settled = self.settle([each for _, _, each in unknown])
-            for (place, _, _), (id, new) in zip(unknown, settled, strict=True):
-                found[place] = None if new else id
+            pending, prefix = self._reading.pending, self._prefix
+            committed: list[tuple[TermKey, bytes]] = []
+            for (place, key, _), (id, new) in zip(unknown, settled, strict=True):
+                if not new:
+                    found[place] = id
+                    if not pending or prefix + id not in pending:
+                        committed.append((key, id))
+            if committed:
+                known.remember(committed, self._reading.ts)
             if absent := [self._prefix + id for id, new in settled if new]:
                 self._reading.read_many(absent)
         return found

@@ -28,7 +28,8 @@ INFERRED: Final = b"i"
 PASSED: Final = b"\x01"
 """Behind an id, the key of its mark in the dictionary; and the value of the mark."""
 ORDERS: Final = ("spoc", "posc", "ospc", "cspo")
-_PLACES: Final = {order: tuple("spoc".index(each) for each in order) for order in ORDERS}
+PLACES: Final = {order: tuple("spoc".index(each) for each in order) for order in ORDERS}
+"""Of each index, which of subject, predicate, object and graph its ids are."""
 
 QuadIds = tuple[bytes, bytes, bytes, bytes]
 """The ids of a statement: subject, predicate, object, graph."""
@@ -46,6 +47,11 @@ class QuadPrefixes(NamedTuple):
     terms: bytes
     epoch: bytes
     """The full key of its row in the catalog."""
+
+    @property
+    def indexes(self) -> tuple[tuple[str, bytes], ...]:
+        """The indexes, and their prefixes."""
+        return tuple(zip(ORDERS, self[:4], strict=True))
 
     @property
     def written(self) -> frozenset[bytes]:
@@ -111,7 +117,7 @@ def accesses(bound: tuple[bool, bool, bool, bool]) -> tuple[Access, ...]:
     """The indexes that answer a pattern with the longest prefix, by which of subject, predicate, object and graph are
     bound. Several, if it depends on the data which has the least to read."""
     found = []
-    for order, places in _PLACES.items():
+    for order, places in PLACES.items():
         length = next((at for at, place in enumerate(places) if not bound[place]), 4)
         found.append(Access(order, length, places))
     longest = max(each.bound for each in found)
@@ -119,17 +125,6 @@ def accesses(bound: tuple[bool, bool, bool, bool]) -> tuple[Access, ...]:
     if longest in (0, 4) or sum(bound) == longest:
         return (best[0],)
     return tuple(best)
-
-
-def keys_of(prefixes: QuadPrefixes, quads: Sequence[QuadIds]) -> tuple[list[bytes], ...]:
-    """The full keys of statements in spoc, posc, ospc and cspo."""
-    spoc, posc, ospc, cspo = prefixes[:4]
-    return (
-        [b"".join((spoc, s, p, o, c)) for s, p, o, c in quads],
-        [b"".join((posc, p, o, s, c)) for s, p, o, c in quads],
-        [b"".join((ospc, o, s, p, c)) for s, p, o, c in quads],
-        [b"".join((cspo, c, s, p, o)) for s, p, o, c in quads],
-    )
 
 
 def quad_of(order: str, key: bytes) -> QuadIds:

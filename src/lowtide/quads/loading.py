@@ -16,6 +16,7 @@ from typing import Any, Final
 from rdflib.term import Identifier, Literal, URIRef
 
 from lowtide.errors import UsageError
+from lowtide.quads.bulk import without_collector
 from lowtide.quads.changing import COLLECTED, EncodedStatements
 from lowtide.quads.hashing import DEFAULT_GRAPH, HASHED, candidate
 from lowtide.quads.ids import EncodedTerm, IdKind, Term, decode_row, encode, encode_text, inline_integer, inline_term
@@ -95,12 +96,16 @@ class _Encoder(dict[Any, bytes]):
         """The statements, encoded."""
         self._restart()
         epoch: list[int] = []
-        while found := [(self[s], self[p], self[o], self[g]) for s, p, o, g in islice(quads, batch)]:
+        while found := self._encoded(islice(quads, batch), batch):
             new, self._new = self._new, {}
             yield EncodedStatements(found, new, bool(self._collided), self._statements, epoch)
             if len(self) > _MOST or epoch == [COLLECTED]:
                 self._restart()
                 epoch = []
+
+    def _encoded(self, quads: Iterator[Any], most: int) -> list[QuadIds]:
+        with without_collector(most):
+            return [(self[s], self[p], self[o], self[g]) for s, p, o, g in quads]
 
     def _statements(self, quads: list[QuadIds]) -> list[Statement]:
         """The statements of ids that are here, as terms."""

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from lowtide.engine import AutocommitStatements, PrefixOf, WriteView
 from lowtide.errors import UsageError
+from lowtide.quads.bulk import without_collector
 from lowtide.quads.changing import EncodedStatements, QuadChange, check_quads
 from lowtide.quads.indexes import EXPLICIT, INFERRED, QuadIds, quad_of
 from lowtide.quads.read_quads import Pattern, ReadQuads, ids_of_pattern, pattern_of
@@ -67,7 +68,8 @@ class Quads(ReadQuads):
         if batch is None:
             checked = check_quads(quads)
             if checked:
-                self._change(lambda change: change.add(checked, inferred))
+                with without_collector(len(checked)):
+                    self._change(lambda change: change.add(checked, inferred))
             return
         if not isinstance(self._statements, AutocommitStatements):
             raise UsageError("batch= splits an add into several transactions; use it on the store only")
@@ -79,7 +81,8 @@ class Quads(ReadQuads):
 
     def add_encoded(self, batch: EncodedStatements) -> None:
         """Add a batch of a load, see ``lowtide.quads.loading``: in one transaction, as ``add_many`` does."""
-        self._change(lambda change: change.add_encoded(batch))
+        with without_collector(len(batch.quads)):
+            self._change(lambda change: change.add_encoded(batch))
 
     def remove(self, pattern: Pattern, *, inferred: bool | None = False) -> int:
         """Remove the explicit statements that match a pattern; returns how many there were. ``inferred=True`` removes

@@ -124,7 +124,7 @@ def _label_of(written: str) -> str:
         try:
             return bytes.fromhex(written.removeprefix(_ODD)).decode(errors="surrogatepass")
         except ValueError:
-            pass  # somebody else's label
+            pass  # a label that was not made here
     return written
 
 

@@ -252,6 +252,16 @@ class TransactionalStore(rdflib.store.Store):
             finally:
                 sessions.pending = None
 
+    @contextmanager
+    def inserting_into(self, graph: Identifier) -> Iterator[None]:
+        """Let the updates of this thread that query all graphs insert into ``graph``: rdflib does not tell which."""
+        sessions = self._sessions()
+        before, sessions.target = sessions.target, graph
+        try:
+            yield
+        finally:
+            sessions.target = before
+
     def __getstate__(self) -> object:
         raise TypeError("a graph on a Lowtide store cannot be copied or pickled: copy its statements to another graph")
 

@@ -12,7 +12,7 @@ each parsed statement.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import rdflib
@@ -27,6 +27,44 @@ from lowtide.rdf.sessions import TransactionBlock
 from lowtide.rdf.store import LowtideStore
 
 _Method = Callable[..., Any]
+
+
+class GraphNamespaces(Mapping[str, Any]):
+    """The prefixes of a graph for one query: each is looked up when it is asked for. rdflib would read all of them for
+    each query, and most queries need none or few."""
+
+    def __init__(self, graph: rdflib.Graph) -> None:
+        self._graph = graph
+        self._manager = graph.namespace_manager  # which binds rdflib's own prefixes if it is new, before the query
+        self._all: dict[str, Any] | None = None
+
+    def __getitem__(self, prefix: str) -> Any:
+        found = self._manager.store.namespace(prefix) if self._all is None else self._all.get(prefix)
+        if found is None:
+            raise KeyError(prefix)
+        return found
+
+    def _read(self) -> dict[str, Any]:
+        if self._all is None:
+            self._all = dict(self._graph.namespaces())
+        return self._all
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._read())
+
+    def __len__(self) -> int:
+        return len(self._read())
+
+    def __bool__(self) -> bool:
+        return True  # so that rdflib does not read them because there are none
+
+
+def _with_namespaces(graph: rdflib.Graph, args: tuple[Any, ...], options: dict[str, Any], place: int) -> dict[str, Any]:
+    """The options of a query or an update, with the graph's namespaces if there are none; as an argument they would be
+    at ``place``."""
+    if len(args) > place or options.get("initNs"):
+        return options
+    return {**options, "initNs": GraphNamespaces(graph)}
 
 
 def store_of(graph: rdflib.Graph) -> LowtideStore:
@@ -67,8 +105,11 @@ def _updated(method: _Method) -> _Method:
     @functools.wraps(method)
     def update(self: rdflib.Graph, *args: Any, **options: Any) -> Any:
         by_store = isinstance(self.store, LowtideStore) and options.get("use_store_provided", True)
+        if by_store:
+            options = _with_namespaces(self, args, options, 2)
         if by_store and isinstance(self, ConjunctiveGraph) and not isinstance(self, rdflib.Dataset):
-            options["default_graph"] = self.default_context.identifier
+            with store_of(self).inserting_into(self.default_context.identifier):
+                return in_one(self, *args, **options)
         return in_one(self, *args, **options)
 
     return update
@@ -117,6 +158,8 @@ def _queried(method: _Method) -> _Method:
     @functools.wraps(method)
     def query(self: rdflib.Graph, *args: Any, use_store_provided: bool = True, **options: Any) -> Result:
         store = self.store
+        if use_store_provided and isinstance(store, LowtideStore):
+            options = _with_namespaces(self, args, options, 3)
         if use_store_provided or not isinstance(store, LowtideStore) or not store.writable:
             return method(self, *args, use_store_provided=use_store_provided, **options)  # type: ignore[no-any-return]
         with store.transaction(read_only=True):

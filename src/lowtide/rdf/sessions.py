@@ -12,6 +12,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TypeVar
 
+from rdflib.term import Identifier
+
 from lowtide import Isolation, Savepoint, Store, Transaction
 from lowtide.engine import policy_of
 from lowtide.errors import UsageError
@@ -33,6 +35,8 @@ class _Current(threading.local):
     """Whether the transaction is that of ``run``, which commits it."""
     pending: list[Statement] | None = None
     """The statements of a parser that are not in its transaction yet; None where no parser runs."""
+    target: Identifier | None = None
+    """The graph that an update of all graphs inserts into."""
 
 
 class Sessions:
@@ -58,6 +62,15 @@ class Sessions:
     @pending.setter
     def pending(self, statements: list[Statement] | None) -> None:
         self._current.pending = statements
+
+    @property
+    def target(self) -> Identifier | None:
+        """The graph that an update of all graphs inserts into, if this thread runs one that says so."""
+        return self._current.target
+
+    @target.setter
+    def target(self, graph: Identifier | None) -> None:
+        self._current.target = graph
 
     @property
     def read_only(self) -> bool:

@@ -304,14 +304,14 @@ class LowtideStore(TransactionalStore):
         *,
         base: str | None = None,
         timeout: float | None = None,
-        default_graph: Identifier | None = None,
         **kwargs: Any,
     ) -> None:
         """Run a SPARQL update request as one transaction, or as a part of the one that is open. Where all graphs are
-        queried, ``default_graph`` is the one that is changed."""
+        queried, the one that is changed is what ``inserting_into`` says."""
         active = self._active(queryGraph)
-        if default_graph is not None:
-            active["context"] = self._active(default_graph)["context"]
+        target = self._sessions().target
+        if target is not None and queryGraph == _UNION:
+            active["context"] = self._active(target)["context"]
         sparql.update(
             self._writing(),
             update,

@@ -24,7 +24,8 @@ from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.cursor import LogCursor
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.engine import Engine, NoCommits
-from lowtide.engine.transaction.registry import Details, Registration, Registry
+from lowtide.engine.transaction.registration import Details, Registration
+from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.options import Options

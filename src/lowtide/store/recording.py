@@ -49,6 +49,7 @@ class WholeTransaction(msgspec.Struct, tag_field="op", tag="transaction", omit_d
     reads: list[tuple[Any, ...]] | None = None
     writes: list[str] | None = None
     deletes: list[str] | None = None
+    merges: list[str] | None = None
 
 
 class HistoryFile:
@@ -141,10 +142,13 @@ class HistoryFile:
         return done == _BLOCK
 
     def _row(self, entry: Entry) -> WholeTransaction:
-        begun, seen, writes, version, ended, _ = entry
+        begun, seen, writes, version, ended, _, merged = entry
         self._name = name = self._name + 1
         keys = self._keys
-        deletes = None
+        deletes = merges = None
+        if merged:
+            merges = [self._key(full_key) for full_key in writes if full_key in merged]
+            writes = {full_key: value for full_key, value in writes.items() if full_key not in merged}
         try:
             reads = [(keys[full_key], saw) for full_key, saw in seen]
             written = [keys[full_key] for full_key in writes]
@@ -157,7 +161,14 @@ class HistoryFile:
             written = [key(full_key) for full_key, value in writes.items() if value is not None]
             deletes = [key(full_key) for full_key, value in writes.items() if value is None]
         return WholeTransaction(
-            name, begun, ended, version, reads=reads or None, writes=written or None, deletes=deletes or None
+            name,
+            begun,
+            ended,
+            version,
+            reads=reads or None,
+            writes=written or None,
+            deletes=deletes or None,
+            merges=merges,
         )
 
     def _scan(self, seen: SeenRange) -> tuple[Any, ...]:

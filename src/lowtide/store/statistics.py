@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.garbage.account import NOTHING, Holder, HolderId, Holding, account
 from lowtide.engine.recovery.members import members_of
-from lowtide.engine.transaction.registry import Entry
+from lowtide.engine.transaction.registration import Entry
 from lowtide.observe.stats import PinStats, ProcessStats, SnapshotStats, Stats
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from decimal import Decimal
 from functools import lru_cache
+from itertools import chain
 from operator import ne
 from typing import Any, Final, TypedDict
 from uuid import UUID
@@ -42,8 +43,13 @@ _BIG, _DECIMAL, _UUID, _NAIVE, _OFFSET = 1, 2, 3, 4, 5
 UUID_CODE: Final = _UUID
 """The extension of a UUID."""
 _SIMPLE: Final = frozenset((str, bool, type(None), bytes))
-_FLAT: Final = _SIMPLE | {int, float}
+_WHOLE: Final = _SIMPLE | {int}
+_FLAT: Final = _WHOLE | {float}
 """Types that MessagePack encodes as they are, unless a float is NaN or an int has more than 64 bits."""
+_PLAIN: Final = _FLAT | {dict, list}
+_PLAIN_DEPTH: Final = 8
+_MOST_PLAIN: Final = 1 << 20
+"""Up to these, documents are checked together: one that contains itself must not be followed for ever."""
 _NAMES: Final = frozenset((str,))
 _MARKED: Final = re.compile(rb"(?:[\xa1-\xbf]|\xd9.|\xda..)\$", re.DOTALL)
 """Matches where a string may begin with $: a MessagePack string header followed by $."""
@@ -67,9 +73,7 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
         plain = dict(document)
     else:
         raise InvalidDocument("", f"a document is a dict, not {_described(document)}")
-    kinds = set(map(type, plain.values()))
-    is_flat = kinds <= _FLAT and _NAMES.issuperset(map(type, plain))
-    if is_flat and not (float in kinds and any(map(ne, plain.values(), plain.values()))):
+    if _is_flat(plain.values()) and _NAMES.issuperset(map(type, plain)):
         try:
             encoded = _encode(plain)
         except (UnicodeEncodeError, OverflowError):
@@ -78,6 +82,58 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
             if b"$" not in encoded and len(encoded) <= MAX_DOCUMENT:
                 return encoded
     return _encode_checked(plain)
+
+
+def encode_changed(document: dict[str, Any]) -> bytes:
+    """The same for a document that was stored and then got other values in top-level fields with valid names: only its
+    values are checked."""
+    if _is_flat(document.values()):
+        try:
+            encoded = _encode(document)
+        except (UnicodeEncodeError, OverflowError):
+            pass
+        else:
+            if len(encoded) <= MAX_DOCUMENT:
+                return encoded
+    return _encode_checked(document)
+
+
+def encode_plain(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
+    """Encode many documents, checked all at once. None if one of them has other values than text, numbers, booleans,
+    bytes, None, and objects and arrays of these, or cannot be stored: then encode them one by one."""
+    names: set[str] = set()
+    objects: Sequence[dict[str, Any]] = documents
+    arrays: Sequence[list[Any]] = ()
+    for _ in range(_PLAIN_DEPTH):
+        if sum(map(len, objects)) + sum(map(len, arrays)) > _MOST_PLAIN:
+            return None
+        values = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
+        kinds = set(map(type, values))
+        if not kinds <= _PLAIN or not _NAMES.issuperset(map(type, chain.from_iterable(objects))):
+            return None
+        if float in kinds and any(map(ne, values, values)):  # NaN; or equal arrays with it, which are not looked into
+            return None
+        names.update(chain.from_iterable(objects))
+        objects = [each for each in values if type(each) is dict] if dict in kinds else ()
+        arrays = [each for each in values if type(each) is list] if list in kinds else ()
+        if not objects and not arrays:
+            break
+    else:
+        return None
+    if any(name.startswith("$") for name in names):
+        return None
+    try:
+        encoded = list(map(_encode, documents))
+    except (UnicodeEncodeError, OverflowError):
+        return None
+    return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
+
+
+def _is_flat(values: Collection[Any]) -> bool:
+    """Whether MessagePack encodes the values as they are, unless one is too large."""
+    if _WHOLE.issuperset(map(type, values)):
+        return True
+    return _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
 
 
 def _encode_checked(plain: dict[Any, Any]) -> bytes:

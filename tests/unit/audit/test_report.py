@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -164,6 +165,23 @@ def test_deletes_are_versions() -> None:
     ]
     after = tx(3, r("x", None, version=2), r("y", 0), w("z", 1), version=4)
     assert found(SETUP, gone, after) == []
+
+
+def test_a_write_that_merged_with_an_equal_one_overwrote_nothing() -> None:
+    def merged(key: str, value: int) -> dict[str, Any]:
+        return {**w(key, value), "merged": True}
+
+    first = tx(1, r("x", 0), w("x", 1), version=2)
+    assert found(SETUP, first, tx(2, r("x", 0), merged("x", 2), version=3)) == ["write-skew"]
+    assert found(SETUP, first, tx(2, merged("x", 2), version=3)) == []
+    both = first, tx(2, merged("x", 2), version=3)
+    assert found(SETUP, *both, tx(3, v("x", 3), w("x", 3), version=4)) == []
+    assert "lost-update" in found(SETUP, *both, tx(3, v("x", 1), w("x", 3), version=4))
+    # Who saw the first of two equal writes has not missed the second one, nor does a scan that shows both mix instants.
+    equal = tx(2, merged("x", 2), w("y", 2), version=3)
+    assert found(SETUP, first, equal, tx(3, v("x", 2), v("y", 3))) == []
+    # Who saw neither has missed both.
+    assert {"observed-vanishes", "G-single"} <= set(found(SETUP, first, equal, tx(3, v("y", 3), v("x", 1))))
 
 
 def test_sessions_and_time_order_transactions() -> None:

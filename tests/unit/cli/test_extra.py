@@ -43,4 +43,4 @@ def test_without_the_extra_one_line_says_what_to_install(name: str) -> None:
 def test_the_console_script_is_the_module() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"] == {"lowtide": "lowtide.cli:main"}
-    assert run("--version").stdout == f"lowtide {project['version']}\n"
+    assert run("--version").stdout == f"lowtide {project['version']} (pure Python)\n"

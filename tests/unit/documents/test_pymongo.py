@@ -88,7 +88,7 @@ def test_an_operation_is_pymongos(name: str) -> None:
 def test_a_result_has_pymongos_attributes(kind: Any) -> None:
     theirs = getattr(pymongo.results, kind.__name__)
     known = {name for name in dir(theirs) if not name.startswith("_")} - {"raw_result", "bulk_api_result"}
-    assert known <= {*dir(kind), *kind.__dataclass_fields__}
+    assert known <= {*dir(kind), *kind.__annotations__}
 
 
 @pytest.mark.parametrize(

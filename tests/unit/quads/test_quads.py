@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from rdflib import XSD, BNode, Literal, URIRef
 
 import lowtide
 from lowtide import ConflictError, UsageError
-from lowtide.quads import DEFAULT, Quads, ReadQuads, ids
+from lowtide.quads import DEFAULT, Quads, ReadQuads, bulk, ids
 from lowtide.quads.hashing import DEFAULT_GRAPH
 from lowtide.quads.indexes import ORDERS, accesses
 from tests.unit.quads.terms import AGE, ANN, BOB, CYD, KNOWS, LIKES, LONG, G, H
@@ -256,3 +257,43 @@ def test_texts_with_other_spellings_are_other_terms(store: lowtide.Store) -> Non
     quads.add((ANN, AGE, Literal("1", datatype=XSD.string)))
     assert quads.count() == 5
     assert {each[2].n3() for each in quads.match()} >= {'"1"', f'"1"^^<{XSD.string}>'}
+
+
+def test_the_cyclic_collector_is_paused_only_while_many_statements_are_added(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "MANY", 3)
+    seen: list[bool] = []
+
+    class Watched(list[Any]):
+        def __iter__(self) -> Any:
+            seen.append(gc.isenabled())
+            return super().__iter__()
+
+    quads = store.quads("x")
+    quads.add_many(Watched([(ANN, KNOWS, BOB, None)] * 2))
+    quads.add_many(Watched([(ANN, KNOWS, BOB, None)] * 3))
+    assert seen[0]
+    assert not seen[-1]
+    assert gc.isenabled()
+    with pytest.raises(UsageError):
+        quads.add_many([(ANN, KNOWS, object())] * 3)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        quads.add_many([(ANN, KNOWS, CYD)] * 3)
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_many_statements_have_the_keys_of_single_ones(store: lowtide.Store) -> None:
+    statements = [(URIRef(f"urn:{n}"), KNOWS, Literal(n), G if n % 2 else None) for n in range(300)]
+    store.quads("many").add_many(statements)
+    for each in statements:
+        store.quads("single").add(each)
+    assert set(store.quads("many").match()) == set(store.quads("single").match()) == set(statements)
+    for order in ORDERS:
+        many, single = (list(store.keyspace(f"quads/{name}/{order}").scan()) for name in ("many", "single"))
+        assert many == single
+    assert store.verify().problems == []

@@ -159,3 +159,36 @@ def test_an_empty_graph_is_part_of_what_a_serializable_query_reads(plugin: Lowti
     other.join()
     with pytest.raises(ConflictError):
         data.commit()
+
+
+def test_prefixes_are_those_of_the_graph_at_the_time_of_the_query(plugin: LowtideStore) -> None:
+    graph = Graph(plugin)
+    graph.add((A, AGE, ONE))
+    graph.bind("own", EX)
+    query, update = "select ?o { own:a own:age ?o }", "insert data { own:a own:age 2 }"
+    assert rows(graph.query(query)) == [(ONE,)]
+    graph.update(update)
+    graph.bind("own", rdflib.Namespace("urn:other:"), replace=True)
+    assert rows(graph.query(query)) == []
+    graph.update(update)
+    assert rows(graph.query(query)) == [(TWO,)]
+    assert rows(graph.query(query, initNs={"own": str(EX)})) == [(ONE,), (TWO,)]
+    with pytest.raises(Exception, match="Unknown namespace prefix : nobody"):
+        graph.query("select ?o { nobody:a nobody:age ?o }")
+
+
+def test_a_graph_may_have_the_prefixes_of_another_one(plugin: LowtideStore) -> None:
+    other = rdflib.Graph()
+    other.bind("own", EX)
+    graph = rdflib.Graph(plugin, EX.g, namespace_manager=other.namespace_manager)
+    graph.add((A, AGE, ONE))
+    assert rows(graph.query("select ?o { own:a own:age ?o }")) == [(ONE,)]
+
+
+def test_a_constructed_graph_has_the_prefixes_of_its_source(plugin: LowtideStore) -> None:
+    graph = Graph(plugin)
+    graph.add((A, AGE, ONE))
+    graph.bind("own", EX)
+    made = graph.query("construct { ?s own:is ?o } where { ?s own:age ?o }").graph
+    assert made is not None
+    assert "own:a own:is 1" in made.serialize(format="turtle")

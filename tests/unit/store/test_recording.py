@@ -26,7 +26,7 @@ def file(tmp_path: Path) -> HistoryFile:
 
 
 def entry(version: int, fate: int = COMMITTED, seen: Any = ()) -> list[Any]:
-    return [0.5, seen, {b"\0\0\0\1a": b""}, version, 1.5, fate]
+    return [0.5, seen, {b"\0\0\0\1a": b""}, version, 1.5, fate, None]
 
 
 def versions(path: Path) -> list[int | None]:
@@ -72,7 +72,7 @@ def test_many_are_written_by_those_who_put_them(file: HistoryFile, tmp_path: Pat
 
 def test_a_row_says_what_was_seen_and_written(file: HistoryFile, tmp_path: Path) -> None:
     one, two = b"\0\0\0\1\xff", b"\0\0\0\2/"
-    file.put([0.5, [(one, 7), (one, None), (two, "what")], {one: b"x", two: None}, 8, 1.5, COMMITTED])
+    file.put([0.5, [(one, 7), (one, None), (two, "what")], {one: b"x", two: None}, 8, 1.5, COMMITTED, None])
     file.close()
     (transaction,) = History.load(tmp_path / "000001.jsonl").transactions
     assert (transaction.begun, transaction.ended, transaction.version) == (0.5, 1.5, 8)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 from uuid import UUID, SafeUUID, uuid4
 
+import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
@@ -21,7 +22,9 @@ from lowtide.values.codec import (
     clean,
     decode_document,
     decode_value,
+    encode_changed,
     encode_document,
+    encode_plain,
     encode_value,
 )
 from tests.unit.documents.everything import values
@@ -100,6 +103,32 @@ def test_a_zone_comes_back_as_its_offset() -> None:
 
 
 @settings(max_examples=200)
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), values, max_size=3), max_size=4))
+def test_every_way_to_encode_a_document_gives_the_same(documents: list[dict[str, Any]]) -> None:
+    expected = list(map(encode_document, documents))
+    assert list(map(encode_changed, documents)) == expected
+    assert encode_plain(documents) in (expected, None)
+
+
+def test_plain_documents_are_encoded_together() -> None:
+    documents = [{"_id": 1, "a": "x", "b": None}, {"_id": "y", "c": 1.5, "d": True, "e": b"x"}]
+    assert encode_plain(documents) == list(map(encode_document, documents))
+
+
+@pytest.mark.parametrize("value", [float("nan"), "\ud800", object(), [float("nan")]])
+def test_what_cannot_be_stored_is_refused_however_it_is_encoded(value: Any) -> None:
+    assert encode_plain([{"a": 1}, {"a": value}]) is None
+    with pytest.raises(InvalidDocument):
+        encode_changed({"a": value})
+
+
+def test_a_document_that_is_too_large_is_refused_however_it_is_encoded() -> None:
+    large = {"a": "x" * MAX_DOCUMENT}
+    assert encode_plain([large]) is None
+    with pytest.raises(InvalidDocument):
+        encode_changed(large)
+
+
 @given(values)
 def test_whatever_can_be_stored_comes_back_exactly(value: Any) -> None:
     assert same(stored(value), value)

@@ -6,10 +6,11 @@ from decimal import Decimal
 from itertools import pairwise, product
 from typing import Any
 
+import hypothesis.strategies as st
 import pytest
 from hypothesis import example, given, settings
 
-from lowtide.values.ordering import AFTER_ALL, BEFORE_ALL, encode, inverted, kind_bounds
+from lowtide.values.ordering import AFTER_ALL, BEFORE_ALL, encode, encode_column, inverted, kind_bounds
 from lowtide.values.values import place, rank
 from tests.unit.documents.everything import ASCENDING, SAME, numbers, values
 
@@ -100,3 +101,14 @@ def test_the_bounds_of_kinds_do_not_meet() -> None:
     for first, second in product({rank(each) for each in ASCENDING}, repeat=2):
         if first < second:
             assert kind_bounds(first)[1] <= kind_bounds(second)[0]
+
+
+@given(st.lists(values, min_size=1))
+@example([0, 1])
+@example([2**53, 2**53 + 1])
+@example([-1, 2])
+@example(["a", "\x00", "é"])
+def test_a_column_has_the_encodings_of_its_values(several: list[Any]) -> None:
+    for kind in set(map(type, several)):
+        of_kind = [each for each in several if type(each) is kind]
+        assert encode_column(kind, of_kind) == list(map(encode, of_kind))

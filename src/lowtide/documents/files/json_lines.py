@@ -14,6 +14,7 @@ from lowtide.values.extended import NotExtended, dumps, from_extended, is_marked
 from lowtide.values.values import Document
 
 _BOM: Final = b"\xef\xbb\xbf"
+_DICTS: Final = frozenset((dict,))
 _decoder: Final = msgspec.json.Decoder()
 
 
@@ -67,7 +68,7 @@ def _decoded(block: bytes, name: str, number: int) -> Batch:
         except (ValueError, RecursionError):
             return _line_by_line(block, name, number)
         lines = block.count(b"\n") + (not block.endswith(b"\n"))
-        if len(documents) == lines and all(type(each) is dict for each in documents):
+        if len(documents) == lines and _DICTS.issuperset(map(type, documents)):
             return Batch(documents, range(number, number + lines))
     return _line_by_line(block, name, number)
 

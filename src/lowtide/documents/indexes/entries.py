@@ -57,8 +57,12 @@ def entry_key(index: Index, values: bytes, document_key: bytes) -> bytes:
     return values if index.unique else values + document_key
 
 
+LENGTHS: Final = [bytes((length,)) for length in range(256)]
+"""The values of entries in an index that is not unique, by the length of the document's key."""
+
+
 def entry_value(index: Index, document_key: bytes) -> bytes:
-    return document_key if index.unique else bytes((len(document_key),))
+    return document_key if index.unique else LENGTHS[len(document_key)]
 
 
 def document_key_of(index: Index, key: bytes, value: bytes) -> bytes:
@@ -116,7 +120,7 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
 class IndexEntries:
     """The entries of one index, compiled."""
 
-    __slots__ = ("_descending", "_extracts", "fields", "index", "only")
+    __slots__ = ("_descending", "_extracts", "fields", "given", "index", "only")
 
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -129,6 +133,8 @@ class IndexEntries:
         self.only: Entry | None = entry_function(index.keys, MAX_VALUES) if is_flat else None
         """Returns the encoded values of the only entry of a document; None if it has several, or a truncated one. There
         is no such function for indexes that leave out documents, or that look into objects."""
+        self.given: Entry | None = entry_function(index.keys, MAX_VALUES, given=True) if is_flat else None
+        """The same for a document that a caller gives; None also if a value may be stored as another one."""
 
     def of(self, document: Document) -> tuple[list[bytes], int]:
         """Return the encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""

@@ -3,7 +3,7 @@ filter's plan.
 
 Which index a plan uses, and how, depends on the paths, operators and types of a filter, not on its values; except for
 what ``Lookup.plan`` checks. A shape has no lookup if the planner's choice may depend on values (partial indexes), or if
-its plan is not one stretch of one index (arrays, ``$in``, ``$or``).
+its plan is not one stretch of one index (arrays, ``$or``). The ``_id`` may be one of several, by ``$in``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lowtide.documents.prepared.keys import encoded_parts
 from lowtide.documents.prepared.source import function
 from lowtide.engine import after_prefix
 from lowtide.values.ids import MAX_ID
-from lowtide.values.ordering import AFTER_ALL, ENCODERS, INVERSE, inverted, kind_bounds
+from lowtide.values.ordering import AFTER_ALL, ENCODERS, INVERSE, encode, encode_column, inverted, kind_bounds
 from lowtide.values.values import RANKS
 
 _PRIMARY: Final = (("_id", 1),)
@@ -52,11 +52,16 @@ class Lookup:
     """Whether the plan reads one key: that of a document, or of an entry in a unique index."""
     most: int
     """The longest key for which the plan is right."""
+    members: int | None = None
+    """Of a plan that reads the documents with several ids: the place of these among the values."""
 
     def plan(self, values: Values) -> Plan | None:
         """Return the plan for these values; None if the planner must be asked, because a key is too long or there is
         nothing between the bounds."""
         by, bounds = self.by, self.bounds
+        if self.members is not None:
+            keys = self.member_keys(values)
+            return replace(by, keys=tuple(keys)) if keys is not None else None
         if bounds is None:
             return by
         low, high = bounds(values)
@@ -68,6 +73,18 @@ class Lookup:
             return None
         stretches = (KeyStretch(low, high),)
         return Plan(by.index, stretches, reverse=by.reverse, ordered=by.ordered, exact=by.exact)
+
+    def member_keys(self, values: Values) -> list[bytes] | None:
+        """Return the keys of the documents that ``$in`` asks for, in order; None if the planner must be asked, because
+        there are less than two, or one is too long."""
+        assert self.members is not None
+        members: tuple[Any, ...] = values[self.members]
+        kinds = set(map(type, members))
+        try:
+            keys = sorted(set(encode_column(kinds.pop(), members) if len(kinds) == 1 else map(encode, members)))
+        except UnicodeEncodeError:
+            return None
+        return keys if len(keys) > 1 and max(map(len, keys)) <= self.most else None
 
 
 def lookup_of(
@@ -84,6 +101,12 @@ def lookup_of(
     keys = by.index.keys if by.index is not None else _PRIMARY
     by_key = by.keys is not None
     bare = replace(by, stretches=None, keys=None)
+    members = [place for place, term in enumerate(terms) if term.operator == "$in"]
+    if members:
+        if by.index is not None or not by_key or any("_id" in each.paths for each in indexes):
+            return None  # how an index on ``_id`` is used depends on the number of values
+        lookup = Lookup(bare, None, False, MAX_ID, members[0])
+        return lookup if lookup.plan(values) == by else None
     bounds = _bounds(keys, terms) if by_key or by.stretches is not None else None
     lookup = Lookup(bare, bounds, by_key, MAX_ID if by.index is None and by_key else CUT)
     return lookup if lookup.plan(values) == by else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
@@ -13,20 +14,22 @@ from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.lookups import Lookup, Term, Values, lookup_of
+from lowtide.values.ids import ID_TYPES
 from lowtide.values.values import Document
 
 _KINDS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
 """The types of parameters."""
 _OPERATORS: Final = frozenset(("$eq", "$gt", "$gte", "$lt", "$lte"))
+_MEMBER: Final = "$in"
+"""Has a shape if it asks for ids."""
 _MOST_SHAPES: Final = 4096
 _MOST_LOOKUPS: Final = 256
 """Of one version of a catalog row."""
 
 
 class FilterShape:
-    """The shape of a filter: a conjunction of comparisons with plain values. Immutable, and shared by all threads."""
-
-    __slots__ = ("terms",)
+    """The shape of a filter: a conjunction of comparisons with plain values, and at most one ``$in`` that asks for
+    ids. Immutable, and shared by all threads."""
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
@@ -50,8 +53,18 @@ class FilterShape:
         """Return the filter, compiled."""
         filter: dict[str, dict[str, Any]] = {}
         for term, value in zip(self.terms, values, strict=True):
-            filter.setdefault(term.path, {})[term.operator] = value
+            filter.setdefault(term.path, {})[term.operator] = value if term.kind is not list else list(value)
         return compile_filter(filter)
+
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """The top-level fields that its terms other than ``$in`` concern."""
+        return frozenset(term.path.split(".")[0] for term in self.terms if term.operator != _MEMBER)
+
+    def compiled_others(self, values: Values) -> Filter:
+        """Return the filter without ``$in``, compiled."""
+        others = [pair for pair in zip(self.terms, values, strict=True) if pair[0].operator != _MEMBER]
+        return FilterShape(tuple(term for term, _ in others)).compiled(tuple(value for _, value in others))
 
 
 class PreparedFilter(Filter):
@@ -113,6 +126,8 @@ def prepare_filter(filter: Mapping[str, Any] | None) -> Filter:
             tuple([(*each, *map(type, each.values())) if type(each) is dict else type(each) for each in values]),
         )
         values = tuple([one for each in values for one in (each.values() if type(each) is dict else (each,))])
+        if list in map(type, values):  # the caller may change it before the statement runs
+            values = tuple([tuple(each) if type(each) is list else each for each in values])
     try:
         shape = _shapes[key]
     except KeyError:
@@ -144,6 +159,9 @@ def _terms(filter: dict[str, Any]) -> tuple[Term, ...] | None:
         if type(path) is not str or path.startswith("$"):
             return None
         inner = value if type(value) is dict else {"$eq": value}
+        if path == "_id" and len(inner) == 1 and type(inner.get(_MEMBER)) is list:
+            terms.append(Term(path, _MEMBER, list))
+            continue
         sides = set()
         for operator, operand in inner.items():
             if operator not in _OPERATORS or type(operand) not in _KINDS:
@@ -157,9 +175,14 @@ def _terms(filter: dict[str, Any]) -> tuple[Term, ...] | None:
 
 
 def _plain(values: Values) -> bool:
-    """Whether all values can be stored as they are: text must be valid, and a number must not be NaN."""
+    """Whether all values can be stored as they are: text must be valid, and a number must not be NaN. Those of an
+    ``$in`` must be ids."""
     for value in values:
         kind = type(value)
+        if kind is tuple:
+            if not ID_TYPES.issuperset(map(type, value)):
+                return False
+            value, kind = "".join([each for each in value if type(each) is str]), str
         if kind is str:
             if not value.isascii():
                 try:

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
+import msgspec
+
 from lowtide.documents.prepared.source import function, literal
-from lowtide.documents.updates import Update, compile_update
+from lowtide.documents.updates import AnyUpdate, compile_update
 from lowtide.documents.updates.tree import MISSING
 from lowtide.values.values import Document
 
@@ -33,17 +35,39 @@ _MOST_SHAPES: Final = 4096
 _Change = Callable[[Document, Sequence[Any]], Document | None]
 
 
+class PreparedUpdate(msgspec.Struct):
+    """An update of a known shape, with its values: an ``AnyUpdate``. A Struct, since each statement makes one."""
+
+    positional: ClassVar[bool] = False
+    timed: ClassVar[bool] = False
+    change: _Change
+    """Returns None for a document for which the update must be compiled."""
+    values: Sequence[Any]
+    fields: frozenset[str]
+    update: Mapping[str, Any]
+
+    def apply(
+        self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
+    ) -> Document:
+        new = self.change(document, self.values)
+        if new is None:
+            return compile_update(self.update).apply(document, now=now, inserting=inserting, position=position)
+        return new
+
+
 class UpdateShape:
     """The shape of an update. Immutable, and shared by all threads."""
 
-    __slots__ = ("change", "fields")
+    __slots__ = ("change", "fields", "has_floats")
 
-    def __init__(self, change: _Change, fields: frozenset[str]) -> None:
+    def __init__(self, change: _Change, fields: frozenset[str], has_floats: bool) -> None:
         self.change = change
         self.fields = fields
+        self.has_floats = has_floats
+        """Whether a value may be NaN, which cannot be stored."""
 
 
-def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> Update:
+def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> AnyUpdate:
     """Return an update, prepared if it has a shape, else compiled. Raises OperationFailure if it is invalid.
 
     >>> prepare_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
@@ -51,13 +75,15 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
     """
     if array_filters or type(update) is not dict:
         return compile_update(update, array_filters)
-    key: list[Any] = []
+    key: list[Any] = [len(update)]
     values: list[Any] = []
     for operator, fields in update.items():
         if type(fields) is not dict:
             return compile_update(update, array_filters)
-        key.append((operator, *fields, *map(type, fields.values())))
+        key += (operator, len(fields))
+        key += fields
         values += fields.values()
+    key += map(type, values)
     named = tuple(key)
     try:
         shape = _shapes[named]
@@ -65,22 +91,16 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         shape = _learned(named, update)
     if shape is None:
         return compile_update(update)
-    change = shape.change
-    for value in values:
-        if type(value) is float and value != value:
-            return compile_update(update)
-
-    def apply(document: Document, *, now: datetime, inserting: bool = False, position: int | None = None) -> Document:
-        new = change(document, values)
-        if new is None:
-            return compile_update(update).apply(document, now=now, inserting=inserting, position=position)
-        return new
-
-    return Update(apply, shape.fields, timed=False)
+    if shape.has_floats:
+        for value in values:
+            if value != value:
+                return compile_update(update)
+    return PreparedUpdate(shape.change, values, shape.fields, update)
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
-"""By operators, fields and types of values; None for what has no shape."""
+"""By the number of operators; for each its name, the number of its fields, and these; then the types of all values.
+None for what has no shape."""
 
 
 def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
@@ -93,7 +113,7 @@ def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:
 
 def _shape(update: dict[str, Any]) -> UpdateShape | None:
     """Return the shape of a valid update; None if it has other operators, paths or values."""
-    lines, place = ["new = document.copy()"], 0
+    lines, place, has_floats = ["new = document.copy()"], 0, False
     names: set[str] = set()
     for operator, fields in update.items():
         write = _WRITERS.get(operator)
@@ -107,9 +127,10 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
                 return None
             lines += written
             names.add(name)
+            has_floats |= type(value) is float
             place += 1
     lines.append("return new")
-    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names))
+    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names), has_floats)
 
 
 def _set(field: str, value: str, kind: type) -> list[str] | None:

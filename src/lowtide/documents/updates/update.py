@@ -23,13 +23,30 @@ class Apply(Protocol):
     ) -> Document: ...
 
 
-@dataclass(slots=True)
-class Update:
-    """A compiled update.
+class AnyUpdate(Protocol):
+    """What an update does to a document: ``apply`` is as in ``Apply``.
 
     ``fields`` are the top-level fields that it may change; None for any. ``positional`` says that ``apply``
     needs the position that the filter matched, ``timed`` that it needs the time.
     """
+
+    def apply(
+        self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
+    ) -> Document: ...
+
+    @property
+    def fields(self) -> frozenset[str] | None: ...
+
+    @property
+    def positional(self) -> bool: ...
+
+    @property
+    def timed(self) -> bool: ...
+
+
+@dataclass(slots=True)
+class Update:
+    """A compiled update, which is an ``AnyUpdate``."""
 
     apply: Apply
     fields: frozenset[str] | None = None

@@ -40,8 +40,7 @@ def stretch(
     if not reverse:
         if not cursor.set_range(low):
             return [], False
-        entries, more = _walk(cursor.iternext(), limit, None if high is None else lambda key: key >= high)
-        return (entries, more) if high is None or more else (entries[: bisect_left(entries, high, key=_key)], False)
+        return _walk(cursor.iternext(), limit, None) if high is None else _walk_upto(cursor.iternext(), limit, high)
     if not (cursor.last() if high is None or not cursor.set_range(high) else cursor.prev()):
         return [], False
     entries, more = _walk(cursor.iterprev(), limit, lambda key: key < low)
@@ -54,7 +53,7 @@ def stretch(
 
 def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | None) -> tuple[list[Entry], bool]:
     """Up to ``limit`` entries and a few ``beyond`` the range; and whether there may be more. It reads in steps, because
-    entries past the end of the range are read for nothing."""
+    entries past the end of the range are read for nothing; up to some size each step doubles what was read."""
     entries: list[Entry] = []
     step = limit if beyond is None else _FIRST_STEP
     while (count := len(entries)) < limit:
@@ -62,8 +61,24 @@ def _walk(rest: Iterator[Entry], limit: int, beyond: Callable[[bytes], bool] | N
         entries += islice(rest, wanted)
         if len(entries) < count + wanted or (beyond is not None and beyond(entries[-1][0])):
             return entries, False
-        step = min(step * 4, max(_LEAST_STEP, limit // 8))
+        step = min(len(entries), max(_LEAST_STEP, limit // 8))
     return entries, True
+
+
+def _walk_upto(rest: Iterator[Entry], limit: int, high: bytes) -> tuple[list[Entry], bool]:
+    """Up to ``limit`` entries below ``high``, and whether there may be more. The same as ``_walk`` without calls: most
+    scans are short."""
+    entries = list(islice(rest, min(limit, _FIRST_STEP)))
+    count, wanted = len(entries), min(limit, _FIRST_STEP)
+    while count and count == wanted and entries[-1][0] < high:
+        if count == limit:
+            return entries, True
+        wanted = min(limit, count + min(count, max(_LEAST_STEP, limit // 8)))
+        entries += islice(rest, wanted - count)
+        count = len(entries)
+    if count and entries[-1][0] >= high:
+        del entries[bisect_left(entries, high, key=_key) :]
+    return entries, False
 
 
 def values_of_stretch(

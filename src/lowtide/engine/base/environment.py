@@ -147,6 +147,10 @@ class Base(LmdbFile):
         except lmdb.Error as error:
             return self._again(error, lambda: self.read_history(full_key, ts), full_key)
 
+    def has_history(self, ts: int) -> bool:
+        """Whether ``read_history`` may find something at ``ts``."""
+        return ts < self.history_below
+
     def history_of(self, full_key: bytes) -> list[tuple[int, bytes]]:
         """All superseded versions of a key that are kept, newest first: the commit that wrote each, and its value."""
         return self.read(lambda txn: self.history.versions(txn, full_key))
@@ -165,9 +169,11 @@ class Base(LmdbFile):
         """
         try:
             with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
-                return self.at(ts, ts < self.history_below).entries(
-                    txn, low, high, limit=limit, reverse=reverse, strip=strip
-                )
+                if ts < self.history_below:
+                    return self.at(ts, True).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
+                entries, more = stretch(txn, self.rows, low, high, limit, reverse)
+            newer, last = horizon(ts), entries[-1][0] if more else None
+            return [(key[strip:], row[8:]) for key, row in entries if row < newer], last
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
 

@@ -119,6 +119,10 @@ class PinnedBase:
         """Return None: ``row`` has looked there already."""
         return None
 
+    def has_history(self, ts: int) -> bool:
+        """Return False; see ``read_history``."""
+        return False
+
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]:

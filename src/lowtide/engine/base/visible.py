@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import lmdb
 
 from lowtide.engine.base.chunks import Entry, distinct_keys, stretch, values_of_stretch
 from lowtide.engine.base.codec import encode_row, horizon
-
-if TYPE_CHECKING:
-    import lmdb
-
-    from lowtide.engine.base.history import HistoryTable
-    from lowtide.engine.base.types import TableHandle
+from lowtide.engine.base.history import HistoryTable
+from lowtide.engine.base.types import TableHandle
 
 _first, _second = itemgetter(0), itemgetter(1)
 

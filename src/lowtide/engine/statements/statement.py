@@ -12,7 +12,7 @@ from typing import Protocol
 
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.origin import caller
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, tracked, tracked_chunks
 from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes

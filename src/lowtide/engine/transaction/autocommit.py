@@ -61,7 +61,7 @@ class Autocommit:
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
         if (moved := self.moved(wanted.low)) is not None:
             return moved.scan(wanted)
-        opened_by = caller() if self._engine.origins else None
+        opened_by = caller(1) if self._engine.origins else None
         return scan_latest(
             self._engine, wanted, own=None, one_snapshot=True, opened_by=opened_by, check=self._check_open
         )

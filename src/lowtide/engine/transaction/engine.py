@@ -10,7 +10,8 @@ from typing import Any, Protocol
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.line import Line
-from lowtide.engine.transaction.registry import Expired, Registry
+from lowtide.engine.transaction.registration import Expired
+from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.turn import Turn
 from lowtide.engine.versions.visibility import Reader

@@ -39,14 +39,15 @@ def origin_of(caller: Caller | None) -> Origin:
     return Origin(None, 0) if caller is None else Origin(*caller)
 
 
-def caller() -> Caller:
+def caller(depth: int = 2) -> Caller:
     """The innermost frame outside this package, seen from the function that calls this. In one of Lowtide's own threads
     there is none: then it is that function's caller.
 
     It walks over a frame for each call inside the package, so ``store.begin`` and similar methods call it first and
-    pass on the result.
+    pass on the result. A module that may be compiled asks for ``depth`` 1: its functions have no frame then, and with
+    2 the user's would be passed over.
     """
-    nearest = frame = sys._getframe(2)
+    nearest = frame = sys._getframe(depth)
     try:
         if frame.f_globals["__name__"] in _outside:
             return frame.f_code, frame.f_lasti

@@ -8,7 +8,7 @@ from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import Policy
 from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, scan_latest, tracked, tracked_chunks
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.own import Overlay, OwnWrites
@@ -71,7 +71,7 @@ class TransactionReads:
         values = self.engine.reader.get_many(full_keys, self.ts)
         self.open_ts()
         writes = self.writes
-        if not writes:
+        if not writes or writes.keys().isdisjoint(full_keys):
             return values
         return [writes.get(key, value) for key, value in zip(full_keys, values, strict=True)]
 
@@ -83,7 +83,7 @@ class TransactionReads:
         if self.policy.fixed:
             entries = entries_of(self._chunks(wanted, own))
             return entries if self.reads is None else tracked(entries, wanted, self.reads)
-        opened_by = caller() if self.engine.origins else None
+        opened_by = caller(1) if self.engine.origins else None
         one_snapshot = self.policy.scan_snapshot
         return scan_latest(
             self.engine, wanted, own=own, one_snapshot=one_snapshot, opened_by=opened_by, check=self.open_ts
@@ -101,20 +101,18 @@ class TransactionReads:
             self.open_ts()
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
-    def few(self, wanted: Range, most: int, limit: int) -> list[tuple[bytes, bytes]] | None:
-        """The entries of a range of full keys, or the first ``limit`` if that is not 0, of a transaction that reads one
-        instant. None if they have to be scanned: there are more than ``most``, own writes are among them, or what is
+    def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
+        """The first entries of a range of full keys, about ``most``, with the user's keys, and whether these are all;
+        of a transaction that reads one instant. None if they have to be scanned: own writes are among them, or what is
         read is tracked."""
         if self.state:
             raise self._finished()
         if self.reads is not None or (self.writes and self.own_writes().touches(wanted)):
             return None
-        entries, whole = self.engine.reader.beginning(wanted, self.ts, most)
+        found = self.engine.reader.beginning(wanted, self.ts, most)
         if self.engine.expired:  # after the read, see ``read``
             self.open_ts()
-        if limit:
-            return entries[:limit] if whole or len(entries) >= limit else None
-        return entries if whole else None
+        return found
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
         """As ``scan``, in lists, of a transaction that reads one instant."""

@@ -45,9 +45,10 @@ Seen = tuple[bytes, int | str | None] | SeenRange
 """What was seen: a full key and its version, or a range. In the place of a version, None says that there was nothing,
 and a text that no version is like what was read."""
 Entry = list[Any]
-"""``[begun, seen, writes, version, ended, fate]`` of one transaction: when it began, what it saw (a list of ``Seen``),
-what it wrote, the timestamp of its commit or None, when it ended, and how. Filled by its thread, ``fate`` last; after
-that no thread changes it."""
+"""``[begun, seen, writes, version, ended, fate, merged]`` of one transaction: when it began, what it saw (a list of
+``Seen``), what it wrote, the timestamp of its commit or None, when it ended, and how; and the keys among its writes
+whose puts merged with equal ones, see ``validate``, or None. Filled by its thread, ``fate`` last; after that no thread
+changes it."""
 
 
 class Observer(Protocol):
@@ -154,7 +155,7 @@ class RecordingTransaction(EngineTransaction):
         """As of any transaction, and noted."""
         return next(self.scan(wanted), None)
 
-    def few(self, wanted: Range, most: int, limit: int) -> None:
+    def few(self, wanted: Range, most: int) -> None:
         """Nothing: a scan notes what it reads."""
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
@@ -213,14 +214,14 @@ class RecordingTransaction(EngineTransaction):
         """Note a transaction that has written nothing, or, at NONE, each write by itself."""
         seen, self._seen = self._seen, []
         if seen:
-            self._observer.put([self._begun, seen, {}, None, self._observer.now(), COMMITTED])
+            self._observer.put([self._begun, seen, {}, None, self._observer.now(), COMMITTED, None])
 
     def entry(self, writes: Writes) -> Entry:
         """What to put down for a commit; at NONE, of one write."""
         if not self.policy.buffered:
-            return [self._begun, (), writes, None, 0.0, 0]
+            return [self._begun, (), writes, None, 0.0, 0, None]
         seen, self._seen = self._seen, []
-        return [self._begun, seen, writes, None, 0.0, 0]
+        return [self._begun, seen, writes, None, 0.0, 0, None]
 
 
 class RecordingCommits:
@@ -242,7 +243,7 @@ class RecordingCommits:
             # After an interrupt it may be committed all the same: then it has its timestamp.
             self._complete(entry, request, request.ts)
             raise
-        if request.guards is None:
+        if request.guards is None and not request.merged:
             entry[3], entry[4], entry[5] = ts, self._now(), COMMITTED
         else:
             self._complete(entry, request, ts)
@@ -263,7 +264,7 @@ class RecordingCommits:
 
     def _entry(self, request: Request) -> Entry:
         tx = request.recorded
-        return [self._now(), (), request.writes, None, 0.0, 0] if tx is None else tx.entry(request.writes)
+        return [self._now(), (), request.writes, None, 0.0, 0, None] if tx is None else tx.entry(request.writes)
 
     def _complete(self, entry: Entry, request: Request, ts: int) -> None:
         if not ts or request.error is not None:
@@ -272,6 +273,7 @@ class RecordingCommits:
         if request.guards is not None and request.guards.yielding is not None:
             left_out = set(request.guards.yielding.left_out)
             entry[2] = {key: value for key, value in request.writes.items() if key not in left_out}
+        entry[6] = request.merged
         entry[3], entry[4], entry[5] = ts, self._now(), COMMITTED
 
 

@@ -37,98 +37,14 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from sys import getrefcount
 from typing import Final, TypeVar
 from weakref import ref
 
-from lowtide.engine.transaction.origin import Caller, Origin, origin_of
+from lowtide.engine.transaction.origin import origin_of
+from lowtide.engine.transaction.registration import NOT_DRAWN, Details, Entry, Expired, Registration
 from lowtide.errors import SnapshotExpired, TransientError, UsageError
 
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A live snapshot, as ``entries`` lists it. ``begun`` is the clock's monotonic time."""
-
-    token: int
-    ts: int
-    writer: bool
-    begun: float
-    origin: Origin
-
-
-@dataclass(frozen=True, slots=True)
-class Expired:
-    """The note about a snapshot that was ended at ``age``, in seconds, under the ``limit`` of that time. ``owner`` is
-    its registration."""
-
-    ts: int
-    age: float
-    limit: float
-    origin: Origin
-    owner: ref[Registration]
-
-    def error(self) -> SnapshotExpired:
-        where = str(self.origin)
-        return SnapshotExpired(
-            f"the snapshot of commit {self.ts} that was opened at {where} was ended at the age of {self.age:.1f} s, "
-            f"because max_snapshot_age is {self.limit:g} s; what it sees is no longer kept: begin another one",
-            age=self.age,
-            where=where,
-        )
-
-
-Details = tuple[bool, float, Caller | None]
-"""(may still commit, begun at, opened by)"""
-
-NOT_DRAWN: Final = -1
 _MOST_SPARE: Final = 64
-
-
-def _referred_once() -> int:
-    here = object()
-    return getrefcount(here)
-
-
-REFERRED_ONCE: Final = _referred_once()
-"""The result of ``getrefcount`` for an object that only one local variable refers to."""
-
-
-class Registration:
-    """A live snapshot, held by the transaction, snapshot, statement or scan that reads at ``ts``, until it is released
-    or dropped. Used by the thread of its owner; created by ``Registry.register`` and ``register_at``.
-
-    ``token`` is 0 before it is registered, and after it was released and reported. ``ts`` is ``NOT_DRAWN`` until other
-    snapshots may rely on it. ``ref`` is the tables' weak reference.
-    """
-
-    __slots__ = ("__weakref__", "_registry", "ref", "token", "ts")
-
-    def __init__(self, registry: Registry) -> None:
-        self.token = 0
-        self.ts = NOT_DRAWN
-        self._registry = registry
-        self.ref = ref(self)
-
-    def release(self, released: Callable[[int], None]) -> None:
-        """Release the snapshot and call ``released`` with its timestamp. It can be repeated, and must be after an
-        interrupt: by the owner, or else by the destructor."""
-        if token := self.token:
-            self._registry.release(token)
-            released(self.ts)
-            self.token = 0
-
-    def __del__(self) -> None:
-        try:
-            token = self.token
-        except AttributeError:  # its construction was interrupted
-            return
-        if token:
-            registry = self._registry
-            ts = registry.live.get(token, self.ts)
-            registry.release(token)
-            if ts != NOT_DRAWN:
-                registry.abandoned(ts)
 
 
 class Registry:

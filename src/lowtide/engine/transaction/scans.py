@@ -9,7 +9,7 @@ from typing import Final
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.origin import Caller
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.registry import Registration
+from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.types import Range
 from lowtide.engine.versions.own import OwnWrites
 

@@ -99,14 +99,12 @@ class EngineSnapshot:
         self.open_ts()  # after the read, see ``read``
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
-    def few(self, wanted: Range, most: int, limit: int) -> list[tuple[bytes, bytes]] | None:
-        """The entries of a range of full keys, or the first ``limit`` if that is not 0; None if there are more than
-        ``most``."""
-        entries, whole = self.engine.reader.beginning(wanted, self.ts, most)
+    def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
+        """The first entries of a range of full keys, about ``most``, with the user's keys, and whether these are
+        all."""
+        found = self.engine.reader.beginning(wanted, self.ts, most)
         self.open_ts()  # after the read, see ``read``
-        if limit:
-            return entries[:limit] if whole or len(entries) >= limit else None
-        return entries if whole else None
+        return found
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
         """As ``scan``, in lists."""

@@ -21,7 +21,6 @@ from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.origin import Caller, caller
 from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.reads import TransactionReads
-from lowtide.engine.transaction.registry import REFERRED_ONCE
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.yielding import Yielding
@@ -29,6 +28,16 @@ from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
 from lowtide.errors import ConflictError, UsageError
 
 _NOWHERE: Final[frozenset[bytes]] = frozenset()
+
+
+def _referred_once() -> int:
+    here = object()
+    return getrefcount(here)
+
+
+_REFERRED_ONCE: Final = _referred_once()
+"""The result of ``getrefcount`` for an object that only one local variable of this module refers to: a compiled module
+counts one less."""
 
 
 class EngineTransaction(TransactionReads):
@@ -129,7 +138,7 @@ class EngineTransaction(TransactionReads):
             self.merging |= merging
         if before is not None:
             own = self.writes
-            if own:  # what the statement saw of these are the transaction's own writes
+            if own and not own.keys().isdisjoint(before):  # what it saw of these are the transaction's own writes
                 before = {full_key: value for full_key, value in before.items() if full_key not in own}
             self.before.update(before)
         self.write_many(writes)
@@ -138,9 +147,19 @@ class EngineTransaction(TransactionReads):
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
         """As ``apply``, for one key that is written, and one that it relies on."""
-        if full_key not in self.writes:
+        if self.state or self.read_only or not self.policy.buffered:
+            self.write(full_key, value)  # refuses it, or commits it at once
+            return
+        if self.engine.expired:
+            self.open_ts()
+        writes = self.writes
+        if full_key not in writes:
             self.before[full_key] = before
-        self.write(full_key, value)
+        if self.innermost is not None:
+            self.innermost.undo.append((full_key, writes.get(full_key, MISSING)))
+        if self.overlay is not None:
+            self.overlay.change({full_key: value})
+        writes[full_key] = value
         guards = self.guards
         if guards is None:
             guards = self.guards = Guards()
@@ -274,7 +293,7 @@ class EngineTransaction(TransactionReads):
                 registration.token = 0
             # No call between these: an interrupt, and what it may call, comes before both or after.
             registration, self._registration = self._registration, None
-            if registration is not None and getrefcount(registration) == REFERRED_ONCE:
+            if registration is not None and getrefcount(registration) == _REFERRED_ONCE:
                 registry.spare.append(registration)
 
     def savepoint(self) -> Savepoint:
@@ -337,7 +356,7 @@ def begin(
     if policy.tracks_reads and not read_only:
         tx.reads = ReadSet()
     if opened_by is None and engine.origins:
-        opened_by = caller()
+        opened_by = caller(1)
     details = (not read_only, engine.now(), opened_by)
     tx._registration = registration = engine.registry.register(details, tx.reads is not None)
     tx.ts = registration.ts

@@ -8,9 +8,10 @@ None is a tombstone: the key was deleted at ``ts``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-Chain: TypeAlias = "tuple[int, bytes | None, Chain | None]"
+Chain: TypeAlias = tuple[int, bytes | None, Any]
+"""The third part is the next older Chain, or None. Its type is not spelled out: mypyc compiles no recursive alias."""
 
 Version: TypeAlias = tuple[int, bytes | None]
 

@@ -19,8 +19,7 @@ than a snapshot. No reader of the new view sees what a reader of the old view st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
-from typing import Final, NoReturn, TypeAlias
+from typing import Final, NewType, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.chain import Chain, versions_of
@@ -34,8 +33,6 @@ ABSENT: Final = (1 << 62, None)
 """In a cache: the base has no row of the key. It is newer than every snapshot, so an old one looks into the history."""
 LARGEST_CACHED = 504
 """Larger values are not cached, so that the number of rows bounds the size of a cache."""
-
-View: TypeAlias = "tuple[Layer, Layer | None, RowCache]"
 
 
 class Layer:
@@ -68,6 +65,11 @@ class Layer:
         for key, versions in counted:
             stamps = [ts for ts, _ in versions]
             assert stamps == sorted(set(stamps), reverse=True), (key, stamps)
+
+
+View = NewType("View", tuple[Layer, Layer | None, RowCache])
+"""The active layer, the frozen one and the cache. A type of its own, although it is a tuple: a compiled build stores a
+plain tuple attribute as three words, and would replace them one by one."""
 
 
 class ClosedChains(Chains):
@@ -108,7 +110,7 @@ class VersionStore:
         self.frozen_upto = boundary
         self.boundary = boundary
         """The commit up to which the base holds everything."""
-        self.view: View = (self.active, None, {})
+        self.view = View((self.active, None, {}))
         self.gaps = GapMap()
         """The ranges that scans can skip; see ``gap_map``."""
         self._closed = False
@@ -120,7 +122,7 @@ class VersionStore:
         layer.chains, layer.keys = chains, OrderedKeys(chains)
         layer.keys.add_all(chains)
         layer.names.update(names)
-        self.view = (layer, None, {})
+        self.view = View((layer, None, {}))
         layer.versions = len(chains)
         layer.bytes = sum(map(len, chains)) + sum(len(value) for _, value, _ in chains.values() if value is not None)
 
@@ -255,17 +257,17 @@ class VersionStore:
         self.frozen, self.frozen_upto = self.active, upto
         self.active = fresh  # point: freeze.active
         if not self._closed:
-            self.view = (self.active, self.frozen, self.view[2])  # point: freeze.view
+            self.view = View((self.active, self.frozen, self.view[2]))  # point: freeze.view
         return self.frozen
 
     def drop_frozen(self) -> None:
         """Forget the frozen layer: the base has it."""
         cache: RowCache = {}
-        if self.frozen is not None:
+        if self.frozen is not None and not self._closed:
             cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
         self.boundary = self.frozen_upto
         if not self._closed:
-            self.view = (self.active, None, cache)  # point: drop.view
+            self.view = View((self.active, None, cache))  # point: drop.view
         self.frozen = None  # point: drop.frozen
         # Last: a call may be interrupted, and gaps that remain are harmless. Most of the keys they skip are gone.
         self.gaps.forget()
@@ -275,7 +277,7 @@ class VersionStore:
         closed = Layer()
         closed.chains, closed.keys = ClosedChains(reason), ClosedKeys(reason)
         self._closed = True  # first: the last checkpoint, which follows, must not open the view again
-        self.view = (closed, None, {})
+        self.view = View((closed, None, {}))
         self.gaps.close()
 
     def changed_at(self, full_key: bytes) -> int | None:
@@ -297,13 +299,13 @@ def _brought_up_to_date(cache: RowCache, chains: Chains, most: int) -> RowCache:
     in what was written: that is often read next."""
     fresh = dict(cache)
     room = most - len(fresh)
-    if room > 0:
-        added = ((key, chain) for key, chain in chains.items() if key not in cache)
-        fresh.update(
-            (key, (ts, value))
-            for key, (ts, value, _) in islice(added, room)
-            if value is not None and len(value) <= LARGEST_CACHED
-        )
+    for key, (ts, value, _) in chains.items() if room > 0 else ():
+        if key not in cache:
+            if value is not None and len(value) <= LARGEST_CACHED:
+                fresh[key] = (ts, value)
+            room -= 1
+            if not room:
+                break
     for key in fresh.keys() & chains.keys():
         ts, value, _ = chains[key]
         if value is None or len(value) > LARGEST_CACHED:

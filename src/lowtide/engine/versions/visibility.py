@@ -67,6 +67,8 @@ class BaseRows(Protocol):
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None: ...
 
+    def has_history(self, ts: int) -> bool: ...
+
     def chunk(
         self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
     ) -> tuple[list[tuple[bytes, bytes]], bytes | None]: ...
@@ -151,9 +153,15 @@ class Reader:
             newer = horizon(ts)
             found = self._base.rows_of([key for _, key in missing])  # point: read.rows
             kept = cache if len(missing) <= _MOST_KEPT else None
+            old = self._base.has_history(ts)  # after the rows were read, as ``read_history``
+            if not found and not old:
+                return values
             for place, key in missing:
                 at = found.get(key)
-                values[place] = at[8:] if at is not None and at < newer else self._base.read_history(key, ts)
+                if at is not None and at < newer:
+                    values[place] = at[8:]
+                elif old:
+                    values[place] = self._base.read_history(key, ts)
                 if kept is not None and at is not None and at < LATEST:
                     self._keep(key, (int.from_bytes(at[:8], "big"), at[8:]), kept)
         return values
@@ -275,7 +283,9 @@ class Reader:
             chain = visible(layer.chains.get(key), ts)
             if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
                 entries, last, _ = self._look(wanted, ts, self.least_run, 0)
-                return entries[0] if entries else None if last is None else self._first_of_scan(wanted, ts)
+                if not entries and last is not None:
+                    entries, last = self._skip(wanted, ts, 0)
+                return entries[0] if entries else None if last is None else self._first_of_scan(wanted.beyond(last), ts)
             if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
                 nearest = (key, value)
         # A key of the base that comes before the first key of each layer is in no layer.

@@ -2,7 +2,7 @@
 
 A run reads the log between the commit that the archive has reached and the last one, and publishes in this order:
 
-1. Tasks write files, which nobody reads yet.
+1. Tasks write files, which no table names yet.
 2. Each table gets one commit that names its files and, as an application transaction, the store's commit.
 3. The ledger gets the entry of the run. From then on the archive has reached that commit.
 4. The consumer is acknowledged, so that the store may release its log.

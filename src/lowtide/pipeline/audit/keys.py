@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lowtide.audit.anomalies import Finding
-from lowtide.audit.graph import Dependency, key_dependencies, last_reads
+from lowtide.audit.graph import Dependency, key_dependencies, last_reads, writes_after
 from lowtide.audit.history import History, Name, Value
 from lowtide.audit.instants import span_of
 from lowtide.audit.observations import Observations
@@ -107,10 +107,9 @@ class _Key:
         order = self._observed.orders.get(self._key)
         if order is None or order.seen(None, None, given=True) is None:
             return
-        if order.order:
-            first = order.order[0]
-            end = None if first.version is None else float(first.version)
-            yield First(self._key, self._names[first.tx], end, unread=False, rank=0, write=_write_note(first))
+        for write in writes_after(order)[0]:
+            end = None if write.version is None or write.merged else float(write.version)
+            yield First(self._key, self._names[write.tx], end, unread=False, rank=0, write=_write_note(write))
         if isinstance(order, AppendList) and self._key not in doubtful:
             last = last_reads(self._observed, self._observed.reads).get(self._key, [])
             if not last or last[0].position == INITIAL:

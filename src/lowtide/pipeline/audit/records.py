@@ -43,7 +43,8 @@ class TransactionHeader(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Operation(Struct, frozen=True, array_like=True, gc=False):
-    """One operation, as far as it concerns one key. ``found``: a scan shows the key, or it is no scan."""
+    """One operation, as far as it concerns one key. ``found``: a scan shows the key, or it is no scan. ``merged``: of a
+    write, as in a row of the history."""
 
     place: int
     op: Literal["read", "write", "append", "scan"]
@@ -53,6 +54,7 @@ class Operation(Struct, frozen=True, array_like=True, gc=False):
     low: str | None = None
     high: str | None = None
     found: bool = True
+    merged: bool = False
 
 
 class KeyShare(Struct, frozen=True, array_like=True):

@@ -1,10 +1,10 @@
 """A first look at all keys at once, by arrays instead of records: which keys are plain, and where edges lead back.
 
-A key is plain if it is written with versions and read by versions, each read shows a version that is there, and no two
-transactions updated the same one. Nothing is wrong with a plain key by itself. Its edges follow from sorting: from
-version to version, from writer to reader, from reader to the next writer. Only those that lead back matter for where a
-history can be cut; the edges themselves are made later, for the keys of transactions in pieces. All other keys are
-audited one by one.
+A key is plain if it is written with versions and read by versions, each read shows a version that is there, no two
+transactions updated the same one, and no write merged with an equal one. Nothing is wrong with a plain key by itself.
+Its edges follow from sorting: from version to version, from writer to reader, from reader to the next writer. Only
+those that lead back matter for where a history can be cut; the edges themselves are made later, for the keys of
+transactions in pieces. All other keys are audited one by one.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def traits_of(key: str, share: KeyShare) -> tuple[int, int]:
     for each in share.operations:
         if each.op in WRITES:
             if each.op != "write" or each.version is not None or facts.version is None or traits & WRITTEN:
+                return OTHER, 0
+            if each.merged:
                 return OTHER, 0
             traits |= WRITTEN | (DELETES if each.value is None else 0)
             continue

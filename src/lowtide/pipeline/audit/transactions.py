@@ -81,7 +81,7 @@ def _operation(place: int, row: Row) -> Operation:
     given = row.value is not UNSET
     value = row.value if row.value is not UNSET else None
     assert row.op in ("read", "write", "append")
-    return Operation(place, row.op, value, given, row.version)
+    return Operation(place, row.op, value, given, row.version, merged=row.merged)
 
 
 def restored(share: KeyShare, key: str, believed: Collection[Name]) -> RecordedTransaction:
@@ -96,7 +96,7 @@ def _row(name: Name, key: str, operation: Operation) -> Row:
     value, version = operation.value, operation.version
     if operation.op != "scan":
         shown = value if operation.given else UNSET
-        return Row(tx=name, op=operation.op, key=key, value=shown, version=version)
+        return Row(tx=name, op=operation.op, key=key, value=shown, version=version, merged=operation.merged)
     values = {key: value} if operation.given and value is not None else {}
     versions = None if version is None else {key: version}
     return Row(tx=name, op="scan", low=operation.low, high=operation.high, values=values, versions=versions)

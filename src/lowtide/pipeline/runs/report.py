@@ -18,7 +18,7 @@ NOT_RUN: Final = "not run"
 State = Literal["done", "failed", "not run"]
 
 SUCCEEDED, FAILURE, ATTENTION = 0, 1, 3
-"""Exit codes: all is well; a step failed; all is done, but somebody should look."""
+"""Exit codes: all is well; a step failed; all is done, but a person should look."""
 
 KEPT_REPORTS: Final = 100
 """Reports that stay in a directory."""
@@ -121,7 +121,7 @@ class RunReport:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Why somebody should look, though everything was done; empty if all is well."""
+        """Why a person should look, though everything was done; empty if all is well."""
         found = [f"gap: {each}" for each in self.gaps]
         found += [f"{self.quarantined} rows quarantined"] if self.quarantined else []
         found += [f"anomaly: {each}" for each in self.anomalies]

@@ -88,7 +88,7 @@ class Instants:
         return found
 
     def _undo(self, timeline: LedgerEntry) -> None:
-        """Forget what the store has undone. Its numbers are given anew, to other commits."""
+        """Forget what the store has undone. Its numbers are given to other commits."""
         shared = timeline.since or 0
         self.runs = [each for each in self.runs if each.commit <= shared]
         gaps = [each for each in self.gaps if each.since < shared]

@@ -271,7 +271,7 @@ def _ago(now: datetime, span: timedelta) -> datetime:
 
 def retained(entries: Iterable[LedgerEntry]) -> Retained:
     """Return what vacuums have left, given the entries of a ledger. Each vacuum continues the one before. Numbers that
-    a restored store has given back are given anew, to commits that no vacuum has seen."""
+    a restored store has given back are given to new commits that no vacuum has seen."""
     found = Retained()
     for each in entries:
         if each.entry == VACUUM:

@@ -74,7 +74,7 @@ class ErasedTable:
 @dataclass(frozen=True)
 class EraseReport:
     """The proof of an erasure. It does not have the ``_id``; ``digest`` is the SHA-256 of ``salt``, the name of the
-    collection, or of the ``keyspace``, and the key, so whoever has the report can show which one it was. The ledger
+    collection, or of the ``keyspace``, and the key, so the holder of the report can show which one it was. The ledger
     keeps it without the salt. ``elsewhere`` are other collections whose history has a document with this ``_id``: a
     rename leaves one under the former name. Erase it there, too."""
 

@@ -21,6 +21,7 @@ from rdflib.term import BNode, Identifier
 
 from lowtide.quads.sparql.costs import FEW, TRACKED_LOOKUPS, by_lookups
 from lowtide.quads.sparql.extents import Place, StatementColumns
+from lowtide.quads.sparql.few import FewRows
 from lowtide.quads.sparql.graphs import ActiveGraph
 from lowtide.quads.sparql.paths import PathFinder
 from lowtide.quads.sparql.patterns import End, TriplePattern, resolved
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
 
 SAMPLES: Final = 3
+"""Solutions that the next pattern is chosen by."""
+FEW_ROWS: Final = 64
+"""A table with so few rows is joined row by row: arrays would cost more than they save."""
 SELECTIVE: Final = 32
 """A pattern with so few solutions is begun with, whatever the others have."""
 
@@ -119,7 +123,7 @@ class Solver:
             return smallest
         if len(near) == 1:
             return near[0]
-        rows = np.linspace(0, table.size - 1, min(SAMPLES, table.size)).astype(np.intp).tolist()
+        rows = range(table.size) if table.size <= SAMPLES else (0, table.size // 2, table.size - 1)
         samples = [{name: int(column[row]) for name, column in table.columns.items()} for row in rows]
         growth = [sum(self.estimate(pattern, sample) for sample in samples) for pattern in near]
         return near[min(range(len(near)), key=lambda i: (growth[i], -near[i].constants))]
@@ -188,7 +192,11 @@ class Solver:
         bound = [name for name in pattern.variables if name in table.columns]
         if self.active.variable is not None and self.active.variable in table.columns:
             bound.append(self.active.variable)
-        if bound:
+        if bound and table.size <= FEW_ROWS and (graph := self.active.single) is not None:
+            rows = FewRows(table, pattern, bound, graph)
+            if rows.lookups <= FEW or by_lookups(rows.lookups, self._extent(pattern), tracked=self.run.tracked):
+                return self._traced(pattern, rows.joined(self.run.reader), "lookups")
+        elif bound:
             first, _ = groups([table.columns[name] for name in bound], table.size)
             if len(first) <= FEW or by_lookups(len(first), self._extent(pattern), tracked=self.run.tracked):
                 return self._traced(pattern, self._looked_up(table, pattern, bound, first), "lookups")

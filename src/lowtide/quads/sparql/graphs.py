@@ -19,6 +19,11 @@ class ActiveGraph:
     variable: Identifier | None = None
 
     @property
+    def single(self) -> int | None:
+        """The graph, if it is one and not named by a variable."""
+        return self.graphs[0] if self.variable is None and self.graphs is not None and len(self.graphs) == 1 else None
+
+    @property
     def merges(self) -> bool:
         """Whether a statement that is in several graphs must be counted once."""
         return self.variable is None and (self.graphs is None or len(self.graphs) > 1)

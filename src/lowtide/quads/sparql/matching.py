@@ -166,6 +166,11 @@ class Matcher:
         ``places`` are subject, predicate and object: a column with one id for each pattern, or what all have.
         ``graphs`` are the graphs of the patterns, if the active graph has a variable that is bound.
         """
+        if count <= BETWEEN_CHECKS and graphs is None and (graph := active.single) is not None:
+            # No statement has an id that only the evaluation knows, so nothing is found for it.
+            all_rows = np.arange(count)
+            columns = [_ids(place, all_rows) for place in (*places, graph)]
+            return self._look_up(list(zip(*columns, strict=True)), all_rows) if count else (all_rows, NO_STATEMENTS)
         wanted = np.ones(count, np.bool_)
         for place in (*places, graphs):
             if isinstance(place, np.ndarray):
@@ -200,6 +205,10 @@ class Matcher:
 
     def _look_up(self, patterns: list[Any], numbers: Index) -> tuple[Index, StatementColumns]:
         """The statements of patterns of bytes, with the numbers of the patterns."""
+        if len(patterns) <= BETWEEN_CHECKS:
+            self._deadline.check()
+            order, sizes, raw = self._reader.look_up(patterns)
+            return np.repeat(numbers, sizes), _ordered(order, raw)
         rows, found = [], []
         for start in range(0, len(patterns), BETWEEN_CHECKS):
             self._deadline.check()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from rdflib.paths import InvPath, Path, SequencePath
 from rdflib.term import BNode, Identifier
@@ -15,23 +14,24 @@ End = int | Identifier
 """A place of a pattern: the id of a constant, or a variable."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class TriplePattern:
-    """Subject, predicate and object. The predicate may be a path that is not a chain of steps."""
+    """Subject, predicate and object. The predicate may be a path that is not a chain of steps. Nothing changes it."""
 
-    s: End
-    p: End | Path
-    o: End
+    __slots__ = ("constants", "o", "p", "s", "variables")
 
-    @property
-    def variables(self) -> list[Identifier]:
+    def __init__(self, s: End, p: End | Path, o: End) -> None:
+        self.s = s
+        self.p = p
+        self.o = o
+        self.variables: list[Identifier] = []
         """Its variables, each once."""
-        return list(dict.fromkeys(place for place in (self.s, self.p, self.o) if isinstance(place, Identifier)))
-
-    @property
-    def constants(self) -> int:
+        self.constants = 0
         """How many of its places are given."""
-        return sum(isinstance(place, int) for place in (self.s, self.p, self.o))
+        for place in (s, p, o):
+            if isinstance(place, int):
+                self.constants += 1
+            elif not isinstance(place, Path) and place not in self.variables:
+                self.variables.append(place)
 
     def show(self, terms: TermSpace) -> str:
         """The pattern as text, for ``explain``."""

@@ -78,13 +78,25 @@ def staging_of(store: Path, name: str) -> Path:
 
 def remove_staging(store: Path, name: str) -> None:
     """Remove the directory of a job. A second call does nothing."""
-    directory = staging_of(store, name)
-    doomed = directory.with_name(f"{name}.{uuid4().hex[:8]}{_NEW}")
+    _remove(staging_of(store, name))
+
+
+def _remove(directory: Path) -> bool:
+    """Remove a directory of the staging directory; false if another process has done so.
+
+    It gets another name first, so that an attempt that is still running finds nothing and cannot add files to it. Its
+    driver's name goes last, so that whatever a killed process leaves can be swept.
+    """
+    doomed = directory.with_name(f"{uuid4().hex}{_NEW}")
     try:
-        directory.rename(doomed)  # at once: a late attempt finds nothing, and cannot add files to it
+        directory.rename(doomed)
     except FileNotFoundError:
-        return
+        return False
+    for each in doomed.iterdir():
+        if each.name != DRIVER:
+            each.unlink(missing_ok=True)
     shutil.rmtree(doomed, ignore_errors=True)
+    return True
 
 
 def sweep(store: Path) -> int:
@@ -93,12 +105,7 @@ def sweep(store: Path) -> int:
         found = list(os.scandir(store / STAGING))
     except (FileNotFoundError, NotADirectoryError):
         return 0
-    swept = 0
-    for each in found:
-        if _is_litter(Path(each.path)):
-            shutil.rmtree(each.path, ignore_errors=True)
-            swept += 1
-    return swept
+    return sum(_remove(Path(each.path)) for each in found if _is_litter(Path(each.path)))
 
 
 def _is_litter(directory: Path) -> bool:
@@ -123,7 +130,7 @@ def remove_series(store: Path, driver: Identity, app: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         for each in os.scandir(store / STAGING):
             if _driver_of(Path(each.path)) == _Driver(driver, app):
-                shutil.rmtree(each.path, ignore_errors=True)
+                _remove(Path(each.path))
 
 
 def _write_file(path: Path, content: bytes) -> None:

@@ -44,3 +44,16 @@ def test_the_entry_is_that_of_the_general_code(keys: list[tuple[str, int]], docu
 def test_indexes_that_leave_out_documents_or_look_into_objects_have_none() -> None:
     assert IndexEntries(Index(name="i", keys=(("a.b", 1),), keyspace="i")).only is None
     assert IndexEntries(Index(name="i", keys=(("a", 1),), keyspace="i", sparse=True)).only is None
+
+
+class Text(str):
+    __slots__ = ()
+
+
+def test_of_a_given_document_only_plain_values_have_an_entry() -> None:
+    """Others may be stored as another value: a tuple as an array, an instance of a subclass as its base type."""
+    given, stored = entry_function((("a", 1),), MAX_VALUES, given=True), entry_function((("a", 1),), MAX_VALUES)
+    for value in (None, 1, 1.5, "x", True, b"x"):
+        assert given({"a": value}) == stored({"a": value}) is not None
+    for other in ([1], (1,), {"x": 1}, Decimal(1), Text("x")):
+        assert given({"a": other}) is None

@@ -34,12 +34,17 @@ scalars = (
 others = st.none() | st.sampled_from([Decimal(1), [1, 2], [], {"x": 1}])
 values = scalars | others
 ranges = st.dictionaries(st.sampled_from(OPERATORS), values, min_size=1, max_size=3)
-filters = st.dictionaries(st.sampled_from(PATHS), scalars | values | ranges, max_size=3)
+members = st.lists(scalars | values, max_size=4).map(lambda each: {"$in": each})
+conditions = st.dictionaries(st.sampled_from(PATHS), scalars | values | ranges | members, max_size=3)
+ids = st.integers(-3, 3) | st.sampled_from(["", "a", "\x00", b"a", 2**70, UUID(int=7), "x" * 300])
+filters = conditions | st.builds(
+    lambda several, more: {"_id": {"$in": several}, **more}, st.lists(ids, max_size=4), conditions
+)
 sorts = st.lists(
     st.tuples(st.sampled_from(PATHS), st.sampled_from([1, -1])), max_size=2, unique_by=lambda each: each[0]
 ).map(tuple)
 keys = st.lists(
-    st.tuples(st.sampled_from(PATHS[1:]), st.sampled_from([1, -1])),
+    st.tuples(st.sampled_from(PATHS), st.sampled_from([1, -1])),
     min_size=1,
     max_size=3,
     unique_by=lambda each: each[0],
@@ -109,12 +114,29 @@ def test_filters_for_other_values_have_none(value: Any) -> None:
     assert not isinstance(prepare_filter({"a": value}), PreparedFilter)
 
 
+@pytest.mark.parametrize("bad", [None, 1.0, [1], {"x": 1}, Text("x"), True])
+def test_an_in_of_ids_has_a_shape_and_one_of_other_values_has_none(bad: Any) -> None:
+    first, second = prepare_filter({"_id": {"$in": [1, "x", b"x"]}}), prepare_filter({"_id": {"$in": []}})
+    assert isinstance(first, PreparedFilter)
+    assert isinstance(second, PreparedFilter)
+    assert first.shape is second.shape
+    assert not isinstance(prepare_filter({"_id": {"$in": [1, bad]}}), PreparedFilter)
+    assert not isinstance(prepare_filter({"a": {"$in": [1]}}), PreparedFilter)
+    assert not isinstance(prepare_filter({"_id": {"$in": [1], "$gt": 0}}), PreparedFilter)
+
+
 @pytest.mark.parametrize("bad", [float("nan"), "\ud800", {"$gt": float("nan")}, {"$eq": "\ud800"}])
 def test_a_bad_value_is_refused_although_its_shape_is_known(bad: Any) -> None:
     for good in ({"a": 1.0}, {"a": "x"}, {"a": {"$gt": 1.0}}, {"a": {"$eq": "x"}}):
         prepare_filter(good)
     with pytest.raises(InvalidDocument):
         prepare_filter({"a": bad})
+
+
+def test_a_bad_member_is_refused_although_its_shape_is_known() -> None:
+    prepare_filter({"_id": {"$in": ["x", "y"]}})
+    with pytest.raises(InvalidDocument):
+        prepare_filter({"_id": {"$in": ["x", "\ud800"]}})
 
 
 def test_an_invalid_filter_is_refused_each_time() -> None:
@@ -128,6 +150,10 @@ def test_the_filter_may_be_changed_after_the_call() -> None:
     prepared = prepare_filter(given)
     given["a"]["$gt"] = 100
     assert prepared.matches({"a": 2})
+    several = {"_id": {"$in": [1, 2]}}
+    prepared = prepare_filter(several)
+    several["_id"]["$in"].append(3)
+    assert not prepared.matches({"_id": 3})
 
 
 def test_the_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

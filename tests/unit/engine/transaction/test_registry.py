@@ -9,7 +9,8 @@ import pytest
 
 import lowtide
 from lowtide.engine.transaction.origin import Origin
-from lowtide.engine.transaction.registry import Entry, Registration, Registry
+from lowtide.engine.transaction.registration import Entry, Registration
+from lowtide.engine.transaction.registry import Registry
 from lowtide.errors import SnapshotExpired, UsageError
 from tests.support.parts import parts_of
 

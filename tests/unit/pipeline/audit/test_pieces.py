@@ -54,8 +54,8 @@ def simulated(draw: st.DrawFn) -> Rows:
 
 
 def with_deletes(rows: Rows, chance: random.Random) -> Rows:
-    """Some writes become deletes, and some reads name versions."""
-    share = chance.choice([0, 0, 0.1])
+    """Some writes become deletes, or merge with what was there, and some reads name versions."""
+    share, merging = chance.choice([0, 0, 0.1]), chance.choice([0, 0, 0.3])
     deletes = {(row["key"], row["value"]) for row in rows if row["op"] == "write" and chance.random() < share}
     commits = {row["tx"]: row["version"] for row in rows if row["op"] == "commit" and row["version"] is not None}
     versions = {(row["key"], row["value"]): commits.get(row["tx"]) for row in rows if row["op"] == "write"}
@@ -66,6 +66,8 @@ def with_deletes(rows: Rows, chance: random.Random) -> Rows:
             version = versions.get((row["key"], row["value"]), 0)
             if (row["key"], row["value"]) in deletes:
                 each["value"] = None
+            elif row["op"] == "write" and chance.random() < merging:
+                each["merged"] = True
             if name_versions and row["op"] == "read" and version is not None and chance.random() < 0.8:
                 each["version"] = version
                 if chance.random() < 0.5:

@@ -104,7 +104,9 @@ def test_prefixes_and_base(filled: Quads) -> None:
 def test_parsed_queries_are_kept(filled: Quads) -> None:
     text = f"{PREFIX}SELECT ?kept {{ ?kept :p 1 }}"
     assert QUERIES.get(text, {}, None) is QUERIES.get(text, {}, None)
-    assert QUERIES.get(text, {}, None) is not QUERIES.get(text, {"e": str(E)}, None)
+    assert QUERIES.get(text, {}, None) is QUERIES.get(text, {"unused": str(E)}, None)
+    using = "SELECT ?kept { ?kept e:p 1 }"
+    assert QUERIES.get(using, {"e": str(E)}, None) is not QUERIES.get(using, {"e": "urn:other:"}, None)
     assert QUERIES.get(text, {}, None) is not QUERIES.get(text, {}, "http://example.org/")
 
 

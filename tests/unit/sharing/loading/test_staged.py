@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,6 +62,27 @@ def test_a_directory_without_a_driver_goes_after_a_while(store: lowtide.Store) -
     os.utime(unfinished, (0, 0))
     assert sweep(store.path) == 1
     assert not unfinished.exists()
+
+
+def test_a_sweep_beside_an_attempt_that_still_writes_or_killed_half_way_leaves_nothing(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tasks of a killed driver live a little longer than it."""
+    directory = make_staging(store.path, new_job_name(), gone())
+    stage(directory, [([b"k"], [b"v"])])
+
+    def is_killed(doomed: Path, **_: Any) -> None:
+        assert os.listdir(doomed) == ["driver"]
+        with pytest.raises(UsageError, match="has ended"):
+            stage(directory, [([b"late"], [b"v"])])
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("lowtide.sharing.loading.staged.shutil.rmtree", is_killed)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(store.path)
+    assert sweep(store.path) == 1
+    assert os.listdir(store.path / "staging") == []
 
 
 def test_files_that_the_job_does_not_name_do_not_count(store: lowtide.Store) -> None:

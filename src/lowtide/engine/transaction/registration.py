@@ -1,0 +1,93 @@
+"""A registration: what holds a live snapshot, and the note that is left when it was expired.
+
+Apart from the registry, which a compiled build compiles: a registration is referred to weakly and has a destructor,
+and that takes an interpreted class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from weakref import ref
+
+from lowtide.engine.transaction.origin import Caller, Origin
+from lowtide.errors import SnapshotExpired
+
+if TYPE_CHECKING:
+    from lowtide.engine.transaction.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A live snapshot, as ``entries`` lists it. ``begun`` is the clock's monotonic time."""
+
+    token: int
+    ts: int
+    writer: bool
+    begun: float
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    """The note about a snapshot that was ended at ``age``, in seconds, under the ``limit`` of that time. ``owner`` is
+    its registration."""
+
+    ts: int
+    age: float
+    limit: float
+    origin: Origin
+    owner: ref[Registration]
+
+    def error(self) -> SnapshotExpired:
+        where = str(self.origin)
+        return SnapshotExpired(
+            f"the snapshot of commit {self.ts} that was opened at {where} was ended at the age of {self.age:.1f} s, "
+            f"because max_snapshot_age is {self.limit:g} s; what it sees is no longer kept: begin another one",
+            age=self.age,
+            where=where,
+        )
+
+
+Details = tuple[bool, float, Caller | None]
+"""(may still commit, begun at, opened by)"""
+
+NOT_DRAWN: Final = -1
+
+
+class Registration:
+    """A live snapshot, held by the transaction, snapshot, statement or scan that reads at ``ts``, until it is released
+    or dropped. Used by the thread of its owner; created by ``Registry.register`` and ``register_at``.
+
+    ``token`` is 0 before it is registered, and after it was released and reported. ``ts`` is ``NOT_DRAWN`` until other
+    snapshots may rely on it. ``ref`` is the tables' weak reference.
+    """
+
+    __slots__ = ("__weakref__", "_registry", "ref", "token", "ts")
+
+    def __init__(self, registry: Registry) -> None:
+        self.token = 0
+        self.ts = NOT_DRAWN
+        self._registry = registry
+        self.ref = ref(self)
+
+    def release(self, released: Callable[[int], None]) -> None:
+        """Release the snapshot and call ``released`` with its timestamp. It can be repeated, and must be after an
+        interrupt: by the owner, or else by the destructor."""
+        if token := self.token:
+            self._registry.release(token)
+            released(self.ts)
+            self.token = 0
+
+    def __del__(self) -> None:
+        try:
+            token = self.token
+        except AttributeError:  # its construction was interrupted
+            return
+        if token:
+            registry = self._registry
+            ts = registry.live.get(token, self.ts)
+            registry.release(token)
+            if ts != NOT_DRAWN:
+                registry.abandoned(ts)

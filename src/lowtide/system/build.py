@@ -1,0 +1,18 @@
+"""Which build of Lowtide runs: plain Python, or the same source compiled by mypyc.
+
+This module is one of those that a compiled build compiles, so it can tell by itself; pyproject.toml has the list.
+"""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Final
+
+
+def _here() -> None:
+    """Only its type matters: a compiled function is no Python function."""
+
+
+_KIND: Final[object] = type(_here)
+BUILD: Final = "pure Python" if _KIND is FunctionType else "compiled"
+"""``"pure Python"`` or ``"compiled"``; ``lowtide --version`` and ``store.stats().build`` show it."""

@@ -1,0 +1,70 @@
+"""``python -m tests.support.class_archive``: an archive of Spark's loaded classes, made once for a virtual environment.
+
+Java maps such an archive instead of reading, checking and linking ten thousand classes from jars: a session starts in
+less than half of the time, and tests start twenty. Java itself checks that the archive fits, and does without it where
+it does not. ``make test`` makes it; without it tests only take longer.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+ARCHIVE: Final = Path(sys.prefix, "spark.jsa")
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+"""What makes a session start, and small queries run, quickly. Java says nothing where the archive does not fit."""
+_LONGEST: Final = 120.0
+"""Seconds that the making may take, on a busy machine."""
+
+
+def java_options() -> str:
+    """Options of Java for every session of the tests."""
+    return f"{_QUICK} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _QUICK
+
+
+def main() -> None:
+    """Make the archive in a process of its own, which ends with Java."""
+    if ARCHIVE.exists():
+        return
+    temporary = ARCHIVE.with_suffix(".part")
+    options = f"{_QUICK} -XX:ArchiveClassesAtExit={temporary}"
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_TOOL_OPTIONS": options}
+    command = [sys.executable, "-c", "from tests.support.class_archive import work; work()"]
+    made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LONGEST, check=False)
+    if made.returncode == 0 and temporary.exists():
+        temporary.rename(ARCHIVE)
+    else:
+        print(f"Without an archive of Spark's classes, tests take longer: {made.stderr[-500:]}")
+
+
+def work() -> None:
+    """What most tests do: queries, processes in Python, Parquet, a stream. It needs nothing but PySpark itself."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+    from pyspark.sql.functions import udf
+
+    builder: Any = SparkSession.builder
+    for name in ("spark.driver.host", "spark.driver.bindAddress"):
+        builder = builder.config(name, "127.0.0.1")
+    spark = builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+    with tempfile.TemporaryDirectory() as directory:
+        rows = spark.createDataFrame([(1, "a"), (2, "b")], "n long, t string")
+        rows.withColumn("length", udf(len, "int")("t")).write.parquet(f"{directory}/rows")
+        found = spark.read.parquet(f"{directory}/rows")
+        found.join(rows, "n").groupBy("n").count().orderBy("n").collect()
+        stream = spark.readStream.schema(rows.schema).parquet(f"{directory}/rows").writeStream
+        query = stream.option("checkpointLocation", f"{directory}/at").trigger(availableNow=True)
+        query.start(f"{directory}/out", format="parquet").awaitTermination()
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()  # Java ends when its parent does, and writes the archive then
+    gateway.proc.wait(_LONGEST)
+
+
+if __name__ == "__main__":
+    main()
