@@ -156,7 +156,7 @@ MUTANTS = [
         "sharing/follower.py",
         (
             (
-                "generation.registry.published >= self._target() and not",
+                "generation.registry.published >= self._page.words[TS] and not",
                 "generation.registry.published >= 0 and not",
             ),
         ),
