@@ -28,8 +28,8 @@ MUTANTS = [
         "engine/versions/layers.py",
         (
             (
-                "            self.view = View((self.active, None, cache))  # point: drop.view\n",
-                "            self.view = View((self.active, None, self.view[2]))  # point: drop.view\n",
+                "        view = View((self.active, None, cache))\n",
+                "        view = View((self.active, None, self.view[2]))\n",
             ),
         ),
         ("tests/unit/engine/versions/test_layers.py::test_the_cache_of_rows_is_replaced_together_with_the_layer",),

@@ -242,12 +242,13 @@ class VersionStore:
         """Make the active layer, which holds the commits up to ``upto``, the frozen one."""
         assert self.frozen is None
         fresh = Layer()
+        view = View((fresh, self.active, self.view[2]))
         # No call between these: an interrupt comes before all of them or after. One layer as both would be checkpointed
         # with what is committed to it later.
         self.frozen, self.frozen_upto = self.active, upto
         self.active = fresh  # point: freeze.active
         if not self.closed:
-            self.view = View((self.active, self.frozen, self.view[2]))  # point: freeze.view
+            self.view = view  # point: freeze.view
         return self.frozen
 
     def drop_frozen(self) -> None:
@@ -255,9 +256,11 @@ class VersionStore:
         cache: RowCache = {}
         if self.frozen is not None and not self.closed:
             cache = _brought_up_to_date(self.view[2], self.frozen.chains, self._cache_rows // 2)
+        view = View((self.active, None, cache))
+        # No call between these either.
         self.boundary = self.frozen_upto
         if not self.closed:
-            self.view = View((self.active, None, cache))  # point: drop.view
+            self.view = view  # point: drop.view
         self.frozen = None  # point: drop.frozen
         # Last: a call may be interrupted, and gaps that remain are harmless. Most of the keys they skip are gone.
         self.gaps.forget()
@@ -267,8 +270,9 @@ class VersionStore:
         no chain and no cached row, and is refused when it turns to the base."""
         closed = Layer()
         closed.keys = ClosedKeys(reason)
+        view = View((closed, None, {}))
         self.closed = reason  # first: the last checkpoint, which follows, must not open the view again
-        self.view = View((closed, None, {}))
+        self.view = view
         self.gaps.close()
 
     def changed_at(self, full_key: bytes) -> int | None:
