@@ -16,7 +16,7 @@ from tests.crash.interrupts import Places, interrupted
 from tests.crash.stores import SMALL, Durability, Model, both, commit, content_of, in_time, killed, reopened
 from tests.support.parts import parts_of
 
-HANDING_OVER = ("StoreAccess.__init__", "Store.__init__")
+HANDING_OVER = ("StoreAccess._own_or_join", "StoreAccess.__init__", "Store.__init__")
 """An interrupt between the last step of an opening and its return leaves an open store that nobody has: no program can
 do anything about that."""
 CLOSING = ("in Ownership.release", "in OwnedStore.close", "in Service.close")
