@@ -36,6 +36,7 @@ from tests.spark.travels import (
     settle_all,
     write_at_random,
 )
+from tests.support.attack import FULL
 from tests.support.clocks import ManualClock
 from tests.unit.cli.commands import invoke
 
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store: OpenStore, tmp_path: Path) -> None:
-    """Before compaction, after it, and with later versions beside what is compacted."""
+    """Before compaction, after it (in the full attack), and with later versions beside what is compacted."""
     shop, archive = Remembered(open_store("shop")), tmp_path / "archive"
     write_at_random(shop, seed=1, commits=12)
     pipeline.archive(spark, shop.store.path, archive)
@@ -59,8 +60,9 @@ def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store:
     check_states(spark, archive, shop, every=6)
     check_differences(spark, archive, shop)
     settle_all(archive)
-    check_states(spark, archive, shop, every=6)
-    check_differences(spark, archive, shop)
+    if FULL:
+        check_states(spark, archive, shop, every=6)
+        check_differences(spark, archive, shop)
     write_at_random(shop, seed=3, commits=6)
     pipeline.archive(spark, shop.store.path, archive)
     kinds = {each.kind for table in tables_in(Location.of(archive)).values() for each in table.files}

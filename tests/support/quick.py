@@ -1,7 +1,7 @@
 """``pytest --quick``, for the inner loop: what finds most faults in a minute. ``make quick`` runs it with the checkers.
 
 Folders and files are chosen by what they cost: nothing that starts processes or Spark, that kills or that explores.
-Properties are tried on a few examples, and isolation in two of its places.
+Properties are tried on a few examples, and isolation in one of its places.
 """
 
 from __future__ import annotations
@@ -15,14 +15,21 @@ EXAMPLES = 10
 FOLDERS = ("unit", "isolation", "documents", "property", "garbage", "project")
 SLOW = (
     "garbage/test_one_old_reader.py",
+    "garbage/test_readers_at_random.py",
     "isolation/test_audited.py",
     "isolation/test_bank.py",
     "isolation/test_batches.py",
     "isolation/test_collections.py",
+    "isolation/test_interrupted_commits.py",
     "project/test_examples.py",
+    "project/test_habits.py",
     "project/test_package.py",
+    "project/test_private_names.py",
     "project/test_run.py",
     "project/test_style.py",
+    "property/test_changes.py",
+    "property/test_pins_model.py",
+    "property/test_store_under_scans.py",
     "unit/engine/checkpoint/test_helper.py",
     "unit/cli/test_commands.py",
     "unit/cli/test_documents.py",
@@ -31,9 +38,11 @@ SLOW = (
     "unit/cli/test_help.py",
     "unit/cli/test_pipeline_runs.py",
     "unit/cli/test_processes.py",
+    "unit/cli/test_rdf.py",
     "unit/cli/test_shell.py",
     "unit/cli/test_transfer.py",
     "unit/pipeline",
+    "unit/sharing/test_descriptors.py",
     "unit/spark",
     "unit/store/test_handover.py",
     "unit/documents/test_sql.py",
@@ -42,9 +51,9 @@ SLOW = (
     "unit/engine/versions/test_deleted_keys.py",
 )
 """In those folders, but not quick; the checkers of test_style run beside the tests."""
-PLACES = ("chains", "moving")
-"""Where the isolation tests run: all versions in chains, or in the base with upkeep at each step. A run of all tests
-tries the places between these as well."""
+PLACES = ("moving",)
+"""Where the isolation tests run: in chains and base, with upkeep at each step. A run of all tests tries the other
+places as well."""
 TESTS = Path(__file__).resolve().parents[1]
 
 
