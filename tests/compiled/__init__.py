@@ -36,6 +36,10 @@ LEFT_OUT: Final[dict[str, str]] = {
     "tests/isolation/test_no_locks.py::test_readers_go_on_while_a_commit_stands_still": _LINE,
     "tests/isolation/test_recorded_collections.py::test_a_broken_store_is_convicted": _METHOD,
     "tests/isolation/test_recorded_store.py::test_a_broken_store_is_convicted": _METHOD,
+    "tests/isolation/test_recorded_stories.py::test_a_reader_beside_a_publication": _LINE,
+    "tests/isolation/test_recorded_stories.py::test_a_reader_that_begins_beside_a_collection": _LINE,
+    "tests/isolation/test_recorded_stories.py::test_what_is_put_behind_a_scan_of_deleted_keys": _LINE,
+    "tests/isolation/test_recorded_stories.py::test_what_is_put_while_a_scan_notes_deleted_keys": _LINE,
 }
 """Tests, cases or files of tests that are not run against a compiled build, and the reason for each."""
 
