@@ -17,10 +17,12 @@ import pytest
 import lowtide
 from lowtide.system.build import BUILD
 from tests.compiled import is_left_out, leave_out
+from tests.support.attack import FULL
 from tests.support.class_archive import java_options
+from tests.support.examples import few, half, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
-from tests.support.quick import in_few_places, is_slow, with_few_examples
+from tests.support.quick import in_few_places, is_slow
 from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -68,7 +70,9 @@ def pytest_collection(session: pytest.Session) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--quick"):
         in_few_places(config, items)
-        with_few_examples(items)
+        with_fewer_examples(items, few)
+    elif not FULL:
+        with_fewer_examples(items, half)
     if BUILD == "compiled":
         leave_out(config, items)
     in_order(items)

@@ -37,6 +37,8 @@ PAIRS: dict[str, tuple[tuple[Op, ...], tuple[Op, ...]]] = {
 }
 
 STRICT = (Isolation.SNAPSHOT, Isolation.SERIALIZABLE)
+READS = ("write skew", "read skew", "a scan and an insert", "two scans and inserts", "a read and a delete")
+"""Where the two levels differ: without a read they are the same."""
 
 
 def program(pair: str, level: Isolation, other: Isolation | None = None, *, checkpointed: bool) -> Program:
@@ -44,8 +46,9 @@ def program(pair: str, level: Isolation, other: Isolation | None = None, *, chec
     return Program((Tx(level, first), Tx(other or level, second)), checkpointed=checkpointed)
 
 
-@pytest.mark.parametrize("level", STRICT)
-@pytest.mark.parametrize("pair", PAIRS)
+@pytest.mark.parametrize(
+    ("pair", "level"), [(pair, level) for pair in PAIRS for level in STRICT if pair in READS or level is STRICT[0]]
+)
 def test_every_interleaving_of_their_steps_is_allowed(pair: str, level: Isolation) -> None:
     with Laboratory() as laboratory:
         found = explore(laboratory, program(pair, level, checkpointed=False), stops=STEPS).check()

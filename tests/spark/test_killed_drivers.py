@@ -33,15 +33,16 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def drivers(programs: Programs) -> Drivers:
-    """Their six tasks at a time are those of a read and of a write that wait at gates, and of a stream."""
-    return Drivers(lambda: programs.driver("local[6]"))
+    """Their eight tasks at a time are those of a read and of a write that wait at gates, of a stream and of the
+    archiver."""
+    return Drivers(lambda: programs.driver("local[8]"))
 
 
 def test_a_session_from_a_virtual_environment_that_is_not_activated(
     programs: Programs, drivers: Drivers, store: lowtide.Store
 ) -> None:
     store["users"].insert_many([{"_id": n, "age": n % 50} for n in range(100)])
-    drivers.adopt(programs.driver_of_a_user("local[6]"))
+    drivers.adopt(programs.driver_of_a_user("local[8]"))
     assert drivers.running().ask("count", path=str(store.path), collection="users") == 100
 
 
@@ -93,21 +94,14 @@ def _kill_tasks(driver: Program) -> None:
         kill(victim)
 
 
-def test_whatever_is_killed_the_archive_equals_the_model(programs: Programs, drivers: Drivers, tmp_path: Path) -> None:
-    """The archiver's driver, one of its tasks, the store's owner: the archive has every commit, once."""
-    kills = Kills(programs, drivers, tmp_path, seed=1)
-    for what in ("task", "owner", "driver", *(("task", "owner", "driver") if FULL else ())):
-        kills.strike(what)
-    assert kills.finish() > 50
-
-
 def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     programs: Programs, drivers: Drivers, tmp_path: Path
 ) -> None:
-    """In mid-read, in mid-write and in mid-stream at once.
+    """In mid-read, in mid-write, in mid-stream and in a run of the archiver at once.
 
     First Spark's JVM goes with the Python process above it, then that process alone, and then the JVM ends by itself.
-    The stream goes from one store to another; the owner of its source is killed as well, its target has none.
+    The stream goes from one store to another; the owner of its source is killed as well, its target has none. The
+    archiver also loses a task, and the owner of its store: its archive has every commit, once.
     """
     source, target, checkpoint = tmp_path / "source", tmp_path / "target", tmp_path / "checkpoint"
     ledger = {"path": str(source), "collection": COLLECTION}
@@ -123,6 +117,11 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
 
     owner = programs.owner(source)
     owner.ask("advance", size=SIZE, steps=100)
+    archived = tmp_path / "archived"
+    archived.mkdir()
+    archiver = Kills(programs, drivers, archived, seed=1)
+    for what in ("task", "owner", *(("driver", "task", "owner") if FULL else ())):
+        archiver.strike(what)
 
     # In mid-read, and when tasks stage what they write
     gates = [new_gate(tmp_path / "first" / each) for each in ("read", "write")]
@@ -133,7 +132,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     running = driver.tell("stream", **stream)
     stream_on(2)
     assert not driver.answered(running), "the stream is still running"
-    drivers.kill()
+    archiver.strike("driver")
     wait_until(lambda: not any(each.startswith("spark") for each in owner.ask("pins")), "an end of the pin")
     _check_gone(owner, *gates)
     assert _written(source) == []
@@ -169,6 +168,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     driver.answer(copied)
     found = Sum(*driver.ask("sum", **ledger))
     assert found == Model(SIZE).at(last)
+    assert archiver.finish() > 50
     drivers.kill()
     wait_until(lambda: owner.ask("pins") == [], "an end of the pins")
     owner.ask("close")

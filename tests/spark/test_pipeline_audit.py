@@ -118,7 +118,7 @@ def test_a_right_history_in_a_table_has_no_anomaly(spark: SparkSession, tmp_path
     listed = [{**row, "values": list(row["values"].items()) if "values" in row else None} for row in rows]
     (tmp_path / "history").mkdir()
     parquet.write_table(pa.Table.from_pylist(listed, pa.schema(types.items())), tmp_path / "history" / "1.parquet")
-    report = pipeline.audit(spark, tmp_path / "history", "serializable", whole=0)
+    report = pipeline.audit(spark, tmp_path / "history", "serializable")
     assert report.names == []
     assert report.ok
     assert report.committed == audit(History.of(rows)).committed

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 
 def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store: OpenStore, tmp_path: Path) -> None:
-    """Before compaction, after it (in the full attack), and with later versions beside what is compacted."""
+    """Before compaction, after it, and with later versions beside what is compacted. DuckDB and Spark read the same
+    files by the same rules: but for the full attack, Spark reads only the last, which are of every kind."""
     shop, archive = Remembered(open_store("shop")), tmp_path / "archive"
     write_at_random(shop, seed=1, commits=12)
     pipeline.archive(spark, shop.store.path, archive)
@@ -57,12 +58,12 @@ def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store:
     frame.write.format("lowtide").options(**options).mode("append").save()
     shop.remember()
     pipeline.archive(spark, shop.store.path, archive)
-    check_states(spark, archive, shop, every=6)
-    check_differences(spark, archive, shop)
+    early = spark if FULL else None
+    check_states(early, archive, shop, every=6)
+    check_differences(early, archive, shop)
     settle_all(archive)
-    if FULL:
-        check_states(spark, archive, shop, every=6)
-        check_differences(spark, archive, shop)
+    check_states(early, archive, shop, every=6)
+    check_differences(early, archive, shop)
     write_at_random(shop, seed=3, commits=6)
     pipeline.archive(spark, shop.store.path, archive)
     kinds = {each.kind for table in tables_in(Location.of(archive)).values() for each in table.files}

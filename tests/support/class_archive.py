@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 ARCHIVE: Final = Path(sys.prefix, "spark.jsa")
-_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable"
+_QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn384m -XX:ReservedCodeCacheSize=240m -Xlog:disable"
 """What makes a session start, and small queries run, quickly. Java says nothing where the archive does not fit."""
 _LONGEST: Final = 120.0
 """Seconds that the making may take, on a busy machine."""

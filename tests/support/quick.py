@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import hypothesis
 import pytest
 
 EXAMPLES = 10
@@ -71,16 +70,3 @@ def in_few_places(config: pytest.Config, items: list[pytest.Item]) -> None:
     others = [each is not None and each.params.get("world", PLACES[0]) not in PLACES for each in asked]
     config.hook.pytest_deselected(items=[item for item, is_other in zip(items, others, strict=True) if is_other])
     items[:] = [item for item, is_other in zip(items, others, strict=True) if not is_other]
-
-
-def with_few_examples(items: list[pytest.Item]) -> None:
-    """Have each property and each model among the tests tried on few examples, whatever it asks for itself."""
-    for item in items:
-        holders = (
-            (getattr(item, "obj", None), "_hypothesis_internal_use_settings"),
-            (getattr(item, "cls", None), "settings"),
-        )
-        for holder, name in holders:
-            asked = getattr(holder, name, None)
-            if isinstance(asked, hypothesis.settings) and asked.max_examples > EXAMPLES:
-                setattr(holder, name, hypothesis.settings(asked, max_examples=EXAMPLES))

@@ -1,0 +1,52 @@
+"""How many examples properties and models are tried on, whatever a test asks for itself.
+
+A run of all tests tries half of what each asks for, and a quick one a few. Examples are drawn anew in each run, so what
+one run does not try the next one may. With ``make attack`` each test has all that it asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import hypothesis
+import pytest
+
+FEW = 10
+"""Examples of a quick run, and the fewest that are ever taken from what a test asks for."""
+
+
+def few(asked: int) -> int:
+    """What a quick run tries.
+
+    >>> few(100), few(5)
+    (10, 5)
+    """
+    return min(asked, FEW)
+
+
+def half(asked: int) -> int:
+    """What a run of all tests tries.
+
+    >>> half(100), half(15), half(5)
+    (50, 10, 5)
+    """
+    return max(few(asked), asked // 2)
+
+
+def with_fewer_examples(items: list[pytest.Item], tried: Callable[[int], int]) -> None:
+    """Change how many examples the properties and models among the tests are tried on. Those that try the same examples
+    in each run keep them all."""
+    done: set[int] = set()
+    for item in items:
+        holders = (
+            (getattr(item, "obj", None), "_hypothesis_internal_use_settings"),
+            (getattr(item, "cls", None), "settings"),
+        )
+        for holder, name in holders:
+            asked = getattr(holder, name, None)
+            if not isinstance(asked, hypothesis.settings) or asked.derandomize:
+                continue
+            owner = getattr(holder, "__func__", holder)  # the cases of a test share one function, and so its settings
+            if id(owner) not in done:
+                done.add(id(owner))
+                setattr(owner, name, hypothesis.settings(asked, max_examples=tried(asked.max_examples)))
