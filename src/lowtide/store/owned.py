@@ -40,6 +40,7 @@ from lowtide.observe.monitor import Monitor, SnapshotMonitor
 from lowtide.observe.stats import Stats
 from lowtide.options import Options
 from lowtide.quads.opening import collect_unused_terms
+from lowtide.sharing.inbox import Inbox
 from lowtide.sharing.joined_commits import JoinedCommits
 from lowtide.sharing.loading.loader import Loader
 from lowtide.sharing.loading.staged import sweep
@@ -215,7 +216,8 @@ class OwnedStore:
         self.joined_line = JoinedLine(self.engine.line)
         self.engine.line.notify = self.members.line_up
         self._handlers = handlers(self)
-        self._service = Service(path, self._handlers, self.joined.answer)
+        inbox = Inbox(self.joined, self.committer)
+        self._service = Service(path, self._handlers, self.joined.answer, inbox)
         undo.callback(self._service.close)
         self.members.owns()
         for each in (self.maintenance, self.syncer, self.monitor, self._service):  # everything is wired by now

@@ -5,6 +5,11 @@ leader: it takes all requests that are waiting, validates them in queue order, w
 one system call, and publishes them. The others wait on a private lock each. One of those that came too late is woken to
 lead next. A thread that finds the lock free does not wait. A committing thread only *tries* the lock, see ``_try``.
 
+Commits of other processes are *guests*: a committing thread brings them into the queue before its own, so that they are
+in the same group, and answers them after it; see ``Guests``. A thread that brings several requests waits for the last
+one, which is done after the others, because every leader takes the whole queue. They have one gate: whichever of them
+is first in the queue when the lock is given up, its gate wakes that thread.
+
 Who writes: any thread appends to the queue (``deque`` operations are atomic), and the leader empties it. Only the
 leader changes what is shared: the log, then the chains, then ``published``.
 
@@ -23,7 +28,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from threading import get_ident
-from typing import TypeVar
+from time import monotonic
+from typing import Protocol, TypeVar
 
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
@@ -44,6 +50,19 @@ from lowtide.errors import ConflictError, Error, TransientError, UsageError
 logger = logging.getLogger("lowtide")
 
 _Argument = TypeVar("_Argument")
+
+
+class Guests(Protocol):
+    """Commits of other processes that have arrived."""
+
+    look_at: float
+    """When a committing thread should look for them, on the monotonic clock."""
+
+    def take(self, requests: list[Request], *, durably: bool = False) -> None:
+        """Add them to ``requests``, which is empty. After that, if there are any, ``answer`` must be called."""
+
+    def answer(self) -> None:
+        """Answer those that were taken and are done; the others are sent again."""
 
 
 class Committer:
@@ -80,6 +99,8 @@ class Committer:
         self._lock = threading.Lock()
         self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 in between
         self._queue: deque[Request] = deque()
+        self.guests: Guests | None = None
+        """Set while other processes are connected that commit; by any thread."""
         self.callbacks = Callbacks()
         self.collected = 0
         """Versions dropped from chains so far; written under the commit lock."""
@@ -90,13 +111,11 @@ class Committer:
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
-        try:
-            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
-                self._queue.append(request)  # point: commit.queue
-                self._wait(request)
-        except BaseException:
-            self._withdraw(request)
-            raise
+        guests = self.guests
+        if guests is not None and monotonic() >= guests.look_at:
+            self._submit_beside(guests, request)
+        else:
+            self._submit(request, [])
         if self._queue:  # point: commit.pass
             self._pass_on()
         if self.callbacks.due:
@@ -104,6 +123,33 @@ class Committer:
         if request.error is not None:
             raise request.error
         return request.ts
+
+    def _submit_beside(self, guests: Guests, request: Request) -> None:
+        """Commit ``request`` and what has arrived from other processes."""
+        arrived: list[Request] = []
+        try:
+            guests.take(arrived, durably=request.durably)
+            self._submit(request, arrived)
+        finally:
+            if arrived:
+                guests.answer()
+
+    def submit_all(self, requests: list[Request]) -> None:
+        """Commit requests, in a group if there are several. Returns when they are done; each has its error."""
+        self._submit(requests[-1], requests[:-1])
+        if self._queue:
+            self._pass_on()
+
+    def _submit(self, request: Request, before: list[Request]) -> None:
+        """Commit ``request`` and, in the same group or an earlier one, those that come ``before`` it."""
+        try:
+            if before or self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
+                self._queue.extend(before)
+                self._queue.append(request)  # point: commit.queue
+                self._wait(request, before)
+        except BaseException:
+            self._withdraw(request, before)
+            raise
 
     def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
         """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
@@ -121,8 +167,8 @@ class Committer:
                 self._leader = 0
                 self._lock.release()
 
-    def _wait(self, request: Request) -> None:
-        """Until a request of the queue is done: lead, or wait for the leader."""
+    def _wait(self, request: Request, before: list[Request]) -> None:
+        """Until a request of the queue, and those before it, are done: lead, or wait for the leader."""
         while not request.done:
             if self._try(self._lead, request):  # point: commit.lead
                 continue
@@ -131,16 +177,28 @@ class Committer:
             if request.gate is None:
                 gate = threading.Lock()
                 gate.acquire()
+                for each in before:
+                    each.gate = gate
                 request.gate = gate  # point: commit.gate
             else:
                 request.gate.acquire()  # point: commit.wait
 
-    def _withdraw(self, request: Request) -> None:
-        """After an interrupt: take back a request that no leader has taken, and wake the next. One that was taken is
+    def _withdraw(self, request: Request, before: list[Request]) -> None:
+        """After an interrupt: take back requests that no leader has taken, and wake the next. One that was taken is
         committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
-        with contextlib.suppress(ValueError):
-            self._queue.remove(request)
+        for each in (*before, request):
+            with contextlib.suppress(ValueError):
+                self._queue.remove(each)
         self._pass_on()
+
+    def settle(self, request: Request) -> None:
+        """Decide a request whose thread was interrupted: if it is not committed when this returns, it never will be."""
+        with self.exclusive():
+            with contextlib.suppress(ValueError):
+                self._queue.remove(request)
+            if not request.done:
+                request.error = TransientError("the thread that brought this commit was interrupted; retry")
+                request.done = True
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[None]:
