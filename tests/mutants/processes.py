@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _JOINED = "tests/processes/test_joined.py"
+_OWNER = "tests/processes/test_owner.py"
 
 MUTANTS = [
     Mutant(
@@ -17,7 +18,7 @@ MUTANTS = [
                 "if False and message.unanswered is not None and (found",
             ),
         ),
-        (f"{_JOINED}::test_a_commit_whose_owner_is_killed_is_there_once[after]",),
+        (f"{_OWNER}::test_a_commit_whose_owner_is_killed_is_there_once[after-alone]",),
     ),
     Mutant(
         "a commit is acknowledged before other processes can see it",
@@ -101,6 +102,6 @@ MUTANTS = [
                 "return floor",
             ),
         ),
-        (f"{_JOINED}::test_the_log_is_kept_for_a_commit_that_is_not_answered",),
+        (f"{_OWNER}::test_the_log_is_kept_for_a_commit_that_is_not_answered",),
     ),
 ]

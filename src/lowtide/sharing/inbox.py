@@ -9,8 +9,9 @@ other thread. Each connection has at most one commit in a group, and so does eac
 
 While the owner's threads look that often, the waiting thread stays away: each message would wake it for nothing.
 
-A group that is synced is worth a short wait for the processes that were in the last groups and have just been
-answered: without it they would miss every other sync. It is at most a fraction (``_SHARE``) of what a sync takes.
+If a sync takes long (``_LONG``), a group that is synced is worth a short wait for the processes that were in the last
+groups and have just been answered: without it they would miss every other sync. It is at most a fraction (``_SHARE``)
+of what a sync takes. If it takes no longer than a process needs for its next commit, a wait would gain nothing.
 
 Who writes: everything here belongs to the thread that holds ``_turn``, from ``take`` until ``answer``, except that any
 thread of the service adds a connection. A connection is in the inbox (``_connections`` and the epoll set) or belongs to
@@ -28,7 +29,6 @@ import logging
 import os
 import select
 import threading
-from time import monotonic
 from typing import Final, Protocol
 
 from lowtide.engine.transaction.commit import Committer
@@ -57,8 +57,9 @@ _LARGE: Final = 1 << 16
 _PATIENCE: Final = 1.0
 """Seconds for which a thread that holds the turn may keep the inbox from being closed."""
 
-_SHARE, _LONGEST = 1 / 4, 0.002
-"""What part of a synced commit's time is spent on waiting for others to join it, and the most seconds."""
+_SHARE, _LONG, _LONGEST = 1 / 4, 0.001, 0.002
+"""What part of a synced commit's time is spent on waiting for others to join it; from how many seconds on; and the most
+seconds."""
 
 
 class Host(Protocol):
@@ -122,9 +123,9 @@ class Inbox:
                 self._looks += 1
                 if self._in_hand:
                     self._drop()  # an interrupted thread could not
-                self._begun = monotonic()
+                self._begun = SYSTEM_CLOCK.monotonic()
                 self._collect(requests, durably)
-                self.look_at = monotonic() + _LOOK
+                self.look_at = SYSTEM_CLOCK.monotonic() + _LOOK
         except BaseException:
             requests.clear()
             if True in taken:
@@ -138,9 +139,9 @@ class Inbox:
         self._receive(requests, 0.0)
         durably = durably or any(request.durably for request in requests)
         self._synced = durably
-        if durably and len(requests) < self._expected:
+        if durably and self._duration > _LONG and len(requests) < self._expected:
             until = self._begun + min(self._duration * _SHARE, _LONGEST)
-            while len(requests) < self._expected and (left := until - monotonic()) > 0:
+            while len(requests) < self._expected and (left := until - SYSTEM_CLOCK.monotonic()) > 0:
                 self._receive(requests, left)
         if durably:
             self._expected = max(len(requests), self._expected - 1)
@@ -200,7 +201,7 @@ class Inbox:
                         self._send(connection, self._commits.answer_to(request))
                         self._in_hand.pop(connection, None)
                 if self._synced:
-                    self._duration += (monotonic() - self._begun - self._duration) / 4
+                    self._duration += (SYSTEM_CLOCK.monotonic() - self._begun - self._duration) / 4
             finally:
                 if self._in_hand:
                     self._drop()

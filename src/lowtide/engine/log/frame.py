@@ -164,7 +164,7 @@ def decode_payloads(payloads: list[bytes], first: int) -> list[Commit]:
         writes, existed = payload.writes, payload.existed
         # The common case here, without a call: a takeover and a follower wait for it.
         if payload.names is None and payload.before is None and existed is not None and len(existed) == len(writes):
-            commits.append(Commit(ts, payload.time, writes, None, existed, None, payload.identity))
+            commits.append(Commit(ts, payload.time, writes, None, existed, identity=payload.identity))
         else:
             commits.append(_commit(ts, payload))
     return commits
@@ -262,7 +262,7 @@ def chained(data: bytes, offset: int, salt: int, ts: int) -> Iterator[Frame]:
             return
         if crc32(view[offset + head : end], salt) != crc:
             return
-        yield Frame(offset, end, crc, chains_to, stamp, durable, data[body:end])
+        yield Frame(offset, end, crc, chains_to, stamp, durable=durable, payload=data[body:end])
         offset, previous, ts = end, crc, stamp
 
 

@@ -24,12 +24,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from time import monotonic
 from typing import Protocol, TypeVar
 
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.request import Request, open_gate
 from lowtide.errors import TransientError, UsageError
+from lowtide.system.clock import SYSTEM_CLOCK
 
 _Argument = TypeVar("_Argument")
 
@@ -69,7 +69,7 @@ class CommitQueue:
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
         guests = self.guests
-        if guests is not None and monotonic() >= guests.look_at:
+        if guests is not None and SYSTEM_CLOCK.monotonic() >= guests.look_at:
             self._submit_beside(guests, request)
         else:
             self._submit(request, [])
