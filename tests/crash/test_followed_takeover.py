@@ -10,7 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
-from lowtide.engine.log.segment import scan_segment
+from lowtide.engine.log.segment import Scan, scan_segment
 from lowtide.engine.recovery import replay
 from lowtide.engine.recovery.opening import MANIFEST, read_manifest
 from lowtide.engine.recovery.replay import Followed, Replayed, replay_into_memory
@@ -67,7 +67,12 @@ def test_it_finds_the_same_and_reads_only_the_rest(
     path, followed = left_behind(tmp_path, moved=moved, rest=rest)
     whole = replayed(path, None)
     read: list[str] = []
-    monkeypatch.setattr(replay, "scan_segment", lambda path, data: read.append(path.name) or scan_segment(path, data))
+
+    def scan(path: Path, data: bytes) -> Scan:
+        read.append(path.name)
+        return scan_segment(path, data)
+
+    monkeypatch.setattr(replay, "scan_segment", scan)
     found = replayed(path, followed)
     assert (found.boundary, found.commits) == (whole.boundary, whole.commits) == (12 if moved else 4, found.commits)
     assert found.verdict.last_ts == whole.verdict.last_ts == 30 + rest
