@@ -56,7 +56,7 @@ class Pair:
 
     def sending(self, *keys: bytes) -> list[threading.Thread]:
         """Threads that have sent a commit of each key, which has arrived, and wait for the answers."""
-        threads = [threading.Thread(target=self.put, args=(key,)) for key in keys]
+        threads = [threading.Thread(target=self.put, args=(key,), daemon=True) for key in keys]
         for each in threads:
             each.start()
         wait_until(lambda: len(self.follower._members.waiting) == len(keys))
@@ -137,35 +137,46 @@ class TestACommittingThread:
         pair.owner.keyspace("k").put(b"own", b"2")
         assert pair.joined.keyspace("k").get(b"own") == b"2"
 
-    def test_that_is_interrupted_while_another_one_leads_leaves_the_outcome_to_it(
-        self, pair: Pair, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The leader has taken the request; what is sent again waits for it, and finds it in the log."""
-        leading, go_on = threading.Event(), threading.Event()
-        commit, wait = Committer._commit, Committer._wait
 
-        def slow(self: Committer, group: list[Request]) -> None:
-            leading.set()
-            assert go_on.wait(PATIENCE)
-            commit(self, group)
+@pytest.mark.usefixtures("unattended")
+def test_a_thread_that_is_interrupted_while_another_one_leads_leaves_the_outcome_to_it(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The leader has taken the request; what is sent again waits for it, and finds it in the log."""
+    leading, go_on = threading.Event(), threading.Event()
+    commit, wait = Committer._commit, Committer._wait
 
-        def interrupted(self: Committer, request: Request, before: list[Request]) -> None:
-            monkeypatch.setattr(Committer, "_wait", wait)
-            leader = threading.Thread(target=pair.owner.keyspace("k").put, args=(b"other", b"1"))
-            leader.start()
-            leaders.append(leader)
-            assert leading.wait(PATIENCE)
-            raise KeyboardInterrupt
+    def slow(self: Committer, group: list[Request]) -> None:
+        leading.set()
+        assert go_on.wait(PATIENCE)
+        commit(self, group)
 
-        leaders: list[threading.Thread] = []
-        sent = pair.sending(b"x")
-        monkeypatch.setattr(Committer, "_commit", slow)
-        monkeypatch.setattr(Committer, "_wait", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            pair.owner.keyspace("k").put(b"own", b"1")
+    def interrupted(self: Committer, request: Request, before: list[Request]) -> None:
+        monkeypatch.setattr(Committer, "_wait", wait)
+        leader = threading.Thread(target=pair.owner.keyspace("k").put, args=(b"other", b"1"))
+        leader.start()
+        leaders.append(leader)
+        assert leading.wait(PATIENCE)
+        raise KeyboardInterrupt
+
+    def settled(self: Committer, request: Request) -> None:
+        settling.set()
+        settle(self, request)
+
+    leaders: list[threading.Thread] = []
+    settle, settling = Committer.settle, threading.Event()
+    sent = pair.sending(b"x")
+    monkeypatch.setattr(Committer, "_commit", slow)
+    monkeypatch.setattr(Committer, "_wait", interrupted)
+    monkeypatch.setattr(Committer, "settle", settled)
+    with pytest.raises(KeyboardInterrupt):
+        pair.owner.keyspace("k").put(b"own", b"1")
+    try:
+        assert settling.wait(PATIENCE)
+    finally:
         go_on.set()
-        ended(sent + leaders)
-        assert len(pair.commits_of(b"x")) == len(pair.commits_of(b"other")) == 1
+    ended(sent + leaders)
+    assert len(pair.commits_of(b"x")) == len(pair.commits_of(b"other")) == 1
 
 
 @pytest.mark.usefixtures("unattended")
@@ -174,7 +185,7 @@ def test_requests_that_one_thread_brings_have_one_gate(pair: Pair) -> None:
     pair.connect()
     sent = pair.sending(b"x", b"y")
     with pair.parts.committer.exclusive():
-        own = threading.Thread(target=pair.owner.keyspace("k").put, args=(b"own", b"1"))
+        own = threading.Thread(target=pair.owner.keyspace("k").put, args=(b"own", b"1"), daemon=True)
         own.start()
         queue = pair.parts.committer._queue
         wait_until(lambda: len(queue) == 3 and queue[2].gate is not None)
