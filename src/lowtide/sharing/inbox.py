@@ -102,10 +102,10 @@ class Inbox:
         self._thread.start()
 
     def add(self, connection: Connection) -> None:
-        """Take over a connection that has sent a commit. Called by the thread to which it belongs, as its last act."""
+        """Take over a connection that has sent a commit. Called by the thread to which it belongs, as its last act.
+        Raises ValueError if the inbox is closed."""
         if self._closed or self._epoll is None:
-            self.host.end(connection)
-            return
+            raise ValueError("the inbox is closed")
         self._connections[connection.fileno()] = connection
         self._committer.guests = self
         self._epoll.register(connection.fileno(), select.EPOLLIN)
@@ -247,7 +247,12 @@ class Inbox:
         assert epoll is not None
         while not self._closed:
             epoll.poll()
-            if not self._closed and not self._serve():
+            try:
+                served = self._closed or self._serve()
+            except Exception:
+                logger.exception("commits of other processes failed, and are sent again")
+                served = False
+            if not served:
                 self._rest()
 
     def _serve(self) -> bool:
@@ -271,13 +276,15 @@ class Inbox:
                 return
 
     def close(self) -> None:
-        """End the thread. The service ends the connections. A second call does nothing."""
+        """End the thread and the connections. A second call does nothing."""
         self._closed = True
         self._committer.guests = None
         if self._bell >= 0:
             os.eventfd_write(self._bell, 1)
         join(self._thread)
         if self._bell >= 0 and self._turn.acquire(timeout=_PATIENCE):  # for good: nothing is taken any more
+            for each in list(self._connections.values()):
+                self._end(each)
             self._close_descriptors()
 
     def _close_descriptors(self) -> None:

@@ -131,8 +131,8 @@ class Service:
                 ask = _decoded(message)
                 connection.send(encode_answer(self._answer(ask)))
                 if ask.operation == COMMIT and self._inbox is not None and not connection.has_message:
-                    handed_on = True
                     self._inbox.add(connection)
+                    handed_on = True
                     return
                 message = None
         except (OSError, ValueError):
