@@ -10,6 +10,7 @@ import pytest
 
 import lowtide
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
+from lowtide.engine.checkpoint.apply import Changes
 from lowtide.engine.log.segment import Scan, scan_segment
 from lowtide.engine.recovery import replay
 from lowtide.engine.recovery.opening import MANIFEST, read_manifest
@@ -92,7 +93,7 @@ def test_it_finds_the_same_and_reads_only_the_rest(
 def test_what_was_followed_and_does_not_fit_the_base_is_not_used(tmp_path: Path, how: str) -> None:
     path, followed = left_behind(tmp_path)
     other = replace(followed, after=5) if how == "ahead" else replace(followed, after=1, upto=4)
-    assert replayed(path, replace(other, chains={})).pending == replayed(path, None).pending
+    assert replayed(path, replace(other, changes=Changes({}, {}))).pending == replayed(path, None).pending
 
 
 @pytest.mark.parametrize("number", range(3))

@@ -19,6 +19,7 @@ from typing import Protocol
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pinned import PinnedBase
+from lowtide.engine.checkpoint.apply import Changes
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.cursor import LogCursor
@@ -104,7 +105,8 @@ class Generation:
 
     def followed(self) -> Followed:
         """What was read of the log. The caller holds the lock under which it is read."""
-        return Followed(self.ts, self.registry.published, self.versions.active.chains.copy(), dict(self._names))
+        changes = Changes(self.versions.active.chains.copy(), self._names.copy())
+        return Followed(self.ts, self.registry.published, changes)
 
     @property
     def lost(self) -> bool:

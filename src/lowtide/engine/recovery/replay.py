@@ -22,8 +22,6 @@ from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.frame import Commit, decode, decode_payloads
 from lowtide.engine.log.segment import HEADER_SIZE, Header, Scan, decode_header, scan_segment, segment_paths
 from lowtide.engine.recovery.cases import Verdict, judge
-from lowtide.engine.types import Names
-from lowtide.engine.versions.layers import Chains
 from lowtide.errors import CorruptionError
 from lowtide.system.messages import UNDECODABLE
 
@@ -43,13 +41,12 @@ class Pending:
 @dataclass(frozen=True, slots=True)
 class Followed:
     """What the process that takes a store over has read of its log before: all commits after ``after``, up to ``upto``.
-    ``chains`` has the newest version of each key that they changed, and perhaps older ones. The caller leaves it alone
-    from then on. ``names`` are those of the new keyspaces."""
+    ``changes`` has the newest version of each key that they changed, and perhaps older ones. No thread changes it any
+    more."""
 
     after: int
     upto: int
-    chains: Chains
-    names: Names
+    changes: Changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +114,7 @@ def _read_rest(directory: Path, store_id: bytes, boundary: int, followed: Follow
     # As in ``replay_into_memory``, no snapshot sees older versions.
     chains = {
         key: chain if chain[2] is None else (chain[0], chain[1], None)
-        for key, chain in followed.chains.items()
+        for key, chain in followed.changes.chains.items()
         if chain[0] > boundary
     }
     later = changes_of(_decoded(verdict, followed.upto), make_horizon("exact", (), verdict.last_ts))
@@ -125,7 +122,7 @@ def _read_rest(directory: Path, store_id: bytes, boundary: int, followed: Follow
     for scan in verdict.needed:
         scan.frames.clear()
     first = max(number for number, (_, first_ts) in enumerate(kept) if first_ts <= boundary + 1)
-    changes = Changes(chains, {**followed.names, **later.names})
+    changes = Changes(chains, {**followed.changes.names, **later.names})
     size = sum(scan.end for scan, _ in kept[first:])
     return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
 
