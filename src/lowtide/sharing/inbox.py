@@ -126,11 +126,14 @@ class Inbox:
                 self._begun = SYSTEM_CLOCK.monotonic()
                 self._collect(requests, durably)
                 self.look_at = SYSTEM_CLOCK.monotonic() + _LOOK
-        except BaseException:
+        except BaseException as error:
             requests.clear()
             if True in taken:
                 self._drop()
-            raise
+            if not isinstance(error, Exception):
+                raise
+            # The caller's own commit does not depend on it.
+            logger.exception("commits of other processes could not be taken, and are sent again")
         finally:
             if True in taken and not requests:
                 self._turn.release()
@@ -200,6 +203,9 @@ class Inbox:
                     if request is not None and request.done:
                         self._send(connection, self._commits.answer_to(request))
                         self._in_hand.pop(connection, None)
+            except Exception:
+                logger.exception("commits of other processes could not be answered, and are sent again")
+            else:
                 if self._synced:
                     self._duration += (SYSTEM_CLOCK.monotonic() - self._begun - self._duration) / 4
             finally:

@@ -107,6 +107,27 @@ class TestACommittingThread:
         (first, _), (second, _) = pair.commits_of(b"x", b"own")
         assert second == first + 1
 
+    @pytest.mark.parametrize("name", ["taken", "answer_to"])
+    def test_is_not_concerned_by_an_error_of_another_one(
+        self, pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, name: str
+    ) -> None:
+        original = getattr(JoinedCommits, name)
+
+        def failing(*arguments: Any) -> None:
+            monkeypatch.setattr(JoinedCommits, name, original)
+            raise MemoryError
+
+        sent = pair.sending(b"x")
+        monkeypatch.setattr(JoinedCommits, name, failing)
+        if name == "taken":
+            monkeypatch.setattr(module, "refusal", failing)
+        pair.owner.keyspace("k").put(b"own", b"1")
+        monkeypatch.undo()
+        ended(sent)
+        assert len(pair.commits_of(b"x")) == 1
+        assert "sent again" in caplog.text
+        assert not pair.inbox._turn.locked()
+
     @pytest.mark.parametrize("where", ["before it is taken", "after it is taken", "in the queue", "at the answer"])
     def test_that_is_interrupted_leaves_no_commit_behind(
         self, pair: Pair, monkeypatch: pytest.MonkeyPatch, where: str
