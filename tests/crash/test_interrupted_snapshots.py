@@ -224,7 +224,7 @@ def test_an_interrupted_follower_leaves_nothing_registered_and_is_not_committed(
     tx.keyspace("k").put(b"own", b"1")
     taken: list[Request] = []
 
-    def wait(request: Request) -> None:
+    def wait(request: Request, before: list[Request]) -> None:
         taken.append(committer._queue.popleft())
         raise Alarm
 

@@ -23,9 +23,10 @@ from hypothesis import strategies as st
 import lowtide
 from lowtide.engine.log.frame import encode_payload, identified
 from lowtide.errors import Error
+from lowtide.sharing.answer import COMMIT, Answer, Ask
 from lowtide.sharing.commit_message import CommitMessage, Guarded, Lease, SentReads
 from lowtide.sharing.owner import Owner, reach_owner
-from lowtide.sharing.service import COMMIT, Answer, Ask, socket_address
+from lowtide.sharing.service import socket_address
 from lowtide.system.messages import UNDECODABLE
 from tests.fuzz.guard import ours
 from tests.fuzz.mutation import mutated

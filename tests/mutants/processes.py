@@ -5,6 +5,8 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _JOINED = "tests/processes/test_joined.py"
+_OWNER = "tests/processes/test_owner.py"
+_INBOX = "tests/unit/sharing/test_inbox.py"
 
 MUTANTS = [
     Mutant(
@@ -17,7 +19,7 @@ MUTANTS = [
                 "if False and message.unanswered is not None and (found",
             ),
         ),
-        (f"{_JOINED}::test_a_commit_whose_owner_is_killed_is_there_once[after]",),
+        (f"{_OWNER}::test_a_commit_whose_owner_is_killed_is_there_once[after-alone]",),
     ),
     Mutant(
         "a commit is acknowledged before other processes can see it",
@@ -101,6 +103,42 @@ MUTANTS = [
                 "return floor",
             ),
         ),
-        (f"{_JOINED}::test_the_log_is_kept_for_a_commit_that_is_not_answered",),
+        (f"{_OWNER}::test_the_log_is_kept_for_a_commit_that_is_not_answered",),
+    ),
+    Mutant(
+        "what an interrupted thread left in the queue is not decided",
+        "A commit is sent again and committed, and then the leader commits the first one as well.",
+        "sharing/joined_commits.py",
+        (
+            (
+                "                self._committer.settle(left)\n",
+                "                pass\n",
+            ),
+        ),
+        (f"{_INBOX}::test_a_thread_that_is_interrupted_while_another_one_leads_leaves_the_outcome_to_it",),
+    ),
+    Mutant(
+        "only the last of several requests has a gate",
+        "The commit lock is given up, and the thread that brought the first of the queue is not woken.",
+        "engine/transaction/queue.py",
+        (
+            (
+                "                for each in before:\n                    each.gate = gate\n",
+                "",
+            ),
+        ),
+        (f"{_INBOX}::test_requests_that_one_thread_brings_have_one_gate",),
+    ),
+    Mutant(
+        "what was followed before the boundary is taken over",
+        "A takeover puts versions onto chains that the base has already.",
+        "engine/recovery/replay.py",
+        (
+            (
+                "        if chain[0] > boundary\n",
+                "",
+            ),
+        ),
+        ("tests/crash/test_followed_takeover.py::test_it_finds_the_same_and_reads_only_the_rest[True-1]",),
     ),
 ]

@@ -33,11 +33,11 @@ MUTANTS = [
     Mutant(
         "replay goes past a torn frame",
         "Frames are taken whatever stands before them: what follows a hole, and what a recycled segment held before.",
-        "engine/log/segment.py",
+        "engine/log/frame.py",
         (
             (
-                "        if frame.previous != crc or frame.ts != expected:\n            return\n",
-                "        ts = expected\n",
+                "if magic != MAGIC or chains_to != previous or stamp != (ts + 1 if length else ts) or end > len(data):",
+                "if magic != MAGIC or end > len(data):",
             ),
         ),
         ("tests/unit/engine/log/test_segment.py::test_a_chain_ends_where_a_frame_was_left_out_repeated_or_moved",),

@@ -22,7 +22,10 @@ from lowtide.audit import Recorder
 LEVELS: Final = ("snapshot", "serializable")
 ACCOUNTS: Final = [f"account {number}" for number in range(6)]
 REGISTERS: Final = [f"register {number}" for number in range(6)]
-LISTS: Final = [f"list {number}" for number in range(4)]
+LISTS: Final = range(4)
+ERA: Final = 10.0
+"""Seconds after which all processes begin new lists. A transaction reads the lists that it appends to, so without a
+bound the history would grow with the square of their length."""
 BALANCE: Final = 100
 SLOTS: Final = 12
 """The values of the unique index."""
@@ -75,8 +78,9 @@ class Writer:
 
     def lists(self, level: str) -> None:
         with self.recorders[level].begin(self.store, level, session=f"{self.name} {level}") as tx:
-            for key in self.random.sample(LISTS, 2):
-                tx.append(key, f"{self.name}:{self.counter}")
+            era = int(time.time() / ERA)
+            for number in self.random.sample(LISTS, 2):
+                tx.append(f"list {number} of {era}", f"{self.name}:{self.counter}")
 
     def transfer(self, level: str) -> None:
         """Move money, and check that there is as much as ever."""

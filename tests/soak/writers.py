@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import lowtide
 from lowtide.audit import History, audit
-from tests.soak.writer import ACCOUNTS, BALANCE, LEVELS, LISTS, keyspace_of, prepare
+from tests.soak.writer import ACCOUNTS, BALANCE, LEVELS, keyspace_of, prepare
 
 _PAUSE: Final = (0.05, 0.5)
 """Seconds between two kills."""
@@ -148,13 +148,15 @@ def _acknowledged(paths: list[Path]) -> dict[Any, list[tuple[str, str]]]:
 def _lost_or_twice(store: lowtide.Store, level: str, commits: dict[Any, list[tuple[str, str]]]) -> list[str]:
     problems = []
     keyspace = store.keyspace(keyspace_of(level))
-    lists = {key: collections.Counter(json.loads(keyspace.get(key.encode()) or b"[]")) for key in LISTS}
+    lists: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
+    for key, value in keyspace.scan(prefix=b"list "):
+        lists[key.decode()] = collections.Counter(json.loads(value))
     for tx, appends in commits.items():
-        for key, element in appends:
-            if lists[key][element] != 1:
-                problems.append(f"{level}: {element!r} of {tx} is {lists[key][element]} times in {key!r}")
-    for key, counted in lists.items():
-        problems += [f"{level}: {each!r} is {times} times in {key!r}" for each, times in counted.items() if times > 1]
+        for name, element in appends:
+            if lists[name][element] != 1:
+                problems.append(f"{level}: {element!r} of {tx} is {lists[name][element]} times in {name!r}")
+    for name, counted in lists.items():
+        problems += [f"{level}: {each!r} is {times} times in {name!r}" for each, times in counted.items() if times > 1]
     return problems
 
 

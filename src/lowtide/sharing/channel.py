@@ -4,8 +4,9 @@ An owner may end, or be killed, at any time. Then a request is sent to the next 
 ``seek``: this process itself may take the store over. A request must therefore be repeatable. A commit is, because it
 has an identity; see ``joined_commits``.
 
-Who writes: any thread takes a connection out of ``_idle`` and puts it back, so each is used by one thread at a time
-(``deque`` operations are atomic).
+Who writes: any thread takes a connection out of ``_committing`` or ``_asking`` and puts it back, so each is used by one
+thread at a time (``deque`` operations are atomic). A connection is used for commits only, or for everything else only:
+the owner treats the two in different ways, see ``inbox``.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lowtide.errors import UsageError
+from lowtide.sharing.answer import COMMIT
 from lowtide.sharing.commit_message import CommitMessage, encode_message
 from lowtide.sharing.joined_commits import Committed, JoinedCommits
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
-from lowtide.sharing.service import COMMIT, Handler
+from lowtide.sharing.service import Handler
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _MOST_IDLE: Final = 64
@@ -48,7 +50,8 @@ class Channel:
     def __init__(self, path: Path, seek: Callable[[], LocalOwner | None]) -> None:
         self._path = path
         self._seek = seek
-        self._idle: deque[Owner] = deque(maxlen=_MOST_IDLE)
+        self._committing: deque[Owner] = deque(maxlen=_MOST_IDLE)
+        self._asking: deque[Owner] = deque(maxlen=_MOST_IDLE)
         self._local: LocalOwner | None = None
         self._closed = ""
 
@@ -57,12 +60,12 @@ class Channel:
         not be the one that it was sent to first. Waits for as long as an owner lives and does not answer."""
         encoded = msgspec.Raw(encode_message(message))
         while True:
-            owner = self._reach()
+            owner = self._reach(self._committing)
             if owner is None:
                 assert self._local is not None
                 return self._local.joined.commit(message)
             try:
-                ts, left_out = self._send(owner, COMMIT, encoded)
+                ts, left_out = self._send(self._committing, owner, COMMIT, encoded)
                 return Committed(ts, left_out)
             except OwnerGone:
                 message = msgspec.structs.replace(message, unanswered=since)
@@ -74,15 +77,22 @@ class Channel:
         encoded = msgspec.Raw(msgspec.msgpack.encode(arguments))
         deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
         while True:
-            owner = self._reach()
+            owner = self._reach(self._asking)
             if owner is None:
                 assert self._local is not None
                 return self._local.handler(operation)(**arguments)
             left = None if deadline is None else max(deadline - SYSTEM_CLOCK.monotonic(), _LEAST)
             with contextlib.suppress(OwnerGone):
-                return self._send(owner, operation, encoded, left)
+                return self._send(self._asking, owner, operation, encoded, left)
 
-    def _send(self, owner: Owner, operation: str, arguments: msgspec.Raw, timeout: float | None = None) -> Any:
+    def _send(
+        self,
+        idle: deque[Owner],
+        owner: Owner,
+        operation: str,
+        arguments: msgspec.Raw,
+        timeout: float | None = None,
+    ) -> Any:
         """Send a request. The connection is kept for the next one, unless it is in an unknown state."""
         reusable = False
         try:
@@ -96,17 +106,17 @@ class Channel:
             raise
         finally:
             if reusable and not self._closed:
-                self._idle.append(owner)
+                idle.append(owner)
             else:
                 owner.close()
 
-    def _reach(self) -> Owner | None:
-        """A connection to the owner; None if this process owns the store."""
+    def _reach(self, idle: deque[Owner]) -> Owner | None:
+        """An ``idle`` or a new connection to the owner; None if this process owns the store."""
         while self._local is None:
             if self._closed:
                 raise UsageError(self._closed)
             with contextlib.suppress(IndexError):
-                return self._idle.pop()
+                return idle.pop()
             owner = reach_owner(self._path)
             if owner is not None:
                 return owner
@@ -116,14 +126,16 @@ class Channel:
     def close(self, reason: str) -> None:
         """Close the connections. A thread that waits for an answer gets one, or finds that this is closed."""
         self._closed = reason
-        while self._idle:
-            with contextlib.suppress(IndexError):
-                self._idle.pop().close()
+        for idle in (self._committing, self._asking):
+            while idle:
+                with contextlib.suppress(IndexError):
+                    idle.pop().close()
 
     def abandon(self, reason: str) -> None:
         """Close the copies of the connections in a forked child."""
         self._closed = reason
         self._local = None
-        for owner in list(self._idle):
-            owner.abandon()
-        self._idle.clear()
+        for idle in (self._committing, self._asking):
+            for owner in list(idle):
+                owner.abandon()
+            idle.clear()

@@ -19,13 +19,16 @@ from typing import Protocol
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.pinned import PinnedBase
+from lowtide.engine.checkpoint.apply import Changes
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.cursor import LogCursor
+from lowtide.engine.recovery.replay import Followed
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.engine import Engine, NoCommits
 from lowtide.engine.transaction.registration import Details, Registration
 from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.types import Names
 from lowtide.engine.versions.layers import VersionStore
 from lowtide.engine.versions.visibility import Reader
 from lowtide.options import Options
@@ -59,6 +62,7 @@ class Generation:
         self._row = leases.take(self.name, LEASE, where=where, process=process, writer=joined is not None)
         self.ts = self._row.ts
         self.versions = VersionStore(self.ts)
+        self._names: Names = {}
         self.used = True
         """Whether it was used since the last renewal."""
         self._pinned = PinnedBase(base, self.name, self._row, None)
@@ -86,6 +90,7 @@ class Generation:
         versions, registry = self.versions, self.registry
         for commit in self._cursor.read(upto):
             if commit.names is not None:
+                self._names.update(commit.names)
                 self._catalog.learn(commit.names.items())
             grown = versions.publish(commit.ts, commit.writes)
             registry.published = commit.ts
@@ -97,6 +102,11 @@ class Generation:
             if stop():
                 return False
         return True
+
+    def followed(self) -> Followed:
+        """What was read of the log. The caller holds the lock under which it is read."""
+        changes = Changes(self.versions.active.chains.copy(), self._names.copy())
+        return Followed(self.ts, self.registry.published, changes)
 
     @property
     def lost(self) -> bool:

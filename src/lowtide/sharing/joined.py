@@ -23,6 +23,7 @@ from lowtide.engine.log.cursor import Released
 from lowtide.engine.recovery.members import Members
 from lowtide.engine.recovery.opening import LOCK, MANIFEST, read_manifest
 from lowtide.engine.recovery.ownership import holder_of
+from lowtide.engine.recovery.replay import Followed
 from lowtide.engine.transaction.catalog import NOWHERE, Catalog
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.keyspace import Keyspace
@@ -193,6 +194,12 @@ class Joined(Follower):
                 LEASE / 3,
             )
         self._told = stuck
+
+    def followed(self) -> Followed | None:
+        """What this process has read of the log, for when it takes the store over."""
+        with self._lock:
+            generation = self._current
+            return generation.followed() if generation is not None else None
 
     def retire(self) -> None:
         """Begin nothing here any more: this process owns the store now. What was begun goes on."""

@@ -1,11 +1,17 @@
 """The owner's side of joined processes: their commits, in the same queue as its own, and the numbers of keyspaces.
 
-A commit that was sent again may have been committed before: by this owner, which ended the connection or could not
-answer, or by the one before it, which was killed. Its identity in the log tells. So that no commit is in the queue and
-looked for at the same time, each identity is handled by one thread at a time; see ``_underway``.
+A commit goes one of two ways to the same queue. ``taken`` and ``answer_to`` are for the inbox, which brings many at a
+time. ``commit`` waits for one. It is for what takes longer: a commit that was sent again, or that brings new keyspaces.
 
-Who writes: any thread of the service, and, if this process has joined the store before it owned it, the threads that
-commit what they had begun then. ``_underway`` is changed under ``_lock``.
+A commit that was sent again may have been committed before: by this owner, which ended the connection or could not
+answer, or by the one before it, which was killed. Its identity in the log tells. No commit may be in the queue and
+looked for at the same time. So each identity is handled by one thread at a time, see ``_underway``; and one that an
+interrupted thread has left behind, see ``_taken``, is decided first.
+
+Who writes: any thread of the service, the thread that empties the inbox, and, if this process has joined the store
+before it owned it, the threads that commit what they had begun then. ``_underway`` is changed under ``_lock``.
+``_taken`` is changed by the thread that empties the inbox, one operation at a time, and an entry is there before its
+request is in the queue; a process sends a commit again only after its connection has ended, so after that.
 """
 
 from __future__ import annotations
@@ -24,8 +30,10 @@ from lowtide.engine.log.cursor import LogCursor, Released
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.registry import Registry
+from lowtide.engine.transaction.request import Request
 from lowtide.engine.types import KEYSPACE_PREFIX
 from lowtide.errors import ConflictError, Error, SnapshotExpired, TransientError, UsageError
+from lowtide.sharing.answer import Answer, refusal
 from lowtide.sharing.commit_message import CommitMessage, Guarded, Lease, decode_message, request_of
 
 
@@ -62,6 +70,7 @@ class JoinedCommits:
         self._check_open = check_open
         self._lock = threading.Condition()
         self._underway: set[bytes] = set()
+        self._taken: dict[bytes, Request] = {}
         self.commits = 0
         self.conflicts = 0
         """How many of the owner's commits and conflicts are those of other processes; hints that may lose an update."""
@@ -71,19 +80,38 @@ class JoinedCommits:
         done = self.commit(decode_message(message))
         return done.ts, done.left_out
 
+    def taken(self, encoded: msgspec.Raw) -> Request | None:
+        """The request of an encoded message, to be put into the queue now; ``answer_to`` has its answer when it is
+        done. None if the message is one for ``answer``. Raises what the commit raises before it is queued."""
+        message = decode_message(encoded)
+        if message.unanswered is not None:
+            return None
+        request = request_of(message, keep_before=self._keep_before)
+        if request.names is not None:
+            return None
+        self._check(message, request)
+        self._taken[message.identity] = request
+        return request
+
+    def answer_to(self, request: Request) -> Answer:
+        """The answer to a request that was ``taken`` and is done."""
+        assert request.identity is not None
+        self._taken.pop(request.identity, None)
+        if request.error is None:
+            self.commits += 1
+            return Answer((request.ts, _left_out(request)))
+        self.conflicts += isinstance(request.error, ConflictError)
+        assert isinstance(request.error, Exception)
+        return refusal(request.error)
+
     def commit(self, message: CommitMessage) -> Committed:
         """Commit a message, unless that was done before, and return its timestamp when it is as durable as it asked
         for. Raises what the commit of a transaction raises."""
         request = request_of(message, keep_before=self._keep_before)
-        if message.seen > self._registry.published:
-            raise UsageError(f"commit {message.seen} does not exist yet; the last one is {self._registry.published}")
-        if request.names is not None:
-            self._catalog.adopt(request.names)
-        if not self._catalog.has({key[:KEYSPACE_PREFIX] for key in request.writes}):
-            raise TransientError("a keyspace was created by another transaction meanwhile; nothing was written; retry")
-        oldest = message.seen if message.guards is None else _oldest(message.seen, message.guards)
-        request.lease = lambda: self._gone(message.lease, oldest)
+        self._check(message, request)
         with self._one_at_a_time(message.identity):
+            if (left := self._taken.pop(message.identity, None)) is not None:
+                self._committer.settle(left)
             if message.unanswered is not None and (found := self._found(message, message.unanswered)) is not None:
                 return found
             try:
@@ -92,8 +120,18 @@ class JoinedCommits:
                 self.conflicts += 1
                 raise
             self.commits += 1
-        yielding = request.guards.yielding if request.guards is not None else None
-        return Committed(ts, yielding.left_out if yielding is not None else [])
+        return Committed(ts, _left_out(request))
+
+    def _check(self, message: CommitMessage, request: Request) -> None:
+        """Check what the owner knows better than the sender, and set the request's lease."""
+        if message.seen > self._registry.published:
+            raise UsageError(f"commit {message.seen} does not exist yet; the last one is {self._registry.published}")
+        if request.names is not None:
+            self._catalog.adopt(request.names)
+        if not self._catalog.has({key[:KEYSPACE_PREFIX] for key in request.writes}):
+            raise TransientError("a keyspace was created by another transaction meanwhile; nothing was written; retry")
+        oldest = message.seen if message.guards is None else _oldest(message.seen, message.guards)
+        request.lease = lambda: self._gone(message.lease, oldest)
 
     @contextlib.contextmanager
     def _one_at_a_time(self, identity: bytes) -> Iterator[None]:
@@ -143,6 +181,12 @@ class JoinedCommits:
         if not isinstance(name, str):
             raise UsageError(f"the name of a keyspace must be a non-empty string, not {name!r}")
         return self._catalog.assign(name)
+
+
+def _left_out(request: Request) -> list[bytes]:
+    """The keys at which a commit gave way."""
+    yielding = request.guards.yielding if request.guards is not None else None
+    return yielding.left_out if yielding is not None else []
 
 
 def _oldest(seen: int, guards: Guarded) -> int:

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from lowtide import errors
-from lowtide.sharing.service import Answer, Ask, is_trusted, socket_address
+from lowtide.sharing.answer import Ask, decode_answer
+from lowtide.sharing.service import is_trusted, socket_address
 from lowtide.system.messages import UNDECODABLE, receive, send
 
 _CONNECT = 2.0
@@ -69,7 +70,7 @@ class Owner:
         if data is None:
             raise OwnerGone(f"the owner of {self._path} ended before it answered")
         try:
-            answer = _decode_answer(data)
+            answer = decode_answer(data)
         except UNDECODABLE as error:
             self.close()
             raise OwnerGone(f"the owner of {self._path} sent an answer that cannot be decoded: {error}") from error
@@ -120,9 +121,6 @@ def reach_owner(path: Path) -> Owner | None:
         pass
     connection.close()
     return None
-
-
-_decode_answer = msgspec.msgpack.Decoder(Answer).decode
 
 
 def _error(kind: str, words: str, value: Any = None) -> errors.Error:

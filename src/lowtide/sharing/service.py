@@ -6,7 +6,8 @@ and root are answered and trusted. A request is an operation and its arguments; 
 message of an error. Both are MessagePack.
 
 Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
-handler runs in its connection's thread, so one that waits does not block other connections.
+handler runs in its connection's thread, so one that waits does not block other connections. A connection that has sent
+a commit goes to the inbox, which takes the further ones, and comes back here if it sends anything else.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from typing import Any
 import msgspec
 
 from lowtide.engine.types import MAX_COMMIT
-from lowtide.errors import ConflictError, Error, UsageError
+from lowtide.errors import UsageError
+from lowtide.sharing.answer import COMMIT, Answer, Ask, decode_ask, encode_answer, refusal
+from lowtide.sharing.connection import Connection
+from lowtide.sharing.inbox import Inbox
 from lowtide.system.clock import SYSTEM_CLOCK
-from lowtide.system.messages import UNDECODABLE, receive, send
+from lowtide.system.messages import UNDECODABLE
 
 logger = logging.getLogger("lowtide")
 
@@ -38,30 +42,8 @@ a process makes the owner allocate only what it has sent."""
 _PATIENCE, _PAUSE = 1.0, 0.005
 """Seconds to wait for an address that is still in use: the previous owner is closing it."""
 
-COMMIT = "commit"
-"""The operation that commits a transaction of a joined process."""
-
 Handler = Callable[..., Any]
 """Called with the arguments of a message; returns plain values."""
-
-
-class Ask(msgspec.Struct, frozen=True, array_like=True):
-    """A request of another process: an operation, and its arguments by name. Those of a commit are a
-    ``CommitMessage``."""
-
-    operation: str
-    arguments: msgspec.Raw = msgspec.Raw(b"\x80")
-
-
-class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """The answer to a request: ``error`` is the type and the message of an error. For a conflict, ``value`` has what
-    the error is made of."""
-
-    value: Any = None
-    error: tuple[str, str] | None = None
-
-
-_decode_ask = msgspec.msgpack.Decoder(Ask).decode
 
 
 class _Malformed(Exception):
@@ -73,13 +55,18 @@ class Service:
     completes."""
 
     def __init__(
-        self, directory: Path, handlers: Mapping[str, Handler], commit: Callable[[msgspec.Raw], Any] | None = None
+        self,
+        directory: Path,
+        handlers: Mapping[str, Handler],
+        commit: Callable[[msgspec.Raw], Any] | None = None,
+        inbox: Inbox | None = None,
     ) -> None:
         self._directory = directory
         self._handlers = handlers
         self._commit = commit
+        self._inbox = inbox
         self._lock = threading.Lock()
-        self._connections: set[socket.socket] = set()
+        self._connections: set[Connection] = set()
         self._closed = False
         self._listener: socket.socket | None = None
         self._accepting: threading.Thread | None = None
@@ -93,6 +80,9 @@ class Service:
                 "%s: other processes cannot reach this one: no socket could be created: %s", self._directory, error
             )
             return
+        if self._inbox is not None:
+            self._inbox.host = self
+            self._inbox.start()
         self._accepting = threading.Thread(
             target=self._accept, args=(self._listener,), name="lowtide-service", daemon=True
         )
@@ -101,60 +91,68 @@ class Service:
     def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                connection, _ = listener.accept()
+                accepted, _ = listener.accept()
             except OSError as error:
                 if self._closed:
                     return
                 logger.warning("a connection from another process failed; further ones are accepted: %s", error)
                 SYSTEM_CLOCK.sleep(_PAUSE)  # descriptors may have run out
                 continue
-            if not is_trusted(connection):
-                connection.close()
+            if not is_trusted(accepted):
+                accepted.close()
                 continue
+            connection = Connection(accepted, _LONGEST_ASK)
             with self._lock:
                 if self._closed:
                     connection.close()
                     return
                 self._connections.add(connection)
-            try:
-                threading.Thread(target=self._serve, args=(connection,), name="lowtide-service", daemon=True).start()
-            except RuntimeError as error:
-                logger.warning("another process cannot be answered: no thread could be started: %s", error)
-                with self._lock:
-                    self._connections.discard(connection)
-                connection.close()
+            self.serve(connection)
 
-    def _serve(self, connection: socket.socket) -> None:
+    def serve(self, connection: Connection, first: bytes | None = None) -> None:
+        """Answer what a connection sends, from the message ``first`` on, in a thread of its own."""
         try:
-            with connection.makefile("rwb") as stream:
-                while (data := receive(stream, _LONGEST_ASK)) is not None:
-                    send(stream, msgspec.msgpack.encode(self._answer(data), enc_hook=str))
+            threading.Thread(target=self._serve, args=(connection, first), name="lowtide-service", daemon=True).start()
+        except RuntimeError as error:
+            logger.warning("another process cannot be answered: no thread could be started: %s", error)
+            self.end(connection)
+
+    def end(self, connection: Connection) -> None:
+        """Close a connection."""
+        with self._lock:
+            self._connections.discard(connection)
+        connection.close()
+
+    def _serve(self, connection: Connection, message: bytes | None) -> None:
+        handed_on = False
+        try:
+            connection.flush()
+            while message is not None or (message := connection.receive()) is not None:
+                ask = _decoded(message)
+                connection.send(encode_answer(self._answer(ask)))
+                if ask.operation == COMMIT and self._inbox is not None and not connection.has_message:
+                    self._inbox.add(connection)
+                    handed_on = True
+                    return
+                message = None
         except (OSError, ValueError):
             pass  # the other end, or this one, was closed
         except _Malformed as error:
             logger.warning("%s: a connection was closed, because of a malformed message: %s", self._directory, error)
         finally:
-            with self._lock:
-                self._connections.discard(connection)
-            connection.close()
+            if not handed_on:
+                self.end(connection)
 
-    def _answer(self, data: bytes) -> Answer:
+    def _answer(self, ask: Ask) -> Answer:
         try:
-            return Answer(self._done(data))
-        except ConflictError as error:
-            conflict = (error.keyspace, error.key, error.snapshot_ts, error.committed_ts, error.read)
-            return Answer(conflict, ("ConflictError", str(error)))
-        except (Error, TypeError, OSError) as error:
-            return Answer(error=(type(error).__name__, str(error)))
+            return Answer(self._done(ask))
         except _Malformed:
             raise
         except Exception as error:
-            logger.exception("a request from another process failed")
-            return Answer(error=("Error", f"the request failed in the owner of the store: {error!r}"))
+            return refusal(error)
 
-    def _done(self, data: bytes) -> Any:
+    def _done(self, ask: Ask) -> Any:
         try:
-            ask = _decode_ask(data)
             if ask.operation == COMMIT and self._commit is not None:
                 return self._commit(ask.arguments)
             arguments = msgspec.msgpack.decode(ask.arguments, type=dict[str, Any])
@@ -175,23 +173,36 @@ class Service:
         with self._lock:
             self._closed = True
             connections = list(self._connections)
-        for each in (self._listener, *connections):
-            if each is not None:
-                with contextlib.suppress(OSError):
-                    each.shutdown(socket.SHUT_RDWR)
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                self._listener.shutdown(socket.SHUT_RDWR)
+        for each in connections:
+            each.hang_up()
         if self._accepting is not None and self._accepting.is_alive():
             # Before the descriptor is closed: another listener may get its number, and this thread accept for it.
             self._accepting.join()
         if self._listener is not None:
             self._listener.close()
+        if self._inbox is not None:
+            self._inbox.close()
 
     def abandon(self) -> None:
         """Close the copies of the sockets in a forked child, so that other processes notice when the parent ends."""
-        for each in (self._listener, *self._connections):
-            if each is not None:
-                with contextlib.suppress(OSError):
-                    os.close(each.detach())
+        if self._listener is not None:
+            with contextlib.suppress(OSError):
+                os.close(self._listener.detach())
+        for each in self._connections:
+            each.abandon()
+        if self._inbox is not None:
+            self._inbox.abandon()
         self._listener = None
+
+
+def _decoded(message: bytes) -> Ask:
+    try:
+        return decode_ask(message)
+    except UNDECODABLE as error:
+        raise _Malformed(error) from error
 
 
 def socket_address(directory: Path) -> str:

@@ -129,16 +129,18 @@ class StoreAccess:
                 owner.close()
                 return None
             assert self._members is not None
+            assert self._joined is not None
             try:
-                owned = OwnedStore(self._path, self._options, self._members, taking_over=True)
+                owned = OwnedStore(
+                    self._path, self._options, self._members, taking_over=True, followed=self._joined.followed
+                )
             except StoreLocked:
                 SYSTEM_CLOCK.sleep(_PAUSE)  # another process is taking it over, or closing it
                 return None
             owned.again = self._keyspace
             self.backend = owned
             logger.info("%s: this process owns the store now", self._path)
-            if self._joined is not None:
-                self._joined.retire()
+            self._joined.retire()
             return owned
 
     def close(self) -> None:

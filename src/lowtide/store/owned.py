@@ -22,6 +22,7 @@ from lowtide.engine.maintenance import Maintenance
 from lowtide.engine.recovery.members import Members
 from lowtide.engine.recovery.opening import LOCK, OpenedFiles, open_files, retained_from
 from lowtide.engine.recovery.ownership import Ownership
+from lowtide.engine.recovery.replay import Followed
 from lowtide.engine.transaction.autocommit import Autocommit
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.commit import Committer
@@ -40,6 +41,7 @@ from lowtide.observe.monitor import Monitor, SnapshotMonitor
 from lowtide.observe.stats import Stats
 from lowtide.options import Options
 from lowtide.quads.opening import collect_unused_terms
+from lowtide.sharing.inbox import Inbox
 from lowtide.sharing.joined_commits import JoinedCommits
 from lowtide.sharing.loading.loader import Loader
 from lowtide.sharing.loading.staged import sweep
@@ -59,7 +61,15 @@ logger = logging.getLogger("lowtide")
 class OwnedStore:
     """Everything behind an open store. It holds no reference to the :class:`Store`, so a dropped store is closed."""
 
-    def __init__(self, path: Path, options: Options, members: Members, *, taking_over: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        options: Options,
+        members: Members,
+        *,
+        taking_over: bool = False,
+        followed: Callable[[], Followed | None] = lambda: None,
+    ) -> None:
         self.path = path
         self.options = options
         self.members = members
@@ -70,7 +80,7 @@ class OwnedStore:
         undo = contextlib.ExitStack()
         try:
             undo.callback(self._ownership.release)
-            opened = open_files(path, options, taking_over=taking_over)
+            opened = open_files(path, options, taking_over=taking_over, followed=followed())
             undo.callback(give_back, opened.base, owner=opened.loan)
             undo.callback(opened.log.close)
             self._wire(path, options, opened, undo)
@@ -215,7 +225,7 @@ class OwnedStore:
         self.joined_line = JoinedLine(self.engine.line)
         self.engine.line.notify = self.members.line_up
         self._handlers = handlers(self)
-        self._service = Service(path, self._handlers, self.joined.answer)
+        self._service = Service(path, self._handlers, self.joined.answer, Inbox(self.joined, self.committer))
         undo.callback(self._service.close)
         self.members.owns()
         for each in (self.maintenance, self.syncer, self.monitor, self._service):  # everything is wired by now

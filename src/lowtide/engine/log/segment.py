@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from lowtide.engine.log.frame import Frame, begins_frame, frame_at, frames_from
+from lowtide.engine.log.frame import Frame, begins_frame, chained, frames_from
 
 FORMAT = 1
 _MAGIC = b"LOWTIDE\x00"
@@ -87,13 +87,7 @@ def decode_header(data: bytes) -> Header | None:
 
 def chained_frames(data: bytes, header: Header) -> Iterator[Frame]:
     """The frames from the start, up to the first that does not chain to the one before it."""
-    offset, crc, ts = HEADER_SIZE, header.salt, header.first_ts - 1
-    while (frame := frame_at(data, offset, header.salt)) is not None:
-        expected = ts + 1 if frame.payload else ts
-        if frame.previous != crc or frame.ts != expected:
-            return
-        yield frame
-        offset, crc, ts = frame.end, frame.crc, frame.ts
+    return chained(data, HEADER_SIZE, header.salt, header.first_ts - 1)
 
 
 def scan_segment(path: Path, data: bytes) -> Scan:

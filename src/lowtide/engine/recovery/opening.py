@@ -28,7 +28,7 @@ from lowtide.engine.log.writer import LogWriter
 from lowtide.engine.recovery.cases import Verdict
 from lowtide.engine.recovery.members import MEMBERS, unanswered_since
 from lowtide.engine.recovery.ownership import Ownership
-from lowtide.engine.recovery.replay import Pending, header_of, replay_into_base, replay_into_memory
+from lowtide.engine.recovery.replay import Followed, Pending, header_of, replay_into_base, replay_into_memory
 from lowtide.errors import CorruptionError, UsageError
 from lowtide.options import Options
 from lowtide.system.disk import Disk
@@ -102,11 +102,14 @@ def check_directory(path: Path) -> None:
         )
 
 
-def open_files(path: Path, options: Options, *, taking_over: bool = False) -> OpenedFiles:
+def open_files(
+    path: Path, options: Options, *, taking_over: bool = False, followed: Followed | None = None
+) -> OpenedFiles:
     """Open or create the store in ``path``, which the caller owns, and bring its base up to date.
 
     If the caller is ``taking_over`` from an owner that has ended, other processes wait for it. Then the base is left as
-    it is, and what was kept for the snapshots and pins of that owner is left to the background.
+    it is, and what was kept for the snapshots and pins of that owner is left to the background. What the caller has
+    ``followed`` of the log is not read again.
     """
     case = "clean"
     if not (path / MANIFEST).exists():
@@ -120,8 +123,10 @@ def open_files(path: Path, options: Options, *, taking_over: bool = False) -> Op
     try:
         if written_by == 1:
             base.write(lambda txn: base.history.rebuild_index(base.env, txn))
-        replay = replay_into_memory if taking_over else replay_into_base
-        found = replay(base, path / "log", store_id)
+        if taking_over:
+            found = replay_into_memory(base, path / "log", store_id, followed)
+        else:
+            found = replay_into_base(base, path / "log", store_id)
         verdict, boundary = found.verdict, found.boundary
         log = LogWriter(options.disk, path / "log", store_id, options.segment_bytes, options.clock.time)
         _resume(log, options.disk, path / "log", verdict, boundary)

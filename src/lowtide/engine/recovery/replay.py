@@ -2,7 +2,8 @@
 
 Into the base, it is a checkpoint, made by the same function. Into memory, it is the state in which the owner was: the
 base as of the boundary, and the commits above it on their chains, from which the next checkpoint is made. That takes no
-write to the base, so the processes that wait for the new owner wait for a read of the log only.
+write to the base, so the processes that wait for the new owner wait for a read of the log only. A process that has
+followed the log has most of these commits on chains already, and reads only the rest; see ``Followed``.
 """
 
 from __future__ import annotations
@@ -38,6 +39,17 @@ class Pending:
 
 
 @dataclass(frozen=True, slots=True)
+class Followed:
+    """What the process that takes a store over has read of its log before: all commits after ``after``, up to ``upto``.
+    ``changes`` has the newest version of each key that they changed, and perhaps older ones. No thread changes it any
+    more."""
+
+    after: int
+    upto: int
+    changes: Changes
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """The verdict on the log, the boundary of the base before the replay, and how many commits were replayed. The base
     has them, or ``pending`` does."""
@@ -61,8 +73,8 @@ def replay_into_base(base: Base, log_directory: Path, store_id: bytes) -> Replay
                 continue
 
 
-def replay_into_memory(base: Base, log_directory: Path, store_id: bytes) -> Replayed:
-    """Judge the log and read what is above the boundary, which does not change.
+def replay_into_memory(base: Base, log_directory: Path, store_id: bytes, followed: Followed | None = None) -> Replayed:
+    """Judge the log and read what is above the boundary, which does not change, and was not ``followed``.
 
     The helper of a killed owner may still be about to move it. It asks its owner for the live snapshots inside its
     write transaction, and ends if the owner does not answer. So once this process, which owns the store, has had a
@@ -71,6 +83,9 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes) -> Repl
     with _without_collector():
         base.write(lambda txn: None)
         boundary = _check_base(base, store_id)
+        if followed is not None and (rest := _read_rest(log_directory, store_id, boundary, followed)) is not None:
+            _count_as_old()
+            return rest
         verdict = _examine(log_directory, store_id, boundary)
         if verdict.last_ts <= boundary:
             return Replayed(verdict, boundary, 0)
@@ -81,6 +96,35 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes) -> Repl
         size = sum(scan.end for scan in verdict.needed)
         _count_as_old()
         return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
+
+
+def _read_rest(directory: Path, store_id: bytes, boundary: int, followed: Followed) -> Replayed | None:
+    """Judge the log from the last commit that was followed, and read what is after it. The commits before that were
+    checked when they were followed. None if the log does not hold all of them, or is damaged: then all of it is judged,
+    which says what is wrong."""
+    if not followed.after <= boundary < followed.upto:
+        return None
+    try:
+        verdict = _examine(directory, store_id, followed.upto)
+    except CorruptionError:
+        return None
+    kept = [(scan, scan.header.first_ts) for scan in (*verdict.older, *verdict.needed) if scan.header is not None]
+    if not kept or kept[0][1] > boundary + 1 or verdict.last_ts < followed.upto:
+        return None
+    # As in ``replay_into_memory``, no snapshot sees older versions.
+    chains = {
+        key: chain if chain[2] is None else (chain[0], chain[1], None)
+        for key, chain in followed.changes.chains.items()
+        if chain[0] > boundary
+    }
+    later = changes_of(_decoded(verdict, followed.upto), make_horizon("exact", (), verdict.last_ts))
+    chains.update(later.chains)
+    for scan in verdict.needed:
+        scan.frames.clear()
+    first = max(number for number, (_, first_ts) in enumerate(kept) if first_ts <= boundary + 1)
+    changes = Changes(chains, {**followed.changes.names, **later.names})
+    size = sum(scan.end for scan, _ in kept[first:])
+    return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
 
 
 def _check_base(base: Base, store_id: bytes) -> int:

@@ -1,37 +1,25 @@
 """The commit: validate, stamp, log, publish, for a group at a time.
 
-A committing thread puts its request into the queue and tries to take the commit lock. The thread that gets it is the
-leader: it takes all requests that are waiting, validates them in queue order, writes the accepted ones to the log with
-one system call, and publishes them. The others wait on a private lock each. One of those that came too late is woken to
-lead next. A thread that finds the lock free does not wait. A committing thread only *tries* the lock, see ``_try``.
+``CommitQueue`` decides which requests are in a group, and which thread commits it: the leader. It validates them in
+queue order, writes the accepted ones to the log with one system call, and publishes them.
 
-Who writes: any thread appends to the queue (``deque`` operations are atomic), and the leader empties it. Only the
-leader changes what is shared: the log, then the chains, then ``published``.
-
-No wake-up is lost: a follower sets its gate, then checks whether it is done, then tries the lock once more, and only
-then waits. A leader marks requests done before it looks for their gates, and checks the queue again after it released
-the lock. Whichever comes last sees the other.
+Who writes: only the leader changes what is shared: the log, then the chains, then ``published``.
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
-from threading import get_ident
-from typing import TypeVar
 
 from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.frame import told_as_there
 from lowtide.engine.log.writer import LogWriter
-from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.guards import Guards
+from lowtide.engine.transaction.queue import CommitQueue
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request, open_gate
 from lowtide.engine.transaction.telling import tell
@@ -39,14 +27,12 @@ from lowtide.engine.transaction.validate import Clash, Validator
 from lowtide.engine.transaction.yielding import give_way
 from lowtide.engine.types import Names, Writes
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.errors import ConflictError, Error, TransientError, UsageError
+from lowtide.errors import ConflictError, Error, TransientError
 
 logger = logging.getLogger("lowtide")
 
-_Argument = TypeVar("_Argument")
 
-
-class Committer:
+class Committer(CommitQueue):
     """The one way by which anything is changed.
 
     Under the commit lock, ``show`` is called with what is published, and ``after_commit`` after each group.
@@ -67,6 +53,7 @@ class Committer:
         show: Callable[[int], None],
         collect_later: Callable[[], None],
     ) -> None:
+        super().__init__()
         self._log = log
         self._versions = versions
         self._registry = registry
@@ -77,116 +64,12 @@ class Committer:
         self._after_commit = after_commit
         self._show = show
         self._collect_later = collect_later
-        self._lock = threading.Lock()
-        self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 in between
-        self._queue: deque[Request] = deque()
-        self.callbacks = Callbacks()
         self.collected = 0
         """Versions dropped from chains so far; written under the commit lock."""
         self.collect_failures = 0
         self.conflicts = 0
         """Commits that were refused so far; written under the commit lock."""
         self.closed: Error | None = None
-
-    def submit(self, request: Request) -> int:
-        """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
-        try:
-            if self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
-                self._queue.append(request)  # point: commit.queue
-                self._wait(request)
-        except BaseException:
-            self._withdraw(request)
-            raise
-        if self._queue:  # point: commit.pass
-            self._pass_on()
-        if self.callbacks.due:
-            self.callbacks.run()
-        if request.error is not None:
-            raise request.error
-        return request.ts
-
-    def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
-        """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
-        waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
-        taken: list[bool] = []
-        try:
-            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
-            taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
-            if taken[0]:
-                self._leader = get_ident()
-                work(argument)
-            return taken[0]
-        finally:
-            if True in taken:
-                self._leader = 0
-                self._lock.release()
-
-    def _wait(self, request: Request) -> None:
-        """Until a request of the queue is done: lead, or wait for the leader."""
-        while not request.done:
-            if self._try(self._lead, request):  # point: commit.lead
-                continue
-            if self._leader == get_ident():
-                raise UsageError("a commit inside a commit: a signal handler or destructor must not commit")
-            if request.gate is None:
-                gate = threading.Lock()
-                gate.acquire()
-                request.gate = gate  # point: commit.gate
-            else:
-                request.gate.acquire()  # point: commit.wait
-
-    def _withdraw(self, request: Request) -> None:
-        """After an interrupt: take back a request that no leader has taken, and wake the next. One that was taken is
-        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
-        with contextlib.suppress(ValueError):
-            self._queue.remove(request)
-        self._pass_on()
-
-    @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
-        """Hold the commit lock for a moment; commits that come meanwhile wait."""
-        try:
-            with self._lock:
-                self._leader = get_ident()
-                try:
-                    yield
-                finally:
-                    self._leader = 0
-        finally:
-            self._pass_on()
-
-    def try_exclusive(self, work: Callable[[], int]) -> int | None:
-        """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
-        results: list[int] = []
-        try:
-            return results[0] if self._try(lambda _: results.append(work()), None) else None
-        finally:
-            if self._queue:
-                self._pass_on()
-
-    def _pass_on(self) -> None:
-        """Wake one that waits for the lock, after it was given up."""
-        with contextlib.suppress(IndexError):
-            open_gate(self._queue[0].gate)
-
-    def _lead(self, request: Request) -> None:
-        """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
-        queue = self._queue
-        group: list[Request] = []
-        try:
-            while queue:
-                # Into the group before out of the queue: an interrupt in between must not lose it.
-                group.append(queue[0])  # point: commit.take
-                queue.popleft()
-            self._commit(group)
-        except BaseException:
-            # An interrupt: no thread may be left waiting. Opening a gate twice does no harm.
-            for request in group:
-                if not request.done:
-                    request.error = TransientError("the thread that led this commit was interrupted; retry")
-                    request.done = True
-                open_gate(request.gate)
-            raise
 
     def _commit(self, group: list[Request]) -> None:
         """Validate, stamp, log and publish a group. The caller holds the lock."""

@@ -1,0 +1,204 @@
+"""The queue of the group commit: who leads, who waits, and what is in a group.
+
+A committing thread puts its request into the queue and tries to take the commit lock. The thread that gets it is the
+leader: it takes all requests that are waiting, commits them, and the others wait on a private lock each. One of those
+that came too late is woken to lead next. A thread that finds the lock free does not wait. A committing thread only
+*tries* the lock, see ``_try``.
+
+Commits of other processes are *guests*: a committing thread brings them into the queue before its own, so that they are
+in the same group, and answers them after it; see ``Guests``. A thread that brings several requests waits for the last
+one, which is done after the others, because every leader takes the whole queue. They have one gate: whichever of them
+is first in the queue when the lock is given up, its gate wakes that thread.
+
+Who writes: any thread appends to the queue (``deque`` operations are atomic), and the leader empties it.
+
+No wake-up is lost: a follower sets its gate, then checks whether it is done, then tries the lock once more, and only
+then waits. A leader marks requests done before it looks for their gates, and checks the queue again after it released
+the lock. Whichever comes last sees the other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from threading import get_ident
+from typing import Protocol, TypeVar
+
+from lowtide.engine.transaction.callbacks import Callbacks
+from lowtide.engine.transaction.request import Request, open_gate
+from lowtide.errors import TransientError, UsageError
+from lowtide.system.clock import SYSTEM_CLOCK
+
+_Argument = TypeVar("_Argument")
+
+
+class Guests(Protocol):
+    """Commits of other processes that have arrived."""
+
+    look_at: float
+    """When a committing thread should look for them, on the monotonic clock."""
+
+    def take(self, requests: list[Request], *, durably: bool = False) -> None:
+        """Add them to ``requests``, which is empty. After that, if there are any, ``answer`` must be called."""
+
+    def answer(self) -> None:
+        """Answer those that were taken and are done; the others are sent again."""
+
+
+class CommitQueue:
+    """The queue, and the commit lock. What a commit is, ``Committer`` says."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leader = 0  # the thread that holds the lock, written by it under the lock; 0 in between
+        self._queue: deque[Request] = deque()
+        self.guests: Guests | None = None
+        """Set while other processes are connected that commit; by any thread."""
+        self.callbacks = Callbacks()
+
+    def commit_alone(self, request: Request) -> None:
+        """Commit one request. The caller holds the lock, and tells its error."""
+        raise NotImplementedError
+
+    def _commit(self, group: list[Request]) -> None:
+        """Commit a group: each of its members is done after that, and its gate is open. The caller holds the lock."""
+        raise NotImplementedError
+
+    def submit(self, request: Request) -> int:
+        """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
+        guests = self.guests
+        if guests is not None and SYSTEM_CLOCK.monotonic() >= guests.look_at:
+            self._submit_beside(guests, request)
+        else:
+            self._submit(request, [])
+        if self._queue:  # point: commit.pass
+            self._pass_on()
+        if self.callbacks.due:
+            self.callbacks.run()
+        if request.error is not None:
+            raise request.error
+        return request.ts
+
+    def _submit_beside(self, guests: Guests, request: Request) -> None:
+        """Commit ``request`` and what has arrived from other processes."""
+        arrived: list[Request] = []
+        try:
+            guests.take(arrived, durably=request.durably)
+            self._submit(request, arrived)
+        finally:
+            if arrived:
+                guests.answer()
+
+    def submit_all(self, requests: list[Request]) -> None:
+        """Commit requests, in a group if there are several. Returns when they are done; each has its error."""
+        self._submit(requests[-1], requests[:-1])
+        if self._queue:
+            self._pass_on()
+
+    def _submit(self, request: Request, before: list[Request]) -> None:
+        """Commit ``request`` and, in the same group or an earlier one, those that come ``before`` it."""
+        try:
+            if before or self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
+                self._queue.extend(before)
+                self._queue.append(request)  # point: commit.queue
+                self._wait(request, before)
+        except BaseException:
+            self._withdraw(request, before)
+            raise
+
+    def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
+        """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
+        waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
+        taken: list[bool] = []
+        try:
+            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
+            taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
+            if taken[0]:
+                self._leader = get_ident()
+                work(argument)
+            return taken[0]
+        finally:
+            if True in taken:
+                self._leader = 0
+                self._lock.release()
+
+    def _wait(self, request: Request, before: list[Request]) -> None:
+        """Until a request of the queue, and those before it, are done: lead, or wait for the leader."""
+        while not request.done:
+            if self._try(self._lead, request):  # point: commit.lead
+                continue
+            if self._leader == get_ident():
+                raise UsageError("a commit inside a commit: a signal handler or destructor must not commit")
+            if request.gate is None:
+                gate = threading.Lock()
+                gate.acquire()
+                for each in before:
+                    each.gate = gate
+                request.gate = gate  # point: commit.gate
+            else:
+                request.gate.acquire()  # point: commit.wait
+
+    def _withdraw(self, request: Request, before: list[Request]) -> None:
+        """After an interrupt: take back requests that no leader has taken, and wake the next. One that was taken is
+        committed or not without its thread; its transaction releases its snapshot, see ``Registry.settle``."""
+        for each in (*before, request):
+            with contextlib.suppress(ValueError):
+                self._queue.remove(each)
+        self._pass_on()
+
+    def settle(self, request: Request) -> None:
+        """Decide a request whose thread was interrupted: if it is not committed when this returns, it never will be."""
+        with self.exclusive():
+            with contextlib.suppress(ValueError):
+                self._queue.remove(request)
+            if not request.done:
+                request.error = TransientError("the thread that brought this commit was interrupted; retry")
+                request.done = True
+
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Hold the commit lock for a moment; commits that come meanwhile wait."""
+        try:
+            with self._lock:
+                self._leader = get_ident()
+                try:
+                    yield
+                finally:
+                    self._leader = 0
+        finally:
+            self._pass_on()
+
+    def try_exclusive(self, work: Callable[[], int]) -> int | None:
+        """Do ``work`` under the commit lock if it is free; None if it is taken. Never waits."""
+        results: list[int] = []
+        try:
+            return results[0] if self._try(lambda _: results.append(work()), None) else None
+        finally:
+            if self._queue:
+                self._pass_on()
+
+    def _pass_on(self) -> None:
+        """Wake one that waits for the lock, after it was given up."""
+        with contextlib.suppress(IndexError):
+            open_gate(self._queue[0].gate)
+
+    def _lead(self, request: Request) -> None:
+        """Commit everything in the queue, ``request`` with it. The caller holds the lock."""
+        queue = self._queue
+        group: list[Request] = []
+        try:
+            while queue:
+                # Into the group before out of the queue: an interrupt in between must not lose it.
+                group.append(queue[0])  # point: commit.take
+                queue.popleft()
+            self._commit(group)
+        except BaseException:
+            # An interrupt: no thread may be left waiting. Opening a gate twice does no harm.
+            for request in group:
+                if not request.done:
+                    request.error = TransientError("the thread that led this commit was interrupted; retry")
+                    request.done = True
+                open_gate(request.gate)
+            raise
