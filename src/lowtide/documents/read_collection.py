@@ -14,12 +14,12 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
 from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
-from lowtide.documents.prepared.statements import count_of, find_at, first_of, key_of
+from lowtide.documents.prepared.statements import Located, count_of, find_at, first_of, key_of, located
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.watch import CollectionWatch
-from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
+from lowtide.engine import AutocommitStatements, EngineTransaction, PrefixOf, ReadView, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
@@ -47,13 +47,18 @@ class ReadCollection:
     'Cid'
     """
 
-    __slots__ = ("_feed", "_newest", "_statements", "name")
+    __slots__ = ("_feed", "_instant", "_newest", "_statements", "_tx", "_where", "name")
 
     def __init__(self, statements: Statements, name: str, feed: Feed | None = None) -> None:
         self.name = check_collection_name(name)
         self._statements = statements
         self._feed = feed
         self._newest: PointReader | None = None
+        self._instant = instant = statements.instant()
+        self._tx = instant if isinstance(instant, EngineTransaction) and not instant.read_only else None
+        """The transaction, if it reads one instant and can be written to."""
+        self._where: Located | None = None
+        """Where the collection is, once the transaction has looked. One thread at a time uses it."""
 
     def find_one(
         self,
@@ -69,11 +74,17 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        order = compiled_sort(sort)
+        order = compile_sort(sort) if sort is not None else None
         unskipped = type(skip) is int and not skip
-        if projection is None and hint is None and unskipped and (instant := self._statements.instant()) is not None:
+        if projection is None and hint is None and unskipped and (instant := self._instant) is not None:
             if order is None and (key := key_of(filter)) is not None:
-                return find_at(instant, self.name, key)
+                if type(instant) is not EngineTransaction:
+                    return find_at(instant, self.name, key)
+                where = self._where  # as ``find_at``, without calls
+                if where is None or where.row_key in instant.writes:
+                    where = self._located(instant)
+                stored = instant.read(where.prefix + key)
+                return decode_document(stored) if stored is not None else None
             prepared = _compiled(filter)
             if type(prepared) is PreparedFilter:
                 found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else ())
@@ -98,6 +109,14 @@ class ReadCollection:
             count, hinted = check_count("skip", skip), parse_hint(hint)
             found = self._read(lambda reader: _first(reader, compiled, point, order, count, hint=hinted))
         return shape(found) if shape is not None and found is not None else found
+
+    def _located(self, tx: EngineTransaction) -> Located:
+        """Return where the collection is, and keep it unless the transaction has changed that itself: it may roll back
+        to a savepoint."""
+        where = located(tx, self.name)
+        if where.row_key not in tx.writes:
+            self._where = where
+        return where
 
     def _read(self, work: Callable[[CollectionReader], _Result]) -> _Result:
         name = self.name
@@ -144,7 +163,7 @@ class ReadCollection:
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
         if type(compiled) is PreparedFilter and hint is None and most is None and not skipped:
-            instant = self._statements.instant()
+            instant = self._instant
             counted = count_of(instant, self.name, compiled) if instant is not None else None
             if counted is not None:
                 return counted

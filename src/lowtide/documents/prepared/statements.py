@@ -44,6 +44,11 @@ _MOST_MEMBERS = 1024
 """Documents that are read at once by their ids."""
 
 
+_MOST_PLACES = 4096
+"""Collections of which a store remembers where they are."""
+_NO_PLACES: dict[str, Any] = {}
+
+
 class Few(NamedTuple):
     """The full keys of some documents, and the documents, encoded."""
 
@@ -117,20 +122,37 @@ class Located(NamedTuple):
 
 def located(view: InstantView, name: str) -> Located:
     """Return where a collection is. A transaction remembers it: its snapshot does not change, and what it writes to the
-    catalog itself is in its buffer. Keys are made anew in each transaction: where the owner of the store assigns
-    prefixes, another process may get another one."""
+    catalog itself is in its buffer. The store remembers it too, with the encoded row from which it was made: any thread
+    adds to that, and all find the same. Prefixes are checked in each transaction: where the owner of the store assigns
+    them, another process may get another one."""
     if type(view) is EngineTransaction:
         known: Located | None = view.memo.get(name)
         if known is not None and known.row_key not in view.writes:
             return known
     engine = view.engine
-    prefix_of, sparse = engine.catalog.prefix_of, engine.reader.sparse
-    prefix = prefix_of(CATALOG)
-    if prefix not in sparse and prefix != NOWHERE:
-        sparse.add(prefix)  # most collections have no row
+    catalog = engine.catalog
+    prefixes: dict[str, bytes] = catalog.prefixes
+    places: dict[str, tuple[Located, bytes | None]] = engine.caches.get(Located, _NO_PLACES)
+    if name in places:
+        found, encoded = places[name]
+        row_key = found.row_key
+        # A joined process may have got another prefix since.
+        if prefixes.get(found.row.keyspace) == found.prefix and row_key.startswith(prefixes.get(CATALOG, NOWHERE)):
+            stored = view.read(row_key)
+            if stored == encoded:
+                if type(view) is EngineTransaction and row_key not in view.writes:
+                    view.memo[name] = found
+                return found
+    prefix = catalog.prefix_of(CATALOG)
     row_key = prefix + name.encode()
-    row = row_of(name, view.read(row_key))
-    found = Located(row, row_key, prefix_of(row.keyspace))
+    stored = view.read(row_key)
+    row = row_of(name, stored)
+    found = Located(row, row_key, catalog.prefix_of(row.keyspace))
+    if prefix != NOWHERE:
+        engine.reader.sparse.add(prefix)  # most collections have no row
+        if not places or len(places) >= _MOST_PLACES:
+            engine.caches[Located] = places = {}
+        places[name] = (found, stored)
     if type(view) is EngineTransaction and row_key not in view.writes:
         view.memo[name] = found
     return found

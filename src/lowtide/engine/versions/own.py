@@ -107,9 +107,12 @@ class OwnWrites:
 class Overlay:
     """What a transaction keeps for its scans: the order of its keys, the views in use, and its gaps."""
 
-    __slots__ = ("_keys", "_views", "gaps")
+    __slots__ = ("_keys", "_known", "_prefixes", "_views", "gaps")
 
     def __init__(self) -> None:
+        self._prefixes: set[bytes] = set()
+        """The prefixes of the first ``_known`` keys of the buffer, and possibly others."""
+        self._known = 0
         self._keys: list[bytes] | None = None
         """The keys of the buffer in order, as of the last scan. Only ``undo`` removes keys."""
         self._views: list[weakref.ref[OwnWrites]] = []
@@ -131,6 +134,21 @@ class Overlay:
         self._views.append(weakref.ref(view))
         return view
 
+    def touches(self, writes: Writes, wanted: Range, fixed: bool) -> bool:
+        """Whether there may be own writes in a range. Their keys are put in order only if there are some in the same
+        keyspace."""
+        low, high = wanted.low, wanted.high
+        prefix = low[:KEYSPACE_PREFIX]
+        if high is not None and high.startswith(prefix) and len(prefix) == KEYSPACE_PREFIX:
+            count = len(writes)
+            if count != self._known:
+                added = islice(reversed(writes), count - self._known)
+                self._prefixes.update([key[:KEYSPACE_PREFIX] for key in added])
+                self._known = count
+            if prefix not in self._prefixes:
+                return False
+        return self.view(writes, fixed).touches(wanted)
+
     def change(self, changes: Writes) -> None:
         """Called before the buffer takes ``changes``."""
         self._keep(changes)
@@ -140,6 +158,7 @@ class Overlay:
     def undo(self, keys: Iterable[bytes]) -> None:
         """Called before ``keys`` are restored to their values at a savepoint."""
         self._keep(keys)
+        self._prefixes, self._known = set(), 0
         self._keys = None
         self.gaps = ()
 
