@@ -53,7 +53,7 @@ class ReadCollection:
         self.name = check_collection_name(name)
         self._statements = statements
         self._feed = feed
-        self._newest: PointReader | None = None
+        self._newest = PointReader(statements, self.name) if isinstance(statements, AutocommitStatements) else None
         self._instant = instant = statements.instant()
         self._tx = instant if isinstance(instant, EngineTransaction) and not instant.read_only else None
         """The transaction, if it reads one instant and can be written to."""
@@ -76,33 +76,33 @@ class ReadCollection:
         """
         order = compile_sort(sort) if sort is not None else None
         unskipped = type(skip) is int and not skip
-        if projection is None and hint is None and unskipped and (instant := self._instant) is not None:
-            if order is None and (key := key_of(filter)) is not None:
-                if type(instant) is not EngineTransaction:
-                    return find_at(instant, self.name, key)
-                where = self._where  # as ``find_at``, without calls
+        instant, newest = self._instant, self._newest
+        plain = projection is None and hint is None and unskipped
+        if plain and order is None and (key := key_of(filter)) is not None:
+            if type(instant) is EngineTransaction:  # as ``find_at``, without calls
+                where = self._where
                 if where is None or where.row_key in instant.writes:
                     where = self._located(instant)
                 stored = instant.read(where.prefix + key)
                 return decode_document(stored) if stored is not None else None
+            if instant is not None:
+                return find_at(instant, self.name, key)
+            if newest is not None and (engine := newest.engine()) is not None:
+                found, sure = newest.by_id(engine, key)
+                if sure:
+                    return found
+        elif plain and instant is not None:
             prepared = _compiled(filter)
             if type(prepared) is PreparedFilter:
                 found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else ())
                 if sure:
                     return found
         point = point_of(filter) if order is None and hint is None and unskipped else None
-        if (
-            point is not None
-            and isinstance(self._statements, AutocommitStatements)
-            and self._statements.engine.new is None  # a recorded store notes what transactions read
-        ):
-            if self._newest is None:
-                self._newest = PointReader(self.name)
-            found, sure = self._newest.at(self._statements.engine, point)
+        found, sure = None, False
+        if point is not None and newest is not None and (engine := newest.engine()) is not None:
+            found, sure = newest.at(engine, point)
             if sure and (found is None or projection is None):
                 return found
-        else:
-            found, sure = None, False
         compiled = _compiled(filter)
         shape = compile_projection(projection, compiled)
         if not sure:
