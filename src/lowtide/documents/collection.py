@@ -11,7 +11,7 @@ from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.build import Progress, create_index, index_asked_for
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
-from lowtide.documents.operations import delete, insert, prepare, select, update
+from lowtide.documents.operations import PlainDocuments, delete, insert, prepare, select, update
 from lowtide.documents.prepared.changes import Updated, update_at, update_selected
 from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
 from lowtide.documents.prepared.statements import at_once, delete_at, key_of
@@ -88,7 +88,7 @@ class Collection(ReadCollection):
         """
         if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many requires a list of documents, got {type(documents).__name__}")
-        listed = list(documents)
+        listed = documents if type(documents) is PlainDocuments else list(documents)
         if not listed:
             raise OperationFailure("insert_many requires at least one document")
         batch = prepare_batch(listed)

@@ -49,6 +49,11 @@ class Selection:
         return list(batch.reader.matching(self.filter, by, self.sort, 0 if self.many else 1))
 
 
+class PlainDocuments(list[Document]):
+    """Documents that need no check of their values: decoded from JSON, so of strings, numbers, booleans, None, objects
+    and arrays, with no name that begins with ``$``, and not nested too deep."""
+
+
 class Prepared(NamedTuple):
     """A document that is ready to be inserted: its ``_id``, its key and its encoded form."""
 

@@ -101,22 +101,28 @@ def encode_changed(document: dict[str, Any]) -> bytes:
     return _encode_checked(document)
 
 
-def encode_plain(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
-    """Encode many documents, checked all at once. None if one of them has other values than text, numbers, booleans,
-    bytes, None, and objects and arrays of these, or cannot be stored: then encode them one by one."""
-    kinds = set(map(type, chain.from_iterable(map(dict.values, documents))))
-    levels = [documents] if kinds <= _WHOLE else _levels(documents)
-    if levels is None:
-        return None
-    names = set(chain.from_iterable(chain.from_iterable(levels)))
-    # A name of a subclass of str is encoded as its text, whether it is found here or equals a name that is.
-    if not _NAMES.issuperset(map(type, names)) or any(name.startswith("$") for name in names):
+def encode_plain(documents: Sequence[dict[str, Any]], *, checked: bool = False) -> list[bytes] | None:
+    """Encode many documents, checked all at once unless they are ``checked`` already. None if one of them has other
+    values than text, numbers, booleans, bytes, None, and objects and arrays of these, or cannot be stored: then encode
+    them one by one."""
+    if not checked and not _are_plain(documents):
         return None
     try:
         encoded = list(map(_encode, documents))
     except (UnicodeEncodeError, OverflowError, TypeError):  # the last one: a name that equals a string, but is none
         return None
     return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
+
+
+def _are_plain(documents: Sequence[dict[str, Any]]) -> bool:
+    """Whether documents have plain values and valid names only."""
+    kinds = set(map(type, chain.from_iterable(map(dict.values, documents))))
+    levels = [documents] if kinds <= _WHOLE else _levels(documents)
+    if levels is None:
+        return False
+    names = set(chain.from_iterable(chain.from_iterable(levels)))
+    # A name of a subclass of str is encoded as its text, whether it is found here or equals a name that is.
+    return _NAMES.issuperset(map(type, names)) and not any(name.startswith("$") for name in names)
 
 
 def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]]] | None:
