@@ -31,7 +31,7 @@ from lowtide.engine import (
     Writes,
     WriteView,
 )
-from lowtide.values.codec import decode_document, decoder_of
+from lowtide.values.codec import decode_document
 from lowtide.values.ids import ID_TYPES, MAX_ID
 from lowtide.values.ordering import ENCODERS
 from lowtide.values.values import Document
@@ -198,25 +198,28 @@ def few_of(
     if len(high) > lookup.most or low >= high:
         return None
     wanted = Range(prefix + low, prefix + high, lookup.by.reverse)
-    rest: Plan | None = None
     if limit == 1:
         entry = view.first(wanted)
-        entries = [entry] if entry is not None else []
-    else:
-        few = view.few(wanted, min(limit + 1, _MOST) if limit else _MOST)
-        if few is None:
+        if entry is None:
+            return _NOTHING
+        if index is None:
+            return Few([documents + entry[0]], [entry[1]])
+        return _one(view, documents + (entry[1] if index.unique else entry[0][-entry[1][0] :]))
+    few = view.few(wanted, min(limit + 1, _MOST) if limit else _MOST)
+    if few is None:
+        return None
+    entries, whole = few
+    rest: Plan | None = None
+    if limit and (whole or len(entries) >= limit):
+        entries = entries[:limit]
+    elif not whole:
+        if limit or not begun or not entries:
             return None
-        entries, whole = few
-        if limit and (whole or len(entries) >= limit):
-            entries = entries[:limit]
-        elif not whole:
-            if limit or not begun or not entries:
-                return None
-            last = entries[-1][0]
-            stretch = KeyStretch(low, last) if lookup.by.reverse else KeyStretch(last + b"\x00", high)
-            rest = replace(lookup.by, stretches=(stretch,))
+        last = entries[-1][0][len(prefix) :]
+        stretch = KeyStretch(low, last) if lookup.by.reverse else KeyStretch(last + b"\x00", high)
+        rest = replace(lookup.by, stretches=(stretch,))
     if index is None:
-        return Few([documents + key for key, _ in entries], [value for _, value in entries], rest)
+        return Few([key for key, _ in entries], [value for _, value in entries], rest)
     if index.unique:
         full_keys = [documents + value for _, value in entries]
     else:
@@ -250,7 +253,7 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
     few = _present(full_keys, view.read_many(full_keys))
     shape = filter.shape
     if shape.others:
-        matches, decode = shape.compiled_others(filter.values).matches, decoder_of(tuple(sorted(shape.others)))
+        matches, decode = shape.compiled_others(filter.values).matches, shape.decode_others
         wanted = [matches(decode(each)) for each in few.stored]
         if False in wanted:
             few = Few(list(compress(few.full_keys, wanted)), list(compress(few.stored, wanted)))

@@ -102,7 +102,7 @@ class TransactionReads:
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
-        """The first entries of a range of full keys, about ``most``, with the user's keys, and whether these are all;
+        """The first entries of a range of full keys, about ``most``, with full keys, and whether these are all;
         of a transaction that reads one instant. None if they have to be scanned: own writes are among them, or what is
         read is tracked."""
         if self.state:

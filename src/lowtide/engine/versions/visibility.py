@@ -264,9 +264,9 @@ class Reader:
             rest = rest.beyond(last) if last is not None else beyond
 
     def beginning(self, wanted: Range, ts: int, most: int) -> tuple[list[tuple[bytes, bytes]], bool]:
-        """The first entries of a range at ``ts``, with the user's keys: ``most`` or a few more or less; and whether
-        these are all."""
-        entries, last = self._chunk(wanted, ts, most, KEYSPACE_PREFIX)
+        """The first entries of a range at ``ts``, with full keys: ``most`` or a few more or less; and whether these are
+        all."""
+        entries, last = self._chunk(wanted, ts, most, 0)
         return entries, last is None
 
     def first(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
