@@ -78,7 +78,8 @@ class ReadCollection:
         unskipped = type(skip) is int and not skip
         instant, newest = self._instant, self._newest
         plain = projection is None and hint is None and unskipped
-        if plain and order is None and (key := key_of(filter)) is not None:
+        by_id = plain and order is None and (type(filter) is not dict or "_id" in filter)
+        if by_id and (key := key_of(filter)) is not None:
             if type(instant) is EngineTransaction:  # as ``find_at``, without calls
                 where = self._where
                 if where is None or where.row_key in instant.writes:
