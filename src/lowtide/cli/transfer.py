@@ -23,7 +23,7 @@ from lowtide.documents.files.cells import kinds_of
 from lowtide.documents.files.documents import read_documents, write_documents
 from lowtide.documents.files.problems import BadFile
 from lowtide.documents.files.streams import STANDARD, FileSource, format_of, reading_from, writing_to
-from lowtide.documents.operations import prepare
+from lowtide.documents.operations import PlainDocuments, prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.values.values import Document
 
@@ -260,7 +260,7 @@ class _Import:
                 for index, document in enumerate(documents):
                     self._replace(target, document, batch, index)
             else:
-                target.insert_many(documents)
+                target.insert_many(PlainDocuments(documents) if batch.plain else documents)
         except BulkWriteError as error:
             first = error.details["writeErrors"][0]
             raise self._refused(batch, first["index"], first["errmsg"]) from error
@@ -294,15 +294,16 @@ def cut(batches: Iterable[Batch], size: int) -> Iterator[Batch]:
     """The same documents in batches of ``size``; the last of each table may be smaller."""
     documents: list[Document] = []
     places: list[int] = []
-    for (unit, table), together in groupby(batches, key=lambda batch: (batch.unit, batch.table)):
+    kinds = groupby(batches, key=lambda batch: (batch.unit, batch.table, batch.plain))
+    for (unit, table, plain), together in kinds:
         for batch in together:
             documents += batch.documents
             places += batch.places
             while len(documents) >= size:
-                yield Batch(documents[:size], places[:size], unit, table)
+                yield Batch(documents[:size], places[:size], unit, table, plain)
                 documents, places = documents[size:], places[size:]
         if documents:
-            yield Batch(documents, places, unit, table)
+            yield Batch(documents, places, unit, table, plain)
             documents, places = [], []
 
 

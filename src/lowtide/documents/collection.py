@@ -11,7 +11,7 @@ from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.build import Progress, create_index, index_asked_for
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
-from lowtide.documents.operations import delete, insert, prepare, select, update
+from lowtide.documents.operations import PlainDocuments, delete, insert, prepare, select, update
 from lowtide.documents.prepared.changes import Updated, update_at, update_selected
 from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
 from lowtide.documents.prepared.statements import at_once, delete_at, key_of
@@ -70,7 +70,9 @@ class Collection(ReadCollection):
         4
         """
         prepared = prepare(document)
-        if not at_once(self._statements, insert_at, self.name, prepared):
+        if self._tx is not None:
+            insert_at(self._tx, self.name, prepared)
+        elif not at_once(self._statements, insert_at, self.name, prepared):
             self._write(lambda batch: insert(batch, prepared))
         return InsertOneResult(prepared.id)
 
@@ -86,7 +88,7 @@ class Collection(ReadCollection):
         """
         if not isinstance(documents, Iterable) or isinstance(documents, Mapping | str | bytes):
             raise OperationFailure(f"insert_many requires a list of documents, got {type(documents).__name__}")
-        listed = list(documents)
+        listed = documents if type(documents) is PlainDocuments else list(documents)
         if not listed:
             raise OperationFailure("insert_many requires at least one document")
         batch = prepare_batch(listed)
@@ -168,13 +170,14 @@ class Collection(ReadCollection):
         hint: Hint | None = None,
         replacing: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
-        order = compiled_sort(sort) if sort is not None else None
         done: Updated | None = None
         simple = not upsert and hint is None and not change.positional
-        if simple and order is None and type(filter) is dict and (key := key_of(filter)) is not None:
+        if simple and sort is None and type(filter) is dict and (key := key_of(filter)) is not None:
+            if self._tx is not None:
+                return update_at(self._tx, self.name, key, change)
             done = at_once(self._statements, update_at, self.name, key, change)
         if done is None:
-            selection = select(filter, many=many, sort=order, hint=parse_hint(hint))
+            selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
             if simple:
                 done = at_once(self._statements, update_selected, self.name, selection, change)
         if done is not None:
@@ -191,6 +194,8 @@ class Collection(ReadCollection):
         1
         """
         key = key_of(filter) if sort is None and hint is None and type(filter) is dict else None
+        if key is not None and self._tx is not None:
+            return delete_at(self._tx, self.name, key)
         if key is not None and (done := at_once(self._statements, delete_at, self.name, key)) is not None:
             return done
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
@@ -320,8 +325,6 @@ class Collection(ReadCollection):
         if refusal is not None:
             raise refusal
         return result
-
-    # The collection itself
 
     def create_index(
         self,

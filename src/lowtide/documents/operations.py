@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 from lowtide.documents.filters import Filter
@@ -23,21 +21,27 @@ from lowtide.values.ids import ID_TYPES, id_key, new_id
 from lowtide.values.values import Document
 
 
-@dataclass(frozen=True)
 class Selection:
-    """Which documents a statement changes: the first match, or all."""
+    """Which documents a statement changes: the first match, or all. ``spec`` is the filter as the caller gave it.
+    ``point`` is the point, if the filter asks for one value of one field and there is no sort or hint."""
 
-    spec: Any
-    """The filter as the caller gave it."""
-    many: bool = False
-    sort: Sort | None = None
-    hint: str | SortKeys | None = None
-    point: Point | None = None
-    """The point, if the filter asks for one value of one field and there is no sort or hint."""
+    __slots__ = ("_filter", "hint", "many", "point", "sort", "spec")
 
-    @cached_property
+    def __init__(
+        self, spec: Any, many: bool, sort: Sort | None, hint: str | SortKeys | None, point: Point | None
+    ) -> None:
+        self.spec = spec
+        self.many = many
+        self.sort = sort
+        self.hint = hint
+        self.point = point
+        self._filter: Filter | None = None
+
+    @property
     def filter(self) -> Filter:
-        return prepare_filter(self.spec)
+        if self._filter is None:
+            self._filter = prepare_filter(self.spec)
+        return self._filter
 
     def of(self, batch: WriteBatch) -> list[Found]:
         """Return the documents. All are found before the first is changed, so a statement never sees its own writes."""
@@ -47,6 +51,11 @@ class Selection:
             return [(*stored, decode_document(stored[1]))] if stored is not None else []
         by = batch.reader.plan(self.filter, self.sort, self.hint, limited=not self.many)
         return list(batch.reader.matching(self.filter, by, self.sort, 0 if self.many else 1))
+
+
+class PlainDocuments(list[Document]):
+    """Documents that need no check of their values: decoded from JSON, so of strings, numbers, booleans, None, objects
+    and arrays, with no name that begins with ``$``, and not nested too deep."""
 
 
 class Prepared(NamedTuple):

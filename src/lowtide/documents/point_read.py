@@ -8,21 +8,42 @@ from __future__ import annotations
 from lowtide.documents.catalog import CATALOG, row_key, row_of
 from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.point import Point
-from lowtide.engine import NOWHERE, Engine, Range
+from lowtide.engine import NOWHERE, AutocommitStatements, Engine, Range
 from lowtide.values.codec import decode_document
 from lowtide.values.ordering import AFTER_ALL
 from lowtide.values.values import Document
 
 
 class PointReader:
-    """Point reads of one collection. Safe for any thread: ``_row_key`` is set to one value only, and never changes."""
+    """Point reads of one collection. Safe for any thread: ``_row_key`` is set to one value only, and never changes; and
+    ``_known`` is replaced as a whole."""
 
-    __slots__ = ("_name", "_row_key")
+    __slots__ = ("_known", "_name", "_row_key", "_statements")
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, statements: AutocommitStatements, name: str) -> None:
+        self._statements = statements
         self._name = name
         self._row_key: bytes | None = None
         """The full key of the collection's row, once the catalog's prefix is final."""
+        self._known: tuple[bytes | None, str, bytes] | None = None
+        """The encoded row that was read last, its keyspace, and the prefix of that, which may have changed since."""
+
+    def engine(self) -> Engine | None:
+        """Return what to read from; None for a recorded store, which notes what transactions read."""
+        engine = self._statements.engine
+        return engine if engine.new is None else None
+
+    def by_id(self, engine: Engine, key: bytes) -> tuple[Document | None, bool]:
+        """As ``at``, for the document with this key."""
+        row_at, known = self._row_key, self._known
+        if row_at is not None and known is not None:
+            read = engine.reader.get_latest
+            encoded, keyspace, prefix = known
+            if engine.catalog.prefixes.get(keyspace) == prefix and read(row_at) == encoded:
+                stored = read(prefix + key)
+                if read(row_at) == encoded:
+                    return decode_document(stored) if stored is not None else None, True
+        return self.at(engine, Point("_id", key, None))
 
     def at(self, engine: Engine, point: Point) -> tuple[Document | None, bool]:
         """Return the newest document with this value, and whether the answer is certain.
@@ -52,7 +73,9 @@ class PointReader:
             else:
                 entry = reader.first(Range(start, start + AFTER_ALL), engine.registry.published)
                 key = document_key_of(index, *entry) if entry is not None else None
-        stored = read(prefix_of(row.keyspace) + key) if key is not None else None
+        prefix = prefix_of(row.keyspace)
+        self._known = (encoded, row.keyspace, prefix)
+        stored = read(prefix + key) if key is not None else None
         unchanged = read(row_at) == encoded
         if stored is None:
             return None, unchanged and (path == "_id" or (key is None and row.points[path].unique))

@@ -14,12 +14,12 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
 from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
-from lowtide.documents.prepared.statements import count_of, find_at, first_of, key_of
+from lowtide.documents.prepared.statements import Located, count_of, find_at, first_of, key_of, located
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.watch import CollectionWatch
-from lowtide.engine import AutocommitStatements, PrefixOf, ReadView, Statements
+from lowtide.engine import AutocommitStatements, EngineTransaction, PrefixOf, ReadView, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
 from lowtide.feed.feed import Feed
 from lowtide.feed.watch import Watch
@@ -47,13 +47,18 @@ class ReadCollection:
     'Cid'
     """
 
-    __slots__ = ("_feed", "_newest", "_statements", "name")
+    __slots__ = ("_feed", "_instant", "_newest", "_statements", "_tx", "_where", "name")
 
     def __init__(self, statements: Statements, name: str, feed: Feed | None = None) -> None:
         self.name = check_collection_name(name)
         self._statements = statements
         self._feed = feed
-        self._newest: PointReader | None = None
+        self._newest = PointReader(statements, self.name) if isinstance(statements, AutocommitStatements) else None
+        self._instant = instant = statements.instant()
+        self._tx = instant if isinstance(instant, EngineTransaction) and not instant.read_only else None
+        """The transaction, if it reads one instant and can be written to."""
+        self._where: Located | None = None
+        """Where the collection is, once the transaction has looked. One thread at a time uses it."""
 
     def find_one(
         self,
@@ -69,35 +74,50 @@ class ReadCollection:
         >>> store.collection("users").find_one({"_id": 2}, {"name": 1})
         {'_id': 2, 'name': 'Bob'}
         """
-        order = compiled_sort(sort)
+        order = compile_sort(sort) if sort is not None else None
         unskipped = type(skip) is int and not skip
-        if projection is None and hint is None and unskipped and (instant := self._statements.instant()) is not None:
-            if order is None and (key := key_of(filter)) is not None:
+        instant, newest = self._instant, self._newest
+        plain = projection is None and hint is None and unskipped
+        by_id = plain and order is None and (type(filter) is not dict or "_id" in filter)
+        if by_id and (key := key_of(filter)) is not None:
+            if type(instant) is EngineTransaction:  # as ``find_at``, without calls
+                where = self._where
+                if where is None or where.row_key in instant.writes:
+                    where = self._located(instant)
+                stored = instant.read(where.prefix + key)
+                return decode_document(stored) if stored is not None else None
+            if instant is not None:
                 return find_at(instant, self.name, key)
+            if newest is not None and (engine := newest.engine()) is not None:
+                found, sure = newest.by_id(engine, key)
+                if sure:
+                    return found
+        elif plain and instant is not None:
             prepared = _compiled(filter)
             if type(prepared) is PreparedFilter:
                 found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else ())
                 if sure:
                     return found
         point = point_of(filter) if order is None and hint is None and unskipped else None
-        if (
-            point is not None
-            and isinstance(self._statements, AutocommitStatements)
-            and self._statements.engine.new is None  # a recorded store notes what transactions read
-        ):
-            if self._newest is None:
-                self._newest = PointReader(self.name)
-            found, sure = self._newest.at(self._statements.engine, point)
+        found, sure = None, False
+        if point is not None and newest is not None and (engine := newest.engine()) is not None:
+            found, sure = newest.at(engine, point)
             if sure and (found is None or projection is None):
                 return found
-        else:
-            found, sure = None, False
         compiled = _compiled(filter)
         shape = compile_projection(projection, compiled)
         if not sure:
             count, hinted = check_count("skip", skip), parse_hint(hint)
             found = self._read(lambda reader: _first(reader, compiled, point, order, count, hint=hinted))
         return shape(found) if shape is not None and found is not None else found
+
+    def _located(self, tx: EngineTransaction) -> Located:
+        """Return where the collection is, and keep it unless the transaction has changed that itself: it may roll back
+        to a savepoint."""
+        where = located(tx, self.name)
+        if where.row_key not in tx.writes:
+            self._where = where
+        return where
 
     def _read(self, work: Callable[[CollectionReader], _Result]) -> _Result:
         name = self.name
@@ -144,7 +164,7 @@ class ReadCollection:
         skipped = check_count("skip", skip)
         most = check_count("limit", limit, least=1) + skipped if limit is not None else None
         if type(compiled) is PreparedFilter and hint is None and most is None and not skipped:
-            instant = self._statements.instant()
+            instant = self._instant
             counted = count_of(instant, self.name, compiled) if instant is not None else None
             if counted is not None:
                 return counted

@@ -70,11 +70,10 @@ class Transaction(Kinds[TransactionStatements]):
         return CLASSES[name](name, prefix, tx.read, tx)
 
     def __getitem__(self, name: str) -> Collection:
-        try:
-            return self._collections[name]
-        except (KeyError, TypeError):
-            found = self.collection(name)
-        self._collections[name] = found
+        found = self._collections.get(name) if type(name) is str else None
+        if found is None:
+            found = Collection(TransactionStatements(self._tx), name)
+            self._collections[name] = found
         return found
 
     def _statements(self) -> TransactionStatements:

@@ -89,7 +89,8 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
 def encode_changed(document: dict[str, Any]) -> bytes:
     """The same for a document that was stored and then got other values in top-level fields with valid names: only its
     values are checked."""
-    if _is_flat(document.values()):
+    values = document.values()
+    if _WHOLE.issuperset(map(type, values)) or _is_flat(values):  # the usual case without a call
         try:
             encoded = _encode(document)
         except (UnicodeEncodeError, OverflowError):
@@ -100,10 +101,34 @@ def encode_changed(document: dict[str, Any]) -> bytes:
     return _encode_checked(document)
 
 
-def encode_plain(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
-    """Encode many documents, checked all at once. None if one of them has other values than text, numbers, booleans,
-    bytes, None, and objects and arrays of these, or cannot be stored: then encode them one by one."""
-    names: set[str] = set()
+def encode_plain(documents: Sequence[dict[str, Any]], *, checked: bool = False) -> list[bytes] | None:
+    """Encode many documents, checked all at once unless they are ``checked`` already. None if one of them has other
+    values than text, numbers, booleans, bytes, None, and objects and arrays of these, or cannot be stored: then encode
+    them one by one."""
+    if not checked and not _are_plain(documents):
+        return None
+    try:
+        encoded = list(map(_encode, documents))
+    except (UnicodeEncodeError, OverflowError, TypeError):  # the last one: a name that equals a string, but is none
+        return None
+    return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
+
+
+def _are_plain(documents: Sequence[dict[str, Any]]) -> bool:
+    """Whether documents have plain values and valid names only."""
+    kinds = set(map(type, chain.from_iterable(map(dict.values, documents))))
+    levels = [documents] if kinds <= _WHOLE else _levels(documents)
+    if levels is None:
+        return False
+    names = set(chain.from_iterable(chain.from_iterable(levels)))
+    # A name of a subclass of str is encoded as its text, whether it is found here or equals a name that is.
+    return _NAMES.issuperset(map(type, names)) and not any(name.startswith("$") for name in names)
+
+
+def _levels(documents: Sequence[dict[str, Any]]) -> list[Sequence[dict[str, Any]]] | None:
+    """Return documents, the objects in them, the objects in these, and so on. None if one of them has other values than
+    plain ones, objects and arrays."""
+    levels: list[Sequence[dict[str, Any]]] = []
     objects: Sequence[dict[str, Any]] = documents
     arrays: Sequence[list[Any]] = ()
     for _ in range(_PLAIN_DEPTH):
@@ -111,24 +136,16 @@ def encode_plain(documents: Sequence[dict[str, Any]]) -> list[bytes] | None:
             return None
         values = list(chain(chain.from_iterable(map(dict.values, objects)), chain.from_iterable(arrays)))
         kinds = set(map(type, values))
-        if not kinds <= _PLAIN or not _NAMES.issuperset(map(type, chain.from_iterable(objects))):
+        if not kinds <= _PLAIN:
             return None
         if float in kinds and any(map(ne, values, values)):  # NaN; or equal arrays with it, which are not looked into
             return None
-        names.update(chain.from_iterable(objects))
+        levels.append(objects)
         objects = [each for each in values if type(each) is dict] if dict in kinds else ()
         arrays = [each for each in values if type(each) is list] if list in kinds else ()
         if not objects and not arrays:
-            break
-    else:
-        return None
-    if any(name.startswith("$") for name in names):
-        return None
-    try:
-        encoded = list(map(_encode, documents))
-    except (UnicodeEncodeError, OverflowError):
-        return None
-    return encoded if max(map(len, encoded), default=0) <= MAX_DOCUMENT else None
+            return levels
+    return None
 
 
 def _is_flat(values: Collection[Any]) -> bool:

@@ -245,3 +245,36 @@ def test_counts_by_an_index_read_no_document(store: lowtide.Store) -> None:
     assert users.count_documents({"n": 1}) == 10
     assert users.count_documents({"_id": {"$lt": 5}}) == 5
     assert users.estimated_document_count() == 30
+
+
+def test_a_transaction_looks_again_for_a_collection_that_it_dropped_or_made_itself(store: lowtide.Store) -> None:
+    store["users"].insert_one({"_id": 1, "n": "old"})
+    with store.transaction() as tx:
+        users = tx["users"]
+        with tx.savepoint() as savepoint:
+            users.drop()
+            assert users.find_one({"_id": 1}) is None
+            users.insert_one({"_id": 1, "n": "new"})
+            assert users.find_one({"_id": 1}) == {"_id": 1, "n": "new"}
+            savepoint.rollback()
+        assert users.find_one({"_id": 1}) == {"_id": 1, "n": "old"}
+        users.drop()
+        assert users.find_one({"_id": 1}) is None
+        tx.rollback()
+    assert store["users"].find_one({"_id": 1}) == {"_id": 1, "n": "old"}
+
+
+def test_a_collection_of_the_store_finds_by_id_what_is_there_now(store: lowtide.Store) -> None:
+    users, others = store["users"], store["others"]
+    assert users.find_one({"_id": 1}) is None
+    users.insert_one({"_id": 1, "n": 1})
+    assert users.find_one({"_id": 1}) == users.find_one({"_id": 1}) == {"_id": 1, "n": 1}
+    users.rename("others")
+    assert users.find_one({"_id": 1}) is None
+    assert others.find_one({"_id": 1}) == {"_id": 1, "n": 1}
+    users.insert_one({"_id": 1, "n": 2})
+    others.rename("users", dropTarget=True)
+    assert users.find_one({"_id": 1}) == {"_id": 1, "n": 1}
+    users.create_index("n")
+    users.drop()
+    assert users.find_one({"_id": 1}) is None

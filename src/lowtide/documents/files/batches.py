@@ -22,6 +22,8 @@ class Batch:
     places: Sequence[int]
     unit: str = "line"
     table: str | None = None
+    plain: bool = False
+    """Whether they are ``PlainDocuments``."""
 
     def place(self, index: int) -> str:
         """Return the place in the file of the document with this index in the batch."""

@@ -10,22 +10,22 @@ import msgspec
 from lowtide.documents.files.batches import CHUNK, LONGEST, Batch
 from lowtide.documents.files.malformed import not_a_document, reason_and_byte
 from lowtide.documents.files.problems import BadFile
+from lowtide.values.codec import MAX_DEPTH
 from lowtide.values.extended import NotExtended, dumps, from_extended, is_marked
 from lowtide.values.values import Document
 
 _BOM: Final = b"\xef\xbb\xbf"
 _DICTS: Final = frozenset((dict,))
+_ALL_BUT_BRACKETS: Final = bytes(set(range(256)) - set(b"{}[]\n"))
 _decoder: Final = msgspec.json.Decoder()
 
 
 def read_json_lines(stream: BinaryIO, name: str) -> Iterator[Batch]:
     """Yield the documents of a file. Empty lines are skipped. Raises BadFile, with the line and column."""
-    number = 1
-    for block in _blocks(stream, name):
-        batch = _decoded(block, name, number)
+    for block, number, lines in _blocks(stream, name):
+        batch = _decoded(block, name, number, lines)
         if batch.documents:
             yield batch
-        number += block.count(b"\n")
 
 
 def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
@@ -37,8 +37,8 @@ def write_json_lines(stream: BinaryIO, documents: Iterable[Document]) -> int:
     return count
 
 
-def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
-    """Yield the content in blocks of whole lines."""
+def _blocks(stream: BinaryIO, name: str) -> Iterator[tuple[bytes, int, int]]:
+    """Yield the content in blocks of whole lines, each with the number of its first line, and how many it has."""
     pieces: list[bytes] = []
     held, number = 0, 1
     first = True
@@ -49,28 +49,33 @@ def _blocks(stream: BinaryIO, name: str) -> Iterator[bytes]:
         end = chunk.rfind(b"\n") + 1
         if end:
             block = b"".join((*pieces, chunk[:end]))
-            yield block
-            number += block.count(b"\n")
+            lines = block.count(b"\n")
+            yield block, number, lines
+            number += lines
             pieces, held = [], 0
         pieces.append(chunk[end:])
         held += len(chunk) - end
         if held > LONGEST:
             raise BadFile(name, f"line {number}", "", f"the line is longer than {LONGEST:,} bytes; is this JSON Lines?")
     if held:
-        yield b"".join(pieces)
+        yield b"".join(pieces), number, 1
 
 
-def _decoded(block: bytes, name: str, number: int) -> Batch:
-    """Decode a block of whole lines. ``number`` is the number of its first line."""
+def _decoded(block: bytes, name: str, number: int, lines: int) -> Batch:
+    """Decode a block of whole ``lines``. ``number`` is the number of the first one."""
     if not is_marked(block):
         try:
             documents = _decoder.decode_lines(block)
         except (ValueError, RecursionError):
             return _line_by_line(block, name, number)
-        lines = block.count(b"\n") + (not block.endswith(b"\n"))
         if len(documents) == lines and _DICTS.issuperset(map(type, documents)):
-            return Batch(documents, range(number, number + lines))
+            return Batch(documents, range(number, number + lines), plain=_is_shallow(block))
     return _line_by_line(block, name, number)
+
+
+def _is_shallow(block: bytes) -> bool:
+    """Whether no line nests deeper than a document may: none has that many brackets."""
+    return max(map(len, block.translate(None, _ALL_BUT_BRACKETS).split(b"\n"))) <= 2 * MAX_DEPTH
 
 
 def _line_by_line(block: bytes, name: str, number: int) -> Batch:

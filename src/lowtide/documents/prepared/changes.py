@@ -41,12 +41,14 @@ def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate) -> U
         new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
-    fields, prefix_of = change.fields, view.engine.catalog.prefix_of
-    writes: Writes = {full_key: encoded}
-    before: Writes = {full_key: stored}
+    fields = change.fields
     if fields is not None and row.is_plain_for(fields):
         view.apply_one(full_key, encoded, row_key, stored)
-    elif fields is not None and _reindex(
+        return _CHANGED, document, new
+    prefix_of = view.engine.catalog.prefix_of
+    writes: Writes = {full_key: encoded}
+    before: Writes = {full_key: stored}
+    if fields is not None and _reindex(
         writes, before, where, key, old=document, new=new, fields=fields, prefix_of=prefix_of
     ):
         view.apply(writes, (row_key,), before)
@@ -106,8 +108,10 @@ def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, 
     ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
     row, row_key, prefix = where = located(view, name)
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
-    prefix_of = view.engine.catalog.prefix_of
     is_plain = fields is not None and row.is_plain_for(fields)
+    if is_plain and not general and type(change) is PreparedUpdate:
+        return _update_plain(view, row_key, found, change) or update_few(view, name, found, change, general=True)
+    prefix_of = view.engine.catalog.prefix_of
     batch = WriteBatch(view, prefix_of, name) if general or fields is None else None
     document: Document | None = None
     new: Document | None = None
@@ -136,6 +140,27 @@ def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, 
     elif writes:
         view.apply(writes, (row_key,), before)
     return UpdateResult(len(found.stored), modified), document, new
+
+
+def _update_plain(view: WritableView, row_key: bytes, found: Few, change: PreparedUpdate) -> Updated | None:
+    """As ``update_few``, where nothing but the documents changes; None if the update must be compiled for one."""
+    make, values = change.change, change.values
+    document: Document | None = None
+    new: Document | None = None
+    writes: Writes = {}
+    before: Writes = {}
+    for full_key, stored in zip(found.full_keys, found.stored, strict=True):
+        document = decode_document(stored)
+        new = make(document, values)
+        if new is None:
+            return None
+        encoded = encode_changed(new)
+        if encoded != stored:
+            writes[full_key] = encoded
+            before[full_key] = stored
+    if writes:
+        view.apply(writes, (row_key,), before)
+    return UpdateResult(len(found.stored), len(writes)), document, new
 
 
 def update_selected(view: EngineTransaction, name: str, selection: Selection, change: AnyUpdate) -> Updated:

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.indexes.entries import LENGTHS, MAX_VALUES
-from lowtide.documents.operations import Prepared
+from lowtide.documents.operations import PlainDocuments, Prepared
 from lowtide.documents.prepared.statements import WritableView, entries_of, located
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
@@ -47,7 +47,7 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
     keys = id_keys(ids)
     if keys is None or len(set(keys)) < len(keys):
         return None
-    encoded = encode_plain(documents)
+    encoded = encode_plain(documents, checked=type(documents) is PlainDocuments)
     if encoded is None:
         return None
     return PreparedBatch(documents, ids, keys, encoded)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cached_property
 from typing import Any, Final
@@ -14,6 +14,7 @@ from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.lookups import Lookup, Term, Values, lookup_of
+from lowtide.values.codec import decoder_of
 from lowtide.values.ids import ID_TYPES
 from lowtide.values.values import Document
 
@@ -25,14 +26,18 @@ _MEMBER: Final = "$in"
 _MOST_SHAPES: Final = 4096
 _MOST_LOOKUPS: Final = 256
 """Of one version of a catalog row."""
+_MOST_OTHERS: Final = 32
+"""Of one shape."""
 
 
 class FilterShape:
     """The shape of a filter: a conjunction of comparisons with plain values, and at most one ``$in`` that asks for
-    ids. Immutable, and shared by all threads."""
+    ids. Shared by all threads, and immutable but for ``_others``: any thread adds to it, and all find the same."""
 
     def __init__(self, terms: tuple[Term, ...]) -> None:
         self.terms = terms
+        self._others: dict[Values, Filter] = {}
+        """By the values of the terms other than ``$in``, these, compiled. Of one type, equal values match the same."""
 
     def lookup(self, row: CatalogRow, values: Values, sort: SortKeys, limited: bool) -> Lookup | None:
         """Return how the documents are found in a collection. It is worked out once for each version of its row; two
@@ -61,10 +66,21 @@ class FilterShape:
         """The top-level fields that its terms other than ``$in`` concern."""
         return frozenset(term.path.split(".")[0] for term in self.terms if term.operator != _MEMBER)
 
+    @cached_property
+    def decode_others(self) -> Callable[[bytes], Document]:
+        """Decodes the fields of a document that its terms other than ``$in`` concern."""
+        return decoder_of(tuple(sorted(self.others)))
+
     def compiled_others(self, values: Values) -> Filter:
         """Return the filter without ``$in``, compiled."""
         others = [pair for pair in zip(self.terms, values, strict=True) if pair[0].operator != _MEMBER]
-        return FilterShape(tuple(term for term, _ in others)).compiled(tuple(value for _, value in others))
+        given = tuple([value for _, value in others])
+        found = self._others.get(given)
+        if found is None:
+            if len(self._others) >= _MOST_OTHERS:
+                self._others.clear()
+            found = self._others[given] = FilterShape(tuple([term for term, _ in others])).compiled(given)
+        return found
 
 
 class PreparedFilter(Filter):

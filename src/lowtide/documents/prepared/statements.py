@@ -31,7 +31,7 @@ from lowtide.engine import (
     Writes,
     WriteView,
 )
-from lowtide.values.codec import decode_document, decoder_of
+from lowtide.values.codec import decode_document
 from lowtide.values.ids import ID_TYPES, MAX_ID
 from lowtide.values.ordering import ENCODERS
 from lowtide.values.values import Document
@@ -42,6 +42,11 @@ _MOST = 256
 """Entries that are read at once."""
 _MOST_MEMBERS = 1024
 """Documents that are read at once by their ids."""
+
+
+_MOST_PLACES = 4096
+"""Collections of which a store remembers where they are."""
+_NO_PLACES: dict[str, Any] = {}
 
 
 class Few(NamedTuple):
@@ -117,20 +122,37 @@ class Located(NamedTuple):
 
 def located(view: InstantView, name: str) -> Located:
     """Return where a collection is. A transaction remembers it: its snapshot does not change, and what it writes to the
-    catalog itself is in its buffer. Keys are made anew in each transaction: where the owner of the store assigns
-    prefixes, another process may get another one."""
+    catalog itself is in its buffer. The store remembers it too, with the encoded row from which it was made: any thread
+    adds to that, and all find the same. Prefixes are checked in each transaction: where the owner of the store assigns
+    them, another process may get another one."""
     if type(view) is EngineTransaction:
         known: Located | None = view.memo.get(name)
         if known is not None and known.row_key not in view.writes:
             return known
     engine = view.engine
-    prefix_of, sparse = engine.catalog.prefix_of, engine.reader.sparse
-    prefix = prefix_of(CATALOG)
-    if prefix not in sparse and prefix != NOWHERE:
-        sparse.add(prefix)  # most collections have no row
+    catalog = engine.catalog
+    prefixes: dict[str, bytes] = catalog.prefixes
+    places: dict[str, tuple[Located, bytes | None]] = engine.caches.get(Located, _NO_PLACES)
+    if name in places:
+        found, encoded = places[name]
+        row_key = found.row_key
+        # A joined process may have got another prefix since.
+        if prefixes.get(found.row.keyspace) == found.prefix and row_key.startswith(prefixes.get(CATALOG, NOWHERE)):
+            stored = view.read(row_key)
+            if stored == encoded:
+                if type(view) is EngineTransaction and row_key not in view.writes:
+                    view.memo[name] = found
+                return found
+    prefix = catalog.prefix_of(CATALOG)
     row_key = prefix + name.encode()
-    row = row_of(name, view.read(row_key))
-    found = Located(row, row_key, prefix_of(row.keyspace))
+    stored = view.read(row_key)
+    row = row_of(name, stored)
+    found = Located(row, row_key, catalog.prefix_of(row.keyspace))
+    if prefix != NOWHERE:
+        engine.reader.sparse.add(prefix)  # most collections have no row
+        if not places or len(places) >= _MOST_PLACES:
+            engine.caches[Located] = places = {}
+        places[name] = (found, stored)
     if type(view) is EngineTransaction and row_key not in view.writes:
         view.memo[name] = found
     return found
@@ -176,25 +198,28 @@ def few_of(
     if len(high) > lookup.most or low >= high:
         return None
     wanted = Range(prefix + low, prefix + high, lookup.by.reverse)
-    rest: Plan | None = None
     if limit == 1:
         entry = view.first(wanted)
-        entries = [entry] if entry is not None else []
-    else:
-        few = view.few(wanted, min(limit + 1, _MOST) if limit else _MOST)
-        if few is None:
+        if entry is None:
+            return _NOTHING
+        if index is None:
+            return Few([documents + entry[0]], [entry[1]])
+        return _one(view, documents + (entry[1] if index.unique else entry[0][-entry[1][0] :]))
+    few = view.few(wanted, min(limit + 1, _MOST) if limit else _MOST)
+    if few is None:
+        return None
+    entries, whole = few
+    rest: Plan | None = None
+    if limit and (whole or len(entries) >= limit):
+        entries = entries[:limit]
+    elif not whole:
+        if limit or not begun or not entries:
             return None
-        entries, whole = few
-        if limit and (whole or len(entries) >= limit):
-            entries = entries[:limit]
-        elif not whole:
-            if limit or not begun or not entries:
-                return None
-            last = entries[-1][0]
-            stretch = KeyStretch(low, last) if lookup.by.reverse else KeyStretch(last + b"\x00", high)
-            rest = replace(lookup.by, stretches=(stretch,))
+        last = entries[-1][0][len(prefix) :]
+        stretch = KeyStretch(low, last) if lookup.by.reverse else KeyStretch(last + b"\x00", high)
+        rest = replace(lookup.by, stretches=(stretch,))
     if index is None:
-        return Few([documents + key for key, _ in entries], [value for _, value in entries], rest)
+        return Few([key for key, _ in entries], [value for _, value in entries], rest)
     if index.unique:
         full_keys = [documents + value for _, value in entries]
     else:
@@ -228,7 +253,7 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
     few = _present(full_keys, view.read_many(full_keys))
     shape = filter.shape
     if shape.others:
-        matches, decode = shape.compiled_others(filter.values).matches, decoder_of(tuple(sorted(shape.others)))
+        matches, decode = shape.compiled_others(filter.values).matches, shape.decode_others
         wanted = [matches(decode(each)) for each in few.stored]
         if False in wanted:
             few = Few(list(compress(few.full_keys, wanted)), list(compress(few.stored, wanted)))

@@ -75,15 +75,16 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
     """
     if array_filters or type(update) is not dict:
         return compile_update(update, array_filters)
-    key: list[Any] = [len(update)]
+    key: list[Any] = []
     values: list[Any] = []
     for operator, fields in update.items():
         if type(fields) is not dict:
             return compile_update(update, array_filters)
-        key += (operator, len(fields))
-        key += fields
-        values += fields.values()
-    key += map(type, values)
+        key.append(operator)
+        for name, value in fields.items():
+            key.append(name)
+            key.append(type(value))
+            values.append(value)
     named = tuple(key)
     try:
         shape = _shapes[named]
@@ -99,8 +100,8 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
-"""By the number of operators; for each its name, the number of its fields, and these; then the types of all values.
-None for what has no shape."""
+"""For each operator its name, then each of its fields with the type of its value. Operators and fields of a valid
+update are strings, so this can be read in one way only. None for what has no shape."""
 
 
 def _learned(key: Any, update: dict[str, Any]) -> UpdateShape | None:

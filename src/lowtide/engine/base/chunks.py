@@ -83,6 +83,8 @@ def _walk_upto(rest: Iterator[Entry], limit: int, high: bytes) -> tuple[list[Ent
 
 def visible_entries(entries: list[Entry], newer: bytes, strip: int) -> list[Entry]:
     """The rows that come before the horizon ``newer``, as keys without their first ``strip`` bytes and values."""
+    if not strip:
+        return [(key, row[8:]) for key, row in entries if row < newer]
     return [(key[strip:], row[8:]) for key, row in entries if row < newer]
 
 

@@ -15,6 +15,8 @@ _SKIPPED: Final = ("lowtide.", "contextlib")
 
 _outside: set[str] = set()
 """The user's modules that have called before: this lookup is faster than comparing prefixes."""
+_inside: set[str] = set()
+"""The modules of which frames were skipped before."""
 _MOST_OUTSIDE: Final = 1000
 
 
@@ -55,8 +57,12 @@ def caller(depth: int = 2) -> Caller:
         pass  # no name, or one that is not a string
     while True:
         name = frame.f_globals.get("__name__")
-        if type(name) is not str or not name.startswith(_SKIPPED):
+        if type(name) is not str:
             break
+        if name not in _inside:
+            if not name.startswith(_SKIPPED):
+                break
+            _inside.add(name)  # there are only so many of them
         if frame.f_back is None:
             frame = nearest
             break

@@ -94,7 +94,7 @@ class TransactionReads:
         instant. Faster than a scan."""
         if self.state:
             raise self._finished()
-        if self.reads is not None or (self.writes and self.own_writes().touches(wanted)):
+        if self.reads is not None or (self.writes and self._touches(wanted)):
             return next(self.scan(wanted), None)
         entry = self.engine.reader.first(wanted, self.ts)
         if self.engine.expired:  # after the read, see ``read``
@@ -102,12 +102,12 @@ class TransactionReads:
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
-        """The first entries of a range of full keys, about ``most``, with the user's keys, and whether these are all;
+        """The first entries of a range of full keys, about ``most``, with full keys, and whether these are all;
         of a transaction that reads one instant. None if they have to be scanned: own writes are among them, or what is
         read is tracked."""
         if self.state:
             raise self._finished()
-        if self.reads is not None or (self.writes and self.own_writes().touches(wanted)):
+        if self.reads is not None or (self.writes and self._touches(wanted)):
             return None
         found = self.engine.reader.beginning(wanted, self.ts, most)
         if self.engine.expired:  # after the read, see ``read``
@@ -134,6 +134,12 @@ class TransactionReads:
     def pending(self) -> Writes:
         """What it has written."""
         return self.writes
+
+    def _touches(self, wanted: Range) -> bool:
+        """Whether there may be own writes in a range."""
+        if self.overlay is None:
+            self.overlay = Overlay()
+        return self.overlay.touches(self.writes, wanted, self.policy.fixed)
 
     def own_writes(self) -> OwnWrites:
         """The own writes as they are now, for a scan."""

@@ -100,8 +100,7 @@ class EngineSnapshot:
         return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
 
     def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
-        """The first entries of a range of full keys, about ``most``, with the user's keys, and whether these are
-        all."""
+        """The first entries of a range of full keys, about ``most``, with full keys, and whether these are all."""
         found = self.engine.reader.beginning(wanted, self.ts, most)
         self.open_ts()  # after the read, see ``read``
         return found

@@ -107,9 +107,12 @@ class OwnWrites:
 class Overlay:
     """What a transaction keeps for its scans: the order of its keys, the views in use, and its gaps."""
 
-    __slots__ = ("_keys", "_views", "gaps")
+    __slots__ = ("_keys", "_known", "_parts", "_views", "gaps")
 
     def __init__(self) -> None:
+        self._parts: dict[bytes, list[bytes]] = {}
+        """The first ``_known`` keys of the buffer, by the prefix of their keyspace."""
+        self._known = 0
         self._keys: list[bytes] | None = None
         """The keys of the buffer in order, as of the last scan. Only ``undo`` removes keys."""
         self._views: list[weakref.ref[OwnWrites]] = []
@@ -131,6 +134,24 @@ class Overlay:
         self._views.append(weakref.ref(view))
         return view
 
+    def touches(self, writes: Writes, wanted: Range, fixed: bool) -> bool:
+        """Whether there may be own writes in a range. Only if many are in the same keyspace, all are put in order."""
+        low, high = wanted.low, wanted.high
+        prefix = low[:KEYSPACE_PREFIX]
+        if high is not None and high.startswith(prefix) and len(prefix) == KEYSPACE_PREFIX:
+            parts, count = self._parts, len(writes)
+            if count != self._known:
+                for key in islice(reversed(writes), count - self._known):
+                    if (part := key[:KEYSPACE_PREFIX]) in parts:
+                        parts[part].append(key)
+                    else:
+                        parts[part] = [key]
+                self._known = count
+            keys = parts.get(prefix, ())
+            if len(keys) <= _FEW:
+                return any(low <= key < high for key in keys)
+        return self.view(writes, fixed).touches(wanted)
+
     def change(self, changes: Writes) -> None:
         """Called before the buffer takes ``changes``."""
         self._keep(changes)
@@ -140,6 +161,7 @@ class Overlay:
     def undo(self, keys: Iterable[bytes]) -> None:
         """Called before ``keys`` are restored to their values at a savepoint."""
         self._keep(keys)
+        self._parts, self._known = {}, 0
         self._keys = None
         self.gaps = ()
 

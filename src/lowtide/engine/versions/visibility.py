@@ -20,6 +20,7 @@ from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
+from lowtide.engine.versions.leading import first_after_deleted
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.errors import UsageError
 
@@ -263,9 +264,9 @@ class Reader:
             rest = rest.beyond(last) if last is not None else beyond
 
     def beginning(self, wanted: Range, ts: int, most: int) -> tuple[list[tuple[bytes, bytes]], bool]:
-        """The first entries of a range at ``ts``, with the user's keys: ``most`` or a few more or less; and whether
-        these are all."""
-        entries, last = self._chunk(wanted, ts, most, KEYSPACE_PREFIX)
+        """The first entries of a range at ``ts``, with full keys: ``most`` or a few more or less; and whether these are
+        all."""
+        entries, last = self._chunk(wanted, ts, most, 0)
         return entries, last is None
 
     def first(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
@@ -279,7 +280,7 @@ class Reader:
             wanted = rest
         low, high, reverse, _ = wanted
         assert high is not None
-        active, frozen, _ = self._versions.view
+        active, frozen, _ = view = self._versions.view
         nearest: tuple[bytes, bytes] | None = None
         for layer in (active,) if frozen is None else (active, frozen):
             key = layer.keys.first(low, high, reverse)
@@ -287,6 +288,9 @@ class Reader:
                 continue
             chain = visible(layer.chains.get(key), ts)
             if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
+                known, entry = first_after_deleted(view, self._base, wanted, ts, self.least_run)
+                if known:
+                    return entry
                 entries, last, _ = self._look(wanted, ts, self.least_run, 0)
                 if not entries and last is not None:
                     entries, last = self._skip(wanted, ts, 0)

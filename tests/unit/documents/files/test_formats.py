@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,9 @@ from lowtide.documents.files.json_array import read_json
 from lowtide.documents.files.json_lines import read_json_lines
 from lowtide.documents.files.problems import BadFile
 from lowtide.documents.files.streams import FileSource
+from lowtide.documents.operations import PlainDocuments
+from lowtide.documents.prepared.inserts import prepare_batch
+from lowtide.values.codec import MAX_DEPTH, encode_document
 from lowtide.values.values import Document
 from tests.unit.documents.files.values import documents, typed
 
@@ -211,3 +215,33 @@ def test_a_packed_file_that_is_cut_off_is_named(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1000])
     with reading_from(str(path)) as opened, pytest.raises(BadFile, match="cannot be decompressed"):
         list(read_documents(opened, "jsonl"))
+
+
+def nested(depth: int) -> str:
+    return "[" * (depth - 1) + "]" * (depth - 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "plain"),
+    [
+        ('{"_id": 1, "a": [1.5, null, {"b": "x"}], "c": 1e300}', True),
+        ('{"_id": 1, "price": "5 $"}', True),
+        (f'{{"_id": 1, "a": {nested(MAX_DEPTH)}}}', True),
+        (f'{{"_id": 1, "a": {nested(MAX_DEPTH + 1)}}}', False),
+        ('{"_id": 1, "a": {"$set": 1}}', False),
+        ('{"_id": 1, "a": {"\\u0024set": 1}}', False),
+    ],
+)
+def test_lines_are_plain_if_nothing_of_them_need_be_checked(line: str, plain: bool) -> None:
+    content = f'{{"_id": 0}}\n{line}\n'.encode()
+    (batch,) = read_json_lines(io.BytesIO(content), "a file")
+    assert batch.plain == plain
+    prepared = prepare_batch(PlainDocuments(batch.documents))
+    if plain:
+        assert prepared is not None
+        assert prepared.encoded == [encode_document(each) for each in batch.documents]
+
+
+@pytest.mark.parametrize("value", [str(2**70), '"\\ud800"'])
+def test_what_only_its_encoding_shows_is_left_to_the_checks(value: str) -> None:
+    assert prepare_batch(PlainDocuments([{"_id": 1, "a": json.loads(value)}])) is None
