@@ -267,9 +267,10 @@ class LowtideStore(TransactionalStore):
         """Whether a query is from a graph that is not in the store, and rdflib is to load such graphs."""
         if not rdflib.plugins.sparql.SPARQL_LOAD_GRAPHS:
             return False
-        clauses = sparql.parsed_query(query, namespaces, base).tree.algebra.datasetClause or ()
-        names = {each.default or each.named for each in clauses}
-        missing = names.difference(reader.created_graphs()) if names else names
+        clauses = sparql.parsed_query(query, namespaces, base).clauses
+        if not clauses:
+            return False
+        missing = {each.default or each.named for each in clauses}.difference(reader.created_graphs())
         wanted = (self._pattern_ids(reader, (None, None, None), each) for each in missing)
         return any(ids is None or next(reader.match(*ids), None) is None for ids in wanted)
 

@@ -87,6 +87,9 @@ class ClosedKeys(OrderedKeys):
     def first(self, low: bytes, high: bytes, reverse: bool) -> NoReturn:
         raise UsageError(self._reason)
 
+    def touched(self, prefixes: Iterable[bytes]) -> NoReturn:
+        raise UsageError(self._reason)
+
 
 class VersionStore:
     """All versions in memory; see the module for who writes what."""

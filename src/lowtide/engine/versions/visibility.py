@@ -76,6 +76,8 @@ class BaseRows(Protocol):
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]: ...
 
+    def keys_under(self, prefixes: list[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]: ...
+
 
 class Reader:
     """Reads the committed state at a timestamp. Lock-free, for any number of threads."""

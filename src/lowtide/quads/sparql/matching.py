@@ -18,6 +18,8 @@ from lowtide.quads.sparql.terms import TermSpace, local
 
 DEFAULT_NUMBER: Final = 0
 """The default graph's id as a number."""
+FEW_KEYS: Final = 100
+"""So many keys are found at the cost of an estimate."""
 BETWEEN_CHECKS: Final = 256
 """Lookups between two looks at the clock."""
 
@@ -216,6 +218,34 @@ class Matcher:
             rows.append(np.repeat(numbers[start : start + BETWEEN_CHECKS], sizes))
             found.append(_ordered(order, raw))
         return np.concatenate(rows), _stacked(found)
+
+    def prefix_of(self, order: str) -> bytes:
+        """What the full keys of an index begin with."""
+        prefix: bytes = getattr(self._reader.prefixes, order)
+        return prefix
+
+    def under(self, prefixes: list[bytes]) -> list[bytes]:
+        """The keys of indexes that begin with each of a few prefixes, one behind the other."""
+        return [each or b"" for each in self._under(prefixes, None)]
+
+    def few_under(self, prefixes: list[bytes]) -> list[bytes | None]:
+        """As ``under``; None if they are more than a few. It is no read of a serializable transaction: it may only be
+        asked where there is none."""
+        return self._under(prefixes, FEW_KEYS)
+
+    def _under(self, prefixes: list[bytes], most: int | None) -> list[bytes | None]:
+        kept = self._kept.lookups
+        found = [kept.get(prefix) for prefix in prefixes]
+        if None not in found:
+            return found
+        self._deadline.check()
+        missing = list(dict.fromkeys(prefix for prefix, raw in zip(prefixes, found, strict=True) if raw is None))
+        keys = self._reader.keys_under(missing, most)
+        new = {prefix: b"".join(each) for prefix, each in zip(missing, keys, strict=True) if each is not None}
+        self._kept.keep_lookups(
+            {prefix: raw for prefix, raw in new.items() if len(raw) <= FEW_KEYS * 4 * ID_BYTES} if most is None else new
+        )
+        return [new.get(prefix) if raw is None else raw for prefix, raw in zip(prefixes, found, strict=True)]
 
     def graph_numbers(self, active: ActiveGraph) -> list[int]:
         """The named graphs of an active graph that have statements, or were created."""

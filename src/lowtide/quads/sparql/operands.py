@@ -16,6 +16,12 @@ VOLATILE: Final = frozenset(("Builtin_RAND", "Builtin_UUID", "Builtin_STRUUID", 
 """Functions that give another value each time they are called."""
 
 
+def field(node: CompValue, name: str) -> Any:
+    """What a part of the algebra has by a name; None if it has nothing. ``node.name`` is the same, with four calls in
+    between. Not for expressions, which rdflib evaluates when they are asked for their fields."""
+    return dict.get(node, name)
+
+
 def fields(node: CompValue) -> Iterable[Any]:
     """The values of a node's fields; not those that rdflib's own analysis leaves there."""
     return [value for key, value in node.items() if key != "_vars"]

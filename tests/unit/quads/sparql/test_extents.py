@@ -42,6 +42,12 @@ class Counted:
         self.looked_up += len(patterns)
         return self._reader.look_up(patterns)
 
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        self.looked_up += len(prefixes)
+        found = self._reader.keys_under(prefixes, most)
+        self.scanned += sum(len(keys) for keys in found if keys is not None)
+        return found
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
@@ -78,9 +84,9 @@ def test_few_solutions_are_looked_up_and_many_are_joined_with_the_extent(quads: 
     with quads.reader() as reader:
         counted: Any = Counted(reader)
         assert len(ask_rows(counted, f"{PREFIX}SELECT ?y {{ ?x :rare true . ?x :value ?y }}")) == 3
-        assert (counted.looked_up, counted.scanned) == (3, 3)
+        assert (counted.looked_up, counted.scanned) == (1 + 3, 3 + 3)
         assert len(ask_rows(counted, f"{PREFIX}SELECT ?y {{ ?x :even true . ?x :value ?y }}")) == 500
-        assert (counted.looked_up, counted.scanned) == (3, 3 + 500 + 1_000)
+        assert (counted.looked_up, counted.scanned) == (1 + 3, 3 + 3 + 500 + 1_000)
 
 
 def test_when_to_look_up() -> None:
