@@ -114,9 +114,9 @@ class Dictionary:
         """The terms of ids that are in indexes. The default graph's id is no term's."""
         known = self.known.terms
         found = [known.get(id) for id in ids]
-        if None not in found:
+        missing = list(dict.fromkeys([id for id, term in zip(ids, found, strict=True) if term is None]))
+        if not missing:  # and not by ``in``: the terms would be compared in Python
             return found  # type: ignore[return-value]
-        missing = list(dict.fromkeys(id for id, term in zip(ids, found, strict=True) if term is None))
         terms: dict[bytes, Term] = {id: inline_term(id) for id in missing if id[0] >> 4 not in HASHED}
         hashed = [id for id in missing if id not in terms]
         prefix = self._prefix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from types import TracebackType
@@ -84,6 +84,11 @@ class IdReader:
     def term_of(self, id: bytes) -> Term:
         """The term of an id that a statement has; not of DEFAULT_GRAPH, which is no term."""
         return self._dictionary.term_of(id)
+
+    @property
+    def known_terms(self) -> Mapping[bytes, Term]:
+        """Terms of ids that are remembered: any, and perhaps none."""
+        return self._dictionary.known.terms
 
     def terms_of(self, ids: Sequence[bytes]) -> list[Term]:
         """The terms of ids, see ``term_of``."""

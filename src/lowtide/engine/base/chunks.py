@@ -99,12 +99,14 @@ def keys_under(
             found.append([])
             continue
         rest = cursor.iternext()
-        entries = list(islice(rest, _FEW_UNDER))
-        if len(entries) == _FEW_UNDER and entries[-1][0].startswith(prefix):
-            entries += islice(rest, most - _FEW_UNDER)
-            if len(entries) == most and entries[-1][0].startswith(prefix):
-                found.append(None)
-                continue
+        wanted = _FEW_UNDER
+        entries = list(islice(rest, wanted))
+        while len(entries) == wanted < most and entries[-1][0].startswith(prefix):
+            wanted = min(2 * wanted, most)
+            entries += islice(rest, wanted - len(entries))
+        if len(entries) == most and entries[-1][0].startswith(prefix):
+            found.append(None)
+            continue
         keys = [key[strip:] for key, row in entries if key.startswith(prefix) and row < newer]
         found.append(None if not keys and entries[0][0].startswith(prefix) else keys)
     return found

@@ -222,7 +222,7 @@ def _order_by(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Dem
     table = run.whole(part.p, active, below)
     keys = []
     for condition in part.expr:
-        rank = ranks(run.expressions.column(condition.expr, table, active), run.terms)
+        rank = ranks(run.expressions.column(condition.expr, table, active), run.terms, run.deadline)
         keys.append(-rank if condition.order == "DESC" else rank)
     yield table.take(np.lexsort(keys[::-1])) if table.size else table
 

@@ -70,7 +70,8 @@ class SelectResult(SPARQLResult):
             while place < len(self._rows):
                 row = self._rows[place]
                 place += 1
-                if any(term is not None for term in row):  # as rdflib: a solution without bindings is no row
+                # As rdflib: a solution without bindings is no row.
+                if row and (row[0] is not None or any(term is not None for term in row)):
                     made = tuple.__new__(ResultRow, row)
                     made.labels = self._labels
                     yield made
