@@ -285,9 +285,7 @@ class Committer:
         if request.guards is not None:
             request.error = self._unguarded(request, request.guards, earlier)
         if request.token:
-            # Nothing was committed since it began, so there is nothing that it could clash with.
-            alone = not earlier and request.seen == self._registry.published
-            clash = None if alone else self._validator.clash(request, earlier)  # point: commit.validate
+            clash = self._validator.clash(request, earlier, self._registry.published)  # point: commit.validate
             # Looked at after validation, which relies on it.
             gone = self._registry.settle(request.token) if request.lease is None else request.lease()
             if gone is not None:

@@ -24,6 +24,7 @@ from rdflib.term import BNode, Identifier
 from lowtide.quads.sparql.costs import FEW, TRACKED_LOOKUPS, by_lookups
 from lowtide.quads.sparql.extents import Place, StatementColumns
 from lowtide.quads.sparql.graphs import ActiveGraph
+from lowtide.quads.sparql.operands import named_by
 from lowtide.quads.sparql.paths import PathFinder
 from lowtide.quads.sparql.patterns import End, ResolvedPart, TriplePattern, resolved
 from lowtide.quads.sparql.rows import Lookup, Row, Rows, lookup_of
@@ -90,6 +91,11 @@ class Solver:
         """What is known before any pattern is read: initial bindings, and the hint's distinct rows."""
         hint = self.demand.hint
         start = self.run.initial
+        for each in self.filters:
+            # A filter says that a variable is an IRI: that is where to begin.
+            if (equal := named_by(each)) is not None and any(equal[0] in pattern.variables for pattern in patterns):
+                column = np.array([self.run.terms.id_of(equal[1])], np.uint64)
+                start = joined(start, Solutions({equal[0]: column}, 1))
         if hint is None:
             return start
         names = {name for pattern in patterns for name in pattern.variables} | {self.active.variable}

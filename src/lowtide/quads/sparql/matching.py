@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.quads.hashing import ID_BYTES, IdKind
 from lowtide.quads.ids import FormulaName, kind_of, kinds
+from lowtide.quads.indexes import accesses
 from lowtide.quads.reading import IdReader
 from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.extents import NO_STATEMENTS, Place, StatementColumns, extents_of
@@ -95,6 +96,15 @@ class Matcher:
         if self._impossible(s, p, o):
             return 0
         terms = (_bytes(s), _bytes(p), _bytes(o))
+        if (s is not None or o is not None) and (graph := active.single) is not None and not self._reader.tracked:
+            # If they are few, they are the estimate, and are kept for the join.
+            access = accesses((s is not None, p is not None, o is not None, True))[0]
+            pattern = (*terms, _bytes(graph))
+            keys = self.few_under([self.prefix_of(access.order) + access.key(pattern)])[0]
+            if keys is not None:
+                filters = access.filter(pattern)
+                starts = range(0, len(keys), 4 * ID_BYTES)
+                return sum(all(keys[at + low : at + high] == id for low, high, id in filters) for at in starts)
         if active.graphs is None:
             return self._reader.estimate(*terms)
         return sum(self._reader.estimate(*terms, _bytes(g)) for g in active.graphs if not TermSpace.is_local(g))
