@@ -26,6 +26,8 @@ from lowtide.quads.sparql.tables import Column, Index, Solutions, groups, unit
 if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
 
+BETWEEN_CHECKS = 256
+"""Groups between two looks at the clock, where each is computed by itself."""
 SAFE_SUM = 1 << 62
 """Sums of int64 below this cannot have overflowed on the way."""
 
@@ -128,7 +130,9 @@ class Aggregates:
         ends = np.searchsorted(numbers[order], np.arange(self._count), "right").tolist()
         results: list[Identifier | None] = []
         start = 0
-        for end in ends:
+        for number, end in enumerate(ends):
+            if number % BETWEEN_CHECKS == 0:
+                self._run.deadline.check()
             results.append(function(terms[start:end]))
             start = end
         return self._run.terms.column_of(results)

@@ -28,7 +28,17 @@ from lowtide.quads.sparql.operands import named_by
 from lowtide.quads.sparql.paths import PathFinder
 from lowtide.quads.sparql.patterns import End, ResolvedPart, TriplePattern, resolved
 from lowtide.quads.sparql.rows import Lookup, Row, Rows, lookup_of
-from lowtide.quads.sparql.tables import Column, Solutions, distinct, empty, groups, joined, merged
+from lowtide.quads.sparql.tables import (
+    Column,
+    Solutions,
+    check_rows,
+    concatenated,
+    distinct,
+    empty,
+    groups,
+    joined,
+    merged,
+)
 
 if TYPE_CHECKING:
     from lowtide.quads.sparql.demand import Demand
@@ -38,6 +48,8 @@ SAMPLES: Final = 3
 """Solutions that the next pattern is chosen by."""
 FEW_ROWS: Final = 64
 """A table with so few rows is joined row by row: arrays would cost more than they save."""
+CROSSED: Final = 1 << 20
+"""Solutions of tables without a common variable that are made between two looks at the clock."""
 SELECTIVE: Final = 32
 """A pattern with so few solutions is begun with, whatever the others have."""
 
@@ -292,7 +304,19 @@ class Solver:
                 return self._traced(pattern, self._looked_up(table, pattern, bound, first), "lookups")
         s, p, o = (place if isinstance(place, int) else None for place in (pattern.s, pattern.p, pattern.o))
         found = self._table(pattern, self.run.matcher.extent(s, p, o, self.active))
-        return self._traced(pattern, joined(table, found), "extent")
+        return self._traced(pattern, self._joined(table, found), "extent")
+
+    def _joined(self, table: Solutions, found: Solutions) -> Solutions:
+        """The join of two tables; if they share no variable and are large, in parts, with looks at the clock."""
+        if table.size * found.size <= CROSSED or any(name in found.columns for name in table.columns):
+            return joined(table, found)
+        check_rows(table.size * found.size)
+        step = max(1, CROSSED // found.size)
+        parts = []
+        for start in range(0, table.size, step):
+            self.run.deadline.check()
+            parts.append(joined(table.part(start, start + step), found))
+        return concatenated(parts)
 
     def _looked_up(self, table: Solutions, pattern: TriplePattern, bound: list[Identifier], first: Any) -> Solutions:
         keys = table.only(bound).take(first)

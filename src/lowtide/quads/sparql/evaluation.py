@@ -48,7 +48,7 @@ class Evaluation:
         self.deadline = deadline
         self.trace = trace
         self.tracked = reader.tracked
-        self.terms = TermSpace(reader)
+        self.terms = TermSpace(reader, deadline)
         self.matcher = Matcher(reader, deadline, self.terms)
         self.dataset = QueryDataset(ActiveGraph(None))
         self.initial = unit()

@@ -10,11 +10,14 @@ from rdflib.term import Identifier
 
 from lowtide.quads.hashing import ID_BYTES
 from lowtide.quads.reading import IdReader
+from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.tables import UNBOUND, Column
 
 LOCAL: Final = 15
 """The kind of ids that only one evaluation knows: terms of the query, or computed by it, that the store lacks."""
 
+BETWEEN_CHECKS: Final = 4_096
+"""Terms that are translated between two looks at the clock."""
 _LOCAL_BASE: Final = LOCAL << 60
 _LOCAL: Final = _LOCAL_BASE.to_bytes(ID_BYTES, "big")
 _UNBOUND: Final = UNBOUND.to_bytes(ID_BYTES, "big")
@@ -23,8 +26,9 @@ _UNBOUND: Final = UNBOUND.to_bytes(ID_BYTES, "big")
 class TermSpace:
     """Translates between terms and ids. Belongs to one evaluation, hence to one thread."""
 
-    def __init__(self, reader: IdReader) -> None:
+    def __init__(self, reader: IdReader, deadline: Deadline) -> None:
         self._reader = reader
+        self._deadline = deadline
         self._ids: dict[Identifier, int] = {}
         self._locals: list[Identifier] = []
 
@@ -44,7 +48,12 @@ class TermSpace:
     def column_of(self, terms: Sequence[Identifier | None]) -> Column:
         """The ids of terms; None is not bound."""
         id_of = self.id_of
-        return np.fromiter((UNBOUND if term is None else id_of(term) for term in terms), np.uint64, len(terms))
+        column = np.empty(len(terms), np.uint64)
+        for start in range(0, len(terms), BETWEEN_CHECKS):
+            self._deadline.check()
+            part = terms[start : start + BETWEEN_CHECKS]
+            column[start : start + len(part)] = [UNBOUND if term is None else id_of(term) for term in part]
+        return column
 
     def terms_of(self, column: Column) -> list[Identifier | None]:
         """The terms of ids; None for what is not bound. Those of the store are remembered by its dictionary."""
@@ -68,8 +77,10 @@ class TermSpace:
                 decoded[id] = self._locals[int.from_bytes(id, "big") - _LOCAL_BASE]
             else:
                 stored.append(id)
-        if stored:
-            decoded.update(zip(stored, self._reader.terms_of(stored), strict=True))
+        for start in range(0, len(stored), BETWEEN_CHECKS):
+            self._deadline.check()
+            part = stored[start : start + BETWEEN_CHECKS]
+            decoded.update(zip(part, self._reader.terms_of(part), strict=True))
         return decoded
 
     def term_of(self, number: int) -> Identifier | None:

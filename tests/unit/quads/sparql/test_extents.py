@@ -151,3 +151,15 @@ def test_estimates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for p in range(3):
         kept.note_size((None, p, None, EVERY), p)
     assert [kept.size_of((None, p, None, EVERY)) for p in range(3)] == [None, None, 2]
+
+
+def test_a_filter_that_names_an_iri_is_begun_with(quads: Quads) -> None:
+    numbers(quads, 500)
+    with quads.reader() as reader:
+        counted: Any = Counted(reader)
+        for condition in ("?x = :n7", ":n7 = ?x", "?x = :n7 && ?y < 9"):
+            found = ask_rows(counted, f"{PREFIX}SELECT ?x ?y {{ ?x :value ?y FILTER({condition}) }}")
+            assert [tuple(row) for row in found] == [(E.n7, Literal(7))]
+        assert not ask_rows(counted, f"{PREFIX}SELECT * {{ ?x :value ?y FILTER(?x = :n7 && ?x = :n8) }}")
+        assert not ask_rows(counted, f"{PREFIX}SELECT * {{ ?x :value ?y FILTER(?y = :n7) }}")
+        assert counted.scanned < 10
