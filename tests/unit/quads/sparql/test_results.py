@@ -207,7 +207,7 @@ class CountingClock(ManualClock):
         (terms, "BETWEEN_CHECKS", "SELECT ?z { ?x :p ?y BIND(UCASE(STR(?y)) AS ?z) }"),
         (aggregation, "BETWEEN_CHECKS", "SELECT (GROUP_CONCAT(?y) AS ?z) { ?x :p ?y } GROUP BY ?x"),
         (bgp, "CROSSED", "SELECT * { ?x :p ?y . ?z :p ?w }"),
-        (results, "BETWEEN_CHECKS", "CONSTRUCT { ?y :q ?x } { ?x :p ?y }"),
+        (results, "BETWEEN_CHECKS", "CONSTRUCT { ?x :q ?y } { ?x :p ?y }"),
     ],
 )
 def test_whatever_takes_long_looks_at_the_clock(
