@@ -218,9 +218,7 @@ class Solver:
             samples = rows.rows if rows.size <= SAMPLES else [rows.rows[at] for at in (0, rows.size // 2, -1)]
             growth = [self._growth(each, rows.names, samples) for each in near]
             chosen = near[min(range(len(near)), key=lambda i: (growth[i], -near[i].constants))]
-        if rows.size <= FEW or by_lookups(rows.size, self._extent(chosen), tracked=self.run.tracked):
-            return chosen
-        return None
+        return chosen if self._by_lookups(rows.size, chosen) else None
 
     def _growth(self, pattern: TriplePattern, names: tuple[Identifier, ...], samples: Sequence[Row]) -> int:
         """About how many solutions the samples have with a pattern. What is found is kept for the join."""
@@ -300,11 +298,19 @@ class Solver:
             bound.append(self.active.variable)
         if bound:
             first, _ = groups([table.columns[name] for name in bound], table.size)
-            if len(first) <= FEW or by_lookups(len(first), self._extent(pattern), tracked=self.run.tracked):
+            if self._by_lookups(len(first), pattern):
                 return self._traced(pattern, self._looked_up(table, pattern, bound, first), "lookups")
         s, p, o = (place if isinstance(place, int) else None for place in (pattern.s, pattern.p, pattern.o))
         found = self._table(pattern, self.run.matcher.extent(s, p, o, self.active))
         return self._traced(pattern, self._joined(table, found), "extent")
+
+    def _by_lookups(self, count: int, pattern: TriplePattern) -> bool:
+        """Whether to look a pattern up so often, rather than to read its extent."""
+        if count <= FEW:
+            return True
+        s, p, o = (place if isinstance(place, int) else None for place in (pattern.s, pattern.p, pattern.o))
+        kept = self.run.matcher.keeps(s, p, o, self.active)
+        return by_lookups(count, self._extent(pattern), tracked=self.run.tracked, kept=kept)
 
     def _joined(self, table: Solutions, found: Solutions) -> Solutions:
         """The join of two tables; if they share no variable and are large, in parts, with looks at the clock."""

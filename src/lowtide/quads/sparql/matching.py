@@ -113,6 +113,10 @@ class Matcher:
     def _impossible(*places: Place) -> bool:
         return any(place is not None and TermSpace.is_local(place) for place in places)
 
+    def keeps(self, s: Place, p: Place, o: Place, active: ActiveGraph) -> bool:
+        """Whether the statements that match are kept from another query."""
+        return self._kept.get((s, p, o, active)) is not None
+
     def extent(self, s: Place, p: Place, o: Place, active: ActiveGraph) -> StatementColumns:
         """All statements that match."""
         key = (s, p, o, active)
