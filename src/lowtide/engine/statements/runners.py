@@ -19,7 +19,7 @@ from lowtide.errors import TransientError, UsageError
 _Result = TypeVar("_Result")
 _MOST_WAITING: Final = 200_000
 """Versions that a load leaves to the next checkpoint before it waits for the one that runs."""
-_LOOKS: Final = 1_000
+_LOOKS: Final = 6_000
 _LOOK_EVERY: Final = 0.01
 PrefixOf = Callable[[str], bytes]
 """Tells the prefix of a keyspace's full keys."""
@@ -263,7 +263,7 @@ class AutocommitStatements:
 
     def give_way(self) -> None:
         """Wait while a checkpoint runs and ``_MOST_WAITING`` versions or more have been committed since it began, but
-        not for longer than about ten seconds: it may have failed, and is then retried in the background."""
+        not for longer than about a minute: it may have failed, and is then retried in the background."""
         versions, _ = self._store.engine.reader.sources
         for _ in range(_LOOKS):
             if versions.frozen is None or versions.active.versions < _MOST_WAITING:
