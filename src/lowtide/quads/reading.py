@@ -87,8 +87,8 @@ class IdReader:
 
     @property
     def known_terms(self) -> Mapping[bytes, Term]:
-        """Terms of ids that are remembered: any, and perhaps none."""
-        return self._dictionary.known.terms
+        """Terms of ids that are remembered: any, and perhaps none. Where own writes are seen, they may be others'."""
+        return self._dictionary.known.terms if self.committed else {}
 
     def terms_of(self, ids: Sequence[bytes]) -> list[Term]:
         """The terms of ids, see ``term_of``."""

@@ -16,6 +16,7 @@ from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.quads import loading, parsing
 from lowtide.quads.loading import load
 from lowtide.quads.parsing import Statement, parse
+from lowtide.quads.sparql import query
 from tests.quads.colliding import short_hashes
 
 P = "http://example.org/p"
@@ -171,3 +172,21 @@ def test_a_load_waits_for_the_checkpoint_that_runs_if_much_was_committed(monkeyp
     monkeypatch.setattr(runners, "_LOOKS", 5)
     AutocommitStatements(store).give_way()
     assert len(waited) == 3 + 5
+
+
+def test_a_transaction_sees_its_own_term_also_if_a_later_commit_gave_the_id_to_another(store: lowtide.Store) -> None:
+    mine = (URIRef("urn:mine"), URIRef("urn:p"), Literal(1), None)
+    theirs = (URIRef("urn:theirs"), URIRef("urn:p"), Literal(1), None)
+    with short_hashes(1):
+        store.quads("people").add((URIRef("urn:p"), URIRef("urn:p"), Literal(1)))
+        tx = store.begin()
+        quads = store.quads("people")
+        quads.add(theirs)
+        assert theirs in set(quads.match())  # which remembers the term
+        tx.quads("people").add(mine)
+        assert mine in set(tx.quads("people").match())
+        assert theirs not in set(tx.quads("people").match())
+        with tx.quads("people").reader() as reader:
+            rows: Any = query(reader, "SELECT ?s { ?s ?p 1 FILTER(?s != ?p) }")
+            assert [row.s for row in rows] == [mine[0]]
+        tx.rollback()
