@@ -7,8 +7,9 @@ before is only peeked at, for the change feed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from rdflib import URIRef
@@ -39,6 +40,9 @@ def check_quads(quads: Iterable[Any]) -> list[tuple[Any, Any, Any, Any]]:
 
 
 COLLECTED: Final = -1
+_MANY: Final = 100
+"""The ids of so many statements are found column by column, without a loop in Python."""
+_PLACES: Final = tuple(map(itemgetter, range(4)))
 
 
 class EncodedStatements(NamedTuple):
@@ -73,6 +77,8 @@ class TermLookup:
     def ids_of(self, quads: Sequence[tuple[Any, Any, Any, Any]]) -> list[QuadIds]:
         """The ids of statements. One loop, without calls for objects that were met before: bulk loads spend their time
         here, and parsers give the same object for a term that comes again."""
+        if len(quads) >= _MANY:
+            return list(zip(*(self._column(list(map(each, quads))) for each in _PLACES), strict=True))
         self._seen = {}
         get, first = self._seen.get, self._first
         return [
@@ -84,6 +90,15 @@ class TermLookup:
             )
             for s, p, o, g in quads
         ]
+
+    def _column(self, terms: list[Any]) -> Iterator[bytes]:
+        """The ids of one place of many statements, each object met once."""
+        places = list(map(id, terms))
+        found = {
+            place: DEFAULT_GRAPH if term is None or term is DEFAULT else self._first(term)
+            for place, term in dict(zip(places, terms, strict=True)).items()
+        }
+        return map(found.__getitem__, places)
 
     def _first(self, term: Any) -> bytes:
         """The id of an object that was not met before."""

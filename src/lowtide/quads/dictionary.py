@@ -112,20 +112,21 @@ class Dictionary:
 
     def terms_of(self, ids: Sequence[bytes]) -> list[Term]:
         """The terms of ids that are in indexes. The default graph's id is no term's."""
-        known = self.known.terms
-        found = [known.get(id) for id in ids]
-        if None not in found:
+        known, pending, prefix = self.known.terms, self._reading.pending, self._prefix
+        if pending:  # a later commit may have given an id to another term than the transaction has, and refuses it
+            found = [None if prefix + id in pending else known.get(id) for id in ids]
+        else:
+            found = [known.get(id) for id in ids]
+        missing = list(dict.fromkeys([id for id, term in zip(ids, found, strict=True) if term is None]))
+        if not missing:  # and not by ``in``: the terms would be compared in Python
             return found  # type: ignore[return-value]
-        missing = list(dict.fromkeys(id for id, term in zip(ids, found, strict=True) if term is None))
         terms: dict[bytes, Term] = {id: inline_term(id) for id in missing if id[0] >> 4 not in HASHED}
         hashed = [id for id in missing if id not in terms]
-        prefix = self._prefix
         rows = self._reading.peek([prefix + id for id in hashed]) if hashed else []
         for id, row in zip(hashed, rows, strict=True):
             if row is None:
                 raise Error(f"the dictionary has no term with the id {id.hex()}; run store.verify()")
             terms[id] = decode_row(id[0] >> 4, row)
-        pending = self._reading.pending
         self.known.remember_terms({id: each for id, each in terms.items() if not pending or prefix + id not in pending})
         return [terms[id] if term is None else term for id, term in zip(ids, found, strict=True)]
 

@@ -306,3 +306,10 @@ def is_integer(ids: Ids) -> Mask:
 def integers(ids: Ids) -> NDArray[np.int64]:
     """Return the values of inlined integers."""
     return (ids & np.uint64(_MASK)).astype(np.int64) - np.int64(_OFFSET)
+
+
+def integer_ids(values: NDArray[np.int64]) -> Ids | None:
+    """Return the inlined ids of integers; None if one is too large for that."""
+    if len(values) and (values.min() < -_OFFSET or values.max() >= _OFFSET):
+        return None
+    return (values + np.int64(_OFFSET)).astype(np.uint64) | np.uint64(IdKind.INTEGER << _PAYLOAD)

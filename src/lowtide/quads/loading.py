@@ -61,6 +61,7 @@ def load(
             def receive(statements: list[Statement]) -> None:
                 quads.add_many(statements)
                 told(len(statements))
+                quads.give_way()
 
             return parse(stream, receive, format=chosen, base=resolved, graph=graph, batch=batch)
         total = 0
@@ -68,6 +69,7 @@ def load(
             quads.add_encoded(part)
             total += len(part.quads)
             told(len(part.quads))
+            quads.give_way()
         return total
 
 

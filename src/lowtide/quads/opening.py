@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, overload
 
 from lowtide.engine import (
@@ -47,15 +48,11 @@ class QuadStores(Kind[Runner], reserves=_RESERVED):
         >>> store.quads("people").count()
         1
         """
-        require("rdflib", "rdf", "RDF")
-        require("numpy", "rdf", "RDF")
-        from lowtide.quads.quads import Quads
-        from lowtide.quads.read_quads import ReadQuads
-
+        read_quads, quads = _classes()
         statements = self._statements()
         if isinstance(statements, ReadOnly):
-            return ReadQuads(statements, name)
-        return Quads(statements, name)
+            return read_quads(statements, name)
+        return quads(statements, name)
 
     def list_quads(self) -> list[str]:
         """Return the names of the quad stores that have statements.
@@ -73,6 +70,17 @@ class QuadStores(Kind[Runner], reserves=_RESERVED):
         return statements.read(
             lambda reading, prefix_of: [each for each in names if has_statements(reading, prefix_of, each)]
         )
+
+
+@cache
+def _classes() -> tuple[type[ReadQuads], type[Quads]]:
+    """The classes of quad stores, which need the extra."""
+    require("rdflib", "rdf", "RDF")
+    require("numpy", "rdf", "RDF")
+    from lowtide.quads.quads import Quads
+    from lowtide.quads.read_quads import ReadQuads
+
+    return ReadQuads, Quads
 
 
 def collect_unused_terms(store: HasEngine) -> int:

@@ -84,6 +84,12 @@ class Quads(ReadQuads):
         with without_collector(len(batch.quads)):
             self._change(lambda change: change.add_encoded(batch))
 
+    def give_way(self) -> None:
+        """On the store, wait for the checkpoint that runs, if too much was committed meanwhile: for loads, which would
+        fill the memory where they are faster than the disk."""
+        if isinstance(self._statements, AutocommitStatements):
+            self._statements.give_way()
+
     def remove(self, pattern: Pattern, *, inferred: bool | None = False) -> int:
         """Remove the explicit statements that match a pattern; returns how many there were. ``inferred=True`` removes
         the inferred ones, ``inferred=None`` both.

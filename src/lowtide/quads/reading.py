@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import chain
 from types import TracebackType
 from typing import Any, Self
 
@@ -60,6 +61,12 @@ class IdReader:
         return self._prefixes
 
     @property
+    def known(self) -> object:
+        """What the dictionary remembers in the epoch of this reader. A term that has an id at one commit has it at
+        every later one for which this is the same object."""
+        return self._dictionary.known
+
+    @property
     def tracked(self) -> bool:
         """Whether reads of statements enter the read set of a serializable transaction."""
         return self._reading.tracked
@@ -77,6 +84,11 @@ class IdReader:
     def term_of(self, id: bytes) -> Term:
         """The term of an id that a statement has; not of DEFAULT_GRAPH, which is no term."""
         return self._dictionary.term_of(id)
+
+    @property
+    def known_terms(self) -> Mapping[bytes, Term]:
+        """Terms of ids that are remembered: any, and perhaps none. Where own writes are seen, they may be others'."""
+        return self._dictionary.known.terms if self.committed else {}
 
     def terms_of(self, ids: Sequence[bytes]) -> list[Term]:
         """The terms of ids, see ``term_of``."""
@@ -153,20 +165,18 @@ class IdReader:
         found = accesses(shape)
         access = found[0] if len(found) == 1 else self.access(patterns[0])
         prefix: bytes = getattr(self._prefixes, access.order)
-        filtered = bool(access.filter(patterns[0]))
-        read = self._reading.chunks
-        sizes, parts = [], []
-        for pattern in patterns:
-            filters = access.filter(pattern) if filtered else ()
-            size = 0
-            for chunk in read(access.range(prefix, pattern)):
-                keys = [key for key, _ in chunk]
-                for start, end, wanted in filters:
+        under = [keys or [] for keys in self.keys_under([prefix + access.key(pattern) for pattern in patterns])]
+        if access.filter(patterns[0]):
+            for number, (pattern, keys) in enumerate(zip(patterns, under, strict=True)):
+                for start, end, wanted in access.filter(pattern):
                     keys = [key for key in keys if key[start:end] == wanted]
-                size += len(keys)
-                parts += keys
-            sizes.append(size)
-        return access.order, sizes, b"".join(parts)
+                under[number] = keys
+        return access.order, list(map(len, under)), b"".join(chain.from_iterable(under))
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """The keys of indexes that begin with each of many prefixes: the prefix of an index, see ``prefixes``, and one
+        id at least. None if they are more than ``most``."""
+        return self._reading.keys_under(prefixes, most)
 
     def estimate(
         self, s: bytes | None = None, p: bytes | None = None, o: bytes | None = None, g: bytes | None = None

@@ -76,19 +76,19 @@ class LowtideStore(TransactionalStore):
 
     def _statements(self, quads: list[_QuadType]) -> list[Statement]:
         """As ``_statement``, of many, which mostly have the same few graphs."""
-        names: dict[int, Identifier | None] = {}
+        contexts = {id(context): context for _, _, _, context in quads}
+        names: dict[int, Any] = {}
         """By the identity of the context; ``quads`` keeps it."""
-        found: list[Any] = []
-        for s, p, o, context in quads:
+        for place, context in contexts.items():
             if context is None:
+                s, p, o, _ = next(quad for quad in quads if quad[3] is None)
                 raise UsageError(f"the statement {s} {p} {o} has no context; give it a graph")
-            if id(context) not in names:
-                name = self._graph(context)
-                names[id(context)] = None if name is DEFAULT else name
-            if type(s) in PLAIN and type(o) in PLAIN:
-                found.append((s, p, o, names[id(context)]))
-            else:
-                found.append((term_of(s), term_of(p), term_of(o), names[id(context)]))
+            name = self._graph(context)
+            names[place] = None if name is DEFAULT else name
+        if {type(s) for s, _, _, _ in quads} | {type(o) for _, _, o, _ in quads} <= PLAIN:
+            found: list[Any] = [(s, p, o, names[id(context)]) for s, p, o, context in quads]
+        else:
+            found = [(term_of(s), term_of(p), term_of(o), names[id(context)]) for s, p, o, context in quads]
         return found
 
     def _statement(self, triple: _TripleType, context: _ContextType | None, quoted: bool) -> Statement:
@@ -267,9 +267,10 @@ class LowtideStore(TransactionalStore):
         """Whether a query is from a graph that is not in the store, and rdflib is to load such graphs."""
         if not rdflib.plugins.sparql.SPARQL_LOAD_GRAPHS:
             return False
-        clauses = sparql.parsed_query(query, namespaces, base).tree.algebra.datasetClause or ()
-        names = {each.default or each.named for each in clauses}
-        missing = names.difference(reader.created_graphs()) if names else names
+        clauses = sparql.parsed_query(query, namespaces, base).clauses
+        if not clauses:
+            return False
+        missing = {each.default or each.named for each in clauses}.difference(reader.created_graphs())
         wanted = (self._pattern_ids(reader, (None, None, None), each) for each in missing)
         return any(ids is None or next(reader.match(*ids), None) is None for ids in wanted)
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 from rdflib import BNode, Literal, URIRef
 
 import lowtide
+from lowtide.engine.statements import runners
+from lowtide.engine.statements.runners import AutocommitStatements
 from lowtide.quads import loading, parsing
 from lowtide.quads.loading import load
 from lowtide.quads.parsing import Statement, parse
+from lowtide.quads.sparql import query
 from tests.quads.colliding import short_hashes
 
 P = "http://example.org/p"
@@ -138,3 +142,51 @@ def test_a_load_that_fails_keeps_the_batches_before(store: lowtide.Store) -> Non
     with pytest.raises(SyntaxError):
         load(store.quads("x"), io.BytesIO(text.encode()), format="nt", batch=1)
     assert store.quads("x").count() == 1
+
+
+class Layered:
+    """As much of a store as a load looks at when it waits for a checkpoint."""
+
+    def __init__(self, versions: int) -> None:
+        self.frozen: object | None = object()
+        self.active = SimpleNamespace(versions=versions)
+        self.engine: Any = SimpleNamespace(reader=SimpleNamespace(sources=(self, None)))
+
+
+def test_a_load_waits_for_the_checkpoint_that_runs_if_much_was_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+
+    def look(seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) == 3:
+            store.frozen = None
+
+    monkeypatch.setattr(runners, "sleep", look)
+    store = Layered(runners._MOST_WAITING - 1)
+    AutocommitStatements(store).give_way()
+    assert not waited
+    store = Layered(runners._MOST_WAITING)
+    AutocommitStatements(store).give_way()
+    assert len(waited) == 3
+    store, waited[:] = Layered(runners._MOST_WAITING), [0.0] * 3  # it never ends
+    monkeypatch.setattr(runners, "_LOOKS", 5)
+    AutocommitStatements(store).give_way()
+    assert len(waited) == 3 + 5
+
+
+def test_a_transaction_sees_its_own_term_also_if_a_later_commit_gave_the_id_to_another(store: lowtide.Store) -> None:
+    mine = (URIRef("urn:mine"), URIRef("urn:p"), Literal(1), None)
+    theirs = (URIRef("urn:theirs"), URIRef("urn:p"), Literal(1), None)
+    with short_hashes(1):
+        store.quads("people").add((URIRef("urn:p"), URIRef("urn:p"), Literal(1)))
+        tx = store.begin()
+        quads = store.quads("people")
+        quads.add(theirs)
+        assert theirs in set(quads.match())  # which remembers the term
+        tx.quads("people").add(mine)
+        assert mine in set(tx.quads("people").match())
+        assert theirs not in set(tx.quads("people").match())
+        with tx.quads("people").reader() as reader:
+            rows: Any = query(reader, "SELECT ?s { ?s ?p 1 FILTER(?s != ?p) }")
+            assert [row.s for row in rows] == [mine[0]]
+        tx.rollback()

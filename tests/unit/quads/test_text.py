@@ -69,7 +69,9 @@ def test_rdflib_reads_the_lines(statements: list[Any]) -> None:
 
     sink = Sink()
     W3CNTriplesParser(sink=sink).parsestring("".join(f"{quad_line(*each)}\n" for each in statements))  # type: ignore[arg-type]
-    assert [tuple(map(str, each)) for each in sink.found] == [tuple(map(str, each)) for each in statements]
+    # rdflib brings what it reads into canonical form, such as 0 as a double.
+    wanted = [(s, p, o.normalize() if isinstance(o, Literal) else o) for s, p, o in statements]
+    assert [tuple(map(str, each)) for each in sink.found] == [tuple(map(str, each)) for each in wanted]
 
 
 def test_formulas_have_a_text_of_their_own() -> None:

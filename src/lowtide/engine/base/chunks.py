@@ -7,7 +7,7 @@ an older reader lives.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -21,6 +21,8 @@ Entry = tuple[bytes, bytes]
 
 _FIRST_STEP = 8
 """The entries that are read of a range before its length is known to be larger."""
+_FEW_UNDER = 4
+"""The entries that are read at first where a few keys with a prefix are expected."""
 _LEAST_STEP = 64
 _MOST_BYTES = 64 << 20
 """The bytes after which a stretch of values ends, about: the usual number of large values would fill the memory."""
@@ -86,6 +88,30 @@ def visible_entries(entries: list[Entry], newer: bytes, strip: int) -> list[Entr
     if not strip:
         return [(key, row[8:]) for key, row in entries if row < newer]
     return [(key[strip:], row[8:]) for key, row in entries if row < newer]
+
+
+def keys_under(
+    cursor: lmdb.Cursor[bytes], prefixes: Sequence[bytes], newer: bytes, *, most: int, strip: int
+) -> list[list[bytes] | None]:
+    """Of each prefix the keys that begin with it and whose rows come before the horizon ``newer``, without their first
+    ``strip`` bytes; None if there are ``most`` or more, or rows but none of them before the horizon."""
+    found: list[list[bytes] | None] = []
+    for prefix in prefixes:
+        if not cursor.set_range(prefix):
+            found.append([])
+            continue
+        rest = cursor.iternext()
+        wanted = _FEW_UNDER
+        entries = list(islice(rest, wanted))
+        while len(entries) == wanted < most and entries[-1][0].startswith(prefix):
+            wanted = min(2 * wanted, most)
+            entries += islice(rest, wanted - len(entries))
+        if len(entries) == most and entries[-1][0].startswith(prefix):
+            found.append(None)
+            continue
+        keys = [key[strip:] for key, row in entries if key.startswith(prefix) and row < newer]
+        found.append(None if not keys and entries[0][0].startswith(prefix) else keys)
+    return found
 
 
 def values_of_stretch(

@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from struct import error as StructError
 
 import lmdb
 
-from lowtide.engine.base.chunks import stretch, visible_entries
+from lowtide.engine.base.chunks import keys_under, stretch, visible_entries
 from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
@@ -175,6 +176,17 @@ class Base(LmdbFile):
             return visible_entries(entries, horizon(ts), strip), entries[-1][0] if more else None
         except lmdb.Error as error:
             return self._again(error, lambda: self.chunk(low, high, ts, limit=limit, reverse=reverse, strip=strip), low)
+
+    def keys_under(self, prefixes: Sequence[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]:
+        """Of each prefix the keys that begin with it and are visible at ``ts``, without their first ``strip`` bytes.
+        None says that they have to be scanned: they are ``most`` or more, or hidden, or the history has some."""
+        try:
+            with self._begin(self.rows) as txn:  # before ``history_below`` is read, see ``chunk``
+                if ts < self.history_below:
+                    return [None] * len(prefixes)
+                return keys_under(txn.cursor(), prefixes, horizon(ts), most=most, strip=strip)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.keys_under(prefixes, ts, most=most, strip=strip), b"")
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The same as ``chunk``, but only the values, and only forwards."""

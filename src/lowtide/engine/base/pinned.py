@@ -9,7 +9,7 @@ Who writes: any reading thread replaces ``_seen`` as a whole; a stale one only c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 import lmdb
@@ -133,6 +133,10 @@ class PinnedBase:
             return self._instant(txn).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
 
         return self._base.read(look)
+
+    def keys_under(self, prefixes: Sequence[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]:
+        """The same as ``Base.keys_under``. At a pin it always takes scans, because the history may have keys."""
+        return [None] * len(prefixes)
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The same as ``Base.values``, at the pin, for any ``ts`` above it."""

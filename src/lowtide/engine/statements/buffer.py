@@ -46,6 +46,9 @@ class StatementBuffer:
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
         return self._writing.chunks(wanted)
 
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        return self._writing.keys_under(prefixes, most)
+
     def about(self, wanted: Range) -> int:
         return self._writing.about(wanted)
 

@@ -8,6 +8,7 @@ from lowtide.engine.statements.statement import Statement
 from lowtide.engine.transaction.recording import RecordingTransaction
 from lowtide.engine.transaction.scans import chunks_of
 from lowtide.engine.types import Range
+from lowtide.engine.versions.lookups import scanned_under
 
 
 class RecordingStatement(Statement):
@@ -36,3 +37,7 @@ class RecordingStatement(Statement):
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
         """As of any statement, and noted as far as it came."""
         return chunks_of(self.scan(wanted))
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """As of any statement, and noted."""
+        return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from time import sleep
+from typing import Any, Final, Protocol, TypeVar
 
 from lowtide.engine.statements.recording import RecordingStatement
 from lowtide.engine.statements.statement import ReadView, Statement, WriteView
@@ -16,6 +17,10 @@ from lowtide.engine.transaction.transaction import EngineTransaction, begin
 from lowtide.errors import TransientError, UsageError
 
 _Result = TypeVar("_Result")
+_MOST_WAITING: Final = 200_000
+"""Versions that a load leaves to the next checkpoint before it waits for the one that runs."""
+_LOOKS: Final = 6_000
+_LOOK_EVERY: Final = 0.01
 PrefixOf = Callable[[str], bytes]
 """Tells the prefix of a keyspace's full keys."""
 
@@ -255,6 +260,15 @@ class AutocommitStatements:
             return _HeldRead(tx, engine.catalog.prefix_of, lambda: _ended(tx), self._keep)
         snapshot = EngineSnapshot(engine, None)
         return _HeldRead(snapshot, engine.catalog.prefix_of, snapshot.close, self._keep)
+
+    def give_way(self) -> None:
+        """Wait while a checkpoint runs and ``_MOST_WAITING`` versions or more have been committed since it began, but
+        not for longer than about a minute: it may have failed, and is then retried in the background."""
+        versions, _ = self._store.engine.reader.sources
+        for _ in range(_LOOKS):
+            if versions.frozen is None or versions.active.versions < _MOST_WAITING:
+                return
+            sleep(_LOOK_EVERY)  # not the clock's: it waits for another thread, not for a time
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
         line = self._store.engine.line

@@ -16,6 +16,7 @@ from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, tracked, tracked_chunks
 from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
+from lowtide.engine.versions.lookups import keys_under, scanned_under
 from lowtide.engine.versions.own import OwnWrites
 
 
@@ -27,6 +28,8 @@ class ReadView(Protocol):
       That is right only where the answer makes no difference to what the transaction does, or is guarded otherwise:
       rows whose key is a function of their content, and values that are read for the change feed alone.
     * ``chunks`` is ``scan`` in lists. It has read a whole chunk when it gives it out.
+    * ``keys_under`` is the user's keys that begin with each of many prefixes, each longer than that of its keyspace: as
+      scans of all these ranges, but faster where they are short. It gives None for a prefix with more than ``most``.
     * ``about`` is about how many keys a range of one keyspace has. It leaves no trace either, and sees no own writes.
     * ``pending`` is what the transaction has written and not committed; its caller does not change it.
     * ``tracked`` tells whether reads enter the read set of a serializable transaction.
@@ -44,6 +47,8 @@ class ReadView(Protocol):
     def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]: ...
 
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]: ...
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]: ...
 
     def about(self, wanted: Range) -> int: ...
 
@@ -134,6 +139,15 @@ class Statement:
         for chunk in self._tx.engine.reader.scan(wanted, self._open_ts, own):
             self._open_ts()
             yield chunk
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """Of each prefix of full keys the user's keys that begin with it."""
+        tx, ts = self._tx, self._open_ts()
+        if tx.reads is not None or self._own is not None or (tx.writes and not self._steady):
+            return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
+        found = keys_under(tx.engine.reader, prefixes, ts, self.chunks, most)
+        self._open_ts()
+        return found
 
     def about(self, wanted: Range) -> int:
         """About how many keys there are in a range of full keys of one keyspace."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from operator import itemgetter
 
 from lowtide.engine.base.codec import decode_keyspace, encode_keyspace
 from lowtide.engine.types import KEYSPACE_PREFIX, Names, Writes
@@ -20,6 +21,8 @@ from lowtide.errors import TransientError, UsageError
 _MAX_NAME = 200
 _BLOCK = 64
 """How many numbers are reserved at a time."""
+
+_prefix = itemgetter(slice(KEYSPACE_PREFIX))
 
 NOWHERE = b"\xff" * KEYSPACE_PREFIX
 """The prefix of a keyspace that does not exist: no key begins with it."""
@@ -135,7 +138,7 @@ class Catalog:
 
     def names_to_log(self, writes: Writes) -> Names | None:
         """The keyspaces of ``writes`` that are not in the log yet, for the commit to carry."""
-        prefixes = {key[:KEYSPACE_PREFIX] for key in writes}
+        prefixes = set(map(_prefix, writes))
         names = {name: prefix for prefix in prefixes if (name := self.unlogged.get(prefix)) is not None}
         return names or None
 

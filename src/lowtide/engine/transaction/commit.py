@@ -168,7 +168,7 @@ class Committer(CommitQueue):
         if request.guards is not None:
             request.error = self._unguarded(request, request.guards, earlier)
         if request.token:
-            clash = self._validator.clash(request, earlier)  # point: commit.validate
+            clash = self._validator.clash(request, earlier, self._registry.published)  # point: commit.validate
             # Looked at after validation, which relies on it.
             gone = self._registry.settle(request.token) if request.lease is None else request.lease()
             if gone is not None:

@@ -11,6 +11,7 @@ from lowtide.engine.transaction.read_set import ReadSet
 from lowtide.engine.transaction.registration import Registration
 from lowtide.engine.transaction.scans import entries_of, scan_latest, tracked, tracked_chunks
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
+from lowtide.engine.versions.lookups import keys_under, scanned_under
 from lowtide.engine.versions.own import Overlay, OwnWrites
 from lowtide.errors import UsageError
 
@@ -120,6 +121,16 @@ class TransactionReads:
             raise self._finished()
         chunks = self._chunks(wanted, self.own_writes() if self.writes else None)
         return chunks if self.reads is None else tracked_chunks(chunks, wanted, self.reads)
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """Of each prefix of full keys the user's keys that begin with it, see ``ReadView``; of a transaction that
+        reads one instant."""
+        ts = self.open_ts()
+        if self.reads is not None or self.writes:
+            return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
+        found = keys_under(self.engine.reader, prefixes, ts, self.chunks, most)
+        self.open_ts()  # after the read, see ``read``
+        return found
 
     def about(self, wanted: Range) -> int:
         """About how many keys there are in a range of full keys of one keyspace."""

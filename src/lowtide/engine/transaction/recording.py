@@ -24,6 +24,7 @@ from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.engine.types import Range, Writes
 from lowtide.engine.versions.chain import versions_of
 from lowtide.engine.versions.layers import VersionStore
+from lowtide.engine.versions.lookups import scanned_under
 from lowtide.engine.versions.visibility import Reader
 
 NOTHING, UNTOLD, UNWRITTEN = 0, -1, -2
@@ -164,6 +165,10 @@ class RecordingTransaction(EngineTransaction):
     def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
         """As of any transaction, and noted as far as it came."""
         return chunks_of(self.scan(wanted))
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """As of any transaction, and noted."""
+        return [scanned_under(prefix, self.chunks, most) for prefix in prefixes]
 
     def scanned(
         self, entries: Iterator[tuple[bytes, bytes]], wanted: Range, ts: int | None

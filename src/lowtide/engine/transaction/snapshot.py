@@ -14,6 +14,7 @@ from lowtide.engine.transaction.scans import entries_of
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.counting import count_visible
 from lowtide.engine.versions.cutting import estimated_cuts
+from lowtide.engine.versions.lookups import keys_under
 from lowtide.engine.versions.newest import newest_change
 from lowtide.errors import UsageError
 
@@ -111,6 +112,12 @@ class EngineSnapshot:
             self.open_ts()  # after the chunk was read, see ``read``
             yield chunk
         self.open_ts()
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        """Of each prefix of full keys the user's keys that begin with it; see ``ReadView``."""
+        found = keys_under(self.engine.reader, prefixes, self.open_ts(), self.chunks, most)
+        self.open_ts()  # after the read, see ``read``
+        return found
 
     def about(self, wanted: Range) -> int:
         """About how many keys there are in a range of full keys of one keyspace."""

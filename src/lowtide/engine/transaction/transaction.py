@@ -27,6 +27,8 @@ from lowtide.engine.transaction.yielding import Yielding
 from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
 from lowtide.errors import ConflictError, UsageError
 
+_MANY: Final = 1_000
+"""Writes for which it pays to compare the order of two dicts first."""
 _NOWHERE: Final[frozenset[bytes]] = frozenset()
 
 
@@ -234,7 +236,9 @@ class EngineTransaction(TransactionReads):
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
-        if token and self.before.keys() >= writes.keys():
+        if token and len(writes) > _MANY and list(self.before) == list(writes):
+            before = list(self.before.values())  # in the same order, as a bulk load has them
+        elif token and self.before.keys() >= writes.keys():
             before = [self.before[full_key] for full_key in writes]
         else:
             before = engine.reader.get_many(writes, seen)

@@ -105,9 +105,12 @@ class Validator:
                 return key, changed
         return None
 
-    def clash(self, request: Request, earlier: Sequence[Request]) -> Clash | None:
+    def clash(self, request: Request, earlier: Sequence[Request], published: int) -> Clash | None:
         """Why a request that was read at a snapshot may not commit after ``earlier``, the accepted members of its
-        group: the rules of SNAPSHOT for what it writes, and of SERIALIZABLE for what it reads."""
+        group: the rules of SNAPSHOT for what it writes, and of SERIALIZABLE for what it reads. ``published`` is the
+        newest commit: a request that has seen it can clash with nothing but its group."""
+        if request.seen == published and not earlier:
+            return None
         clash = (
             self.unequal_clash(request, earlier) if request.merging else self.write_clash(request.writes, request.seen)
         )

@@ -19,6 +19,7 @@ than a snapshot. No reader of the new view sees what a reader of the old view st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import islice
 from typing import Final, NewType, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
@@ -31,6 +32,9 @@ Chains: TypeAlias = dict[bytes, Chain]
 RowCache: TypeAlias = dict[bytes, tuple[int, bytes | None]]
 ABSENT: Final = (1 << 62, None)
 """In a cache: the base has no row of the key. It is newer than every snapshot, so an old one looks into the history."""
+_MANY: Final = 1_000
+_SAMPLED: Final = 64
+"""Of so many writes, this many are looked at to see whether they put the same values."""
 LARGEST_CACHED = 504
 """Larger values are not cached, so that the number of rows bounds the size of a cache."""
 
@@ -87,6 +91,9 @@ class ClosedKeys(OrderedKeys):
     def first(self, low: bytes, high: bytes, reverse: bool) -> NoReturn:
         raise UsageError(self._reason)
 
+    def touched(self, prefixes: Iterable[bytes]) -> NoReturn:
+        raise UsageError(self._reason)
+
 
 class VersionStore:
     """All versions in memory; see the module for who writes what."""
@@ -124,7 +131,7 @@ class VersionStore:
         grown: list[bytes] = []
         if chains.keys().isdisjoint(writes):
             layer.keys.add_all(writes)
-            chains.update([(key, (ts, value, None)) for key, value in writes.items()])
+            chains.update(zip(writes, _first_versions(ts, writes), strict=True))
         else:
             for key, value in writes.items():
                 older = chains.get(key)
@@ -308,6 +315,15 @@ def _brought_up_to_date(cache: RowCache, chains: Chains, most: int) -> RowCache:
         else:
             fresh[key] = (ts, value)
     return fresh
+
+
+def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:
+    """The chain of one version for each write. Many keys with the same value, as statements have it, share one."""
+    values = writes.values()
+    if len(writes) >= _MANY and len(set(islice(values, _SAMPLED))) <= _SAMPLED // 2:
+        shared: dict[bytes | None, Chain] = {value: (ts, value, None) for value in set(values)}
+        return map(shared.__getitem__, values)
+    return [(ts, value, None) for value in values]
 
 
 def _size(key: bytes, value: bytes | None) -> int:

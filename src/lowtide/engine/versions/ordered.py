@@ -13,7 +13,7 @@ added at that moment: it belongs to a commit that the scan's snapshot does not s
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from sortedcontainers import SortedList
@@ -73,6 +73,19 @@ class OrderedKeys:
                 if 0 <= at < len(keys) and low <= (key := keys[at]) < high:
                     return key
         return None
+
+    def touched(self, prefixes: Iterable[bytes]) -> list[bytes]:
+        """Those of some prefixes that a key begins with. Each is longer than the keyspace's. O(log n) for each."""
+        if not self._fresh and not self._parts and not self._draining:
+            return []
+        found: list[bytes] = []
+        with self._lock:
+            for prefix in prefixes:
+                for keys in self._within(prefix, prefix, False):
+                    at = keys.bisect_left(prefix)
+                    if at < len(keys) and keys[at].startswith(prefix):
+                        found.append(prefix)
+        return found
 
     def count(self, low: bytes, high: bytes | None) -> int:
         """How many keys there are with ``low <= key < high``. O(log n), plus sorting what is new."""

@@ -77,6 +77,8 @@ class BaseRows(Protocol):
 
     def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]: ...
 
+    def keys_under(self, prefixes: list[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]: ...
+
 
 class Reader:
     """Reads the committed state at a timestamp. Lock-free, for any number of threads."""
@@ -133,7 +135,7 @@ class Reader:
         chains = active.chains
         values: list[bytes | None] = []
         missing: list[tuple[int, bytes]] = []
-        if frozen is None and not any(map(chains.get, full_keys)):  # none of them is in a layer
+        if chains.keys().isdisjoint(full_keys) and (frozen is None or frozen.chains.keys().isdisjoint(full_keys)):
             rows = map(cache.get, full_keys)
             values = [row[1] if row is not None and row[0] <= ts else None for row in rows]
             missing = [(place, key) for place, key in enumerate(full_keys) if values[place] is None]

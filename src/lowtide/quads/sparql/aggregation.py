@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from rdflib.namespace import XSD
 from rdflib.plugins.sparql.aggregates import type_safe_numbers
 from rdflib.plugins.sparql.datatypes import type_promotion
@@ -25,6 +26,8 @@ from lowtide.quads.sparql.tables import Column, Index, Solutions, groups, unit
 if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
 
+BETWEEN_CHECKS = 256
+"""Groups between two looks at the clock, where each is computed by itself."""
 SAFE_SUM = 1 << 62
 """Sums of int64 below this cannot have overflowed on the way."""
 
@@ -84,11 +87,15 @@ class Aggregates:
     def _literals(self, values: list[Any]) -> Column:
         return self._run.terms.column_of([None if value is None else Literal(value) for value in values])
 
+    def _whole(self, values: NDArray[np.int64]) -> Column:
+        found = ids.integer_ids(values)
+        return self._literals(values.tolist()) if found is None else found
+
     def _counted(self, columns: list[Column], numbers: Index, distinct: bool) -> Column:
         if distinct:
             first, _ = groups([numbers.astype(np.uint64), *columns], len(numbers))
             numbers = numbers[first]
-        return self._literals(np.bincount(numbers, minlength=self._count).tolist())
+        return self._whole(np.bincount(numbers, minlength=self._count))
 
     def _first(self, values: Column, numbers: Index) -> Column:
         result = np.zeros(self._count, np.uint64)
@@ -96,7 +103,7 @@ class Aggregates:
         return result
 
     def _extreme(self, values: Column, numbers: Index, largest: bool) -> Column:
-        order = np.lexsort((ranks(values, self._run.terms), numbers))
+        order = np.lexsort((ranks(values, self._run.terms, self._run.deadline), numbers))
         if largest:
             order = order[::-1]
         return self._first(values[order], numbers[order])
@@ -111,7 +118,7 @@ class Aggregates:
         sums = np.zeros(self._count, np.int64)
         np.add.at(sums, numbers, integers)
         if not average:
-            return self._literals(sums.tolist())
+            return self._whole(sums)
         counts = np.bincount(numbers, minlength=self._count).tolist()
         pairs = zip(sums.tolist(), counts, strict=True)
         return self._literals([Decimal(total) / Decimal(count) if count else 0 for total, count in pairs])
@@ -123,7 +130,9 @@ class Aggregates:
         ends = np.searchsorted(numbers[order], np.arange(self._count), "right").tolist()
         results: list[Identifier | None] = []
         start = 0
-        for end in ends:
+        for number, end in enumerate(ends):
+            if number % BETWEEN_CHECKS == 0:
+                self._run.deadline.check()
             results.append(function(terms[start:end]))
             start = end
         return self._run.terms.column_of(results)

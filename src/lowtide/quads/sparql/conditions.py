@@ -59,6 +59,7 @@ class Conditions:
         for each in conjuncts(expression):
             if not table.size:
                 break
+            self._run.deadline.check()
             table = table.where(self.truth(each, table, active) == 1)
         return table
 
@@ -117,6 +118,7 @@ class Conditions:
         column = self._column(test[0], table)
         distinct, inverse = np.unique(column, return_inverse=True)
         terms = self._run.terms.terms_of(distinct)
+        self._run.deadline.check()
         truth = [int(test[1](str(term))) if is_plain(term) else -2 for term in terms]
         result = np.array(truth, np.int8)[inverse]
         return self._generic(expression, table, active, result, result == -2)

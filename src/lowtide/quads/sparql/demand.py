@@ -34,7 +34,7 @@ class Demand:
         return replace(self, hint=hint)
 
     def with_filters(self, *filters: Any) -> Demand:
-        return replace(self, filters=filters)
+        return replace(self, filters=filters) if filters or self.filters else self
 
 
 PLAIN = Demand()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 import numpy as np
 from rdflib.plugins.sparql import CUSTOM_EVALS
 from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.plugins.sparql.sparql import Prologue, QueryContext
-from rdflib.term import Identifier, Variable
+from rdflib.term import Identifier
 
 from lowtide.quads.reading import IdReader
 from lowtide.quads.sparql.conditions import Conditions
@@ -47,12 +48,12 @@ class Evaluation:
         self.deadline = deadline
         self.trace = trace
         self.tracked = reader.tracked
-        self.terms = TermSpace(reader)
+        self.terms = TermSpace(reader, deadline)
         self.matcher = Matcher(reader, deadline, self.terms)
         self.dataset = QueryDataset(ActiveGraph(None))
         self.initial = unit()
-        self.context = QueryContext(initBindings={})
-        self.context.prologue = prologue
+        self._prologue = prologue
+        self._bindings: dict[str, Identifier] = {}
         self._remembered: dict[tuple[int, ActiveGraph], Solutions] = {}
         self._join_helpers()
 
@@ -60,8 +61,17 @@ class Evaluation:
         self.expressions = Expressions(self)
         self.conditions = Conditions(self)
 
+    @cached_property
+    def context(self) -> QueryContext:
+        """What rdflib's own evaluation of expressions needs to know."""
+        context = QueryContext(initBindings={})
+        context.prologue = self._prologue
+        context.initBindings = self._bindings
+        return context
+
     def bound_to(self, row: Solutions) -> Evaluation:
         """This evaluation with the bindings of a row besides its own initial ones."""
+        _ = self.context  # which both share
         other = copy.copy(self)
         other.initial = Solutions({**self.initial.columns, **row.columns}, 1)
         other._remembered = {}
@@ -109,11 +119,10 @@ class Evaluation:
         """Whether a part has a solution."""
         return any(table.size for table in self.blocks(part, active, Demand(block=1)))
 
-    def bind(self, bindings: Mapping[Variable, Identifier]) -> None:
+    def bind(self, bindings: Mapping[Identifier, Identifier]) -> None:
         """Give the initial bindings."""
         columns: dict[Identifier, Column] = {
             name: np.array([self.terms.id_of(term)], np.uint64) for name, term in bindings.items()
         }
         self.initial = Solutions(columns, 1)
-        known: dict[str, Identifier] = {name: term for name, term in bindings.items()}  # noqa: C416
-        self.context.initBindings = known
+        self._bindings = {name: term for name, term in bindings.items()}  # noqa: C416

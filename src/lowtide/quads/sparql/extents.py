@@ -13,6 +13,10 @@ from lowtide.quads.sparql.tables import Column, Index
 
 KEPT_ROWS: Final = 1_000_000
 """Statements that are kept, at 32 bytes each."""
+KEPT_LOOKUPS: Final = 16 << 20
+"""Bytes of lookups that are kept."""
+_LOOKUP: Final = 150
+"""Bytes that a lookup takes besides the keys that it finds."""
 KEPT_SIZES: Final = 10_000
 """Estimates that are kept."""
 
@@ -41,7 +45,8 @@ class Extents:
     """The extents of patterns at one commit, those that were used last. Nothing changes a column.
 
     Shared by all evaluations that read this commit and no writes of their own. Written by any thread under ``_lock``;
-    ``get`` and ``size_of`` take none: they find an entry, or miss one that is being added.
+    ``get`` and ``size_of`` take none, and no more does a reader of ``lookups``: they find an entry, or miss one that
+    is being added.
     """
 
     def __init__(self, ts: int) -> None:
@@ -50,6 +55,9 @@ class Extents:
         self._kept: dict[PatternKey, StatementColumns] = {}
         self._rows = 0
         self._sizes: dict[PatternKey, int] = {}
+        self.lookups: dict[bytes, bytes] = {}
+        """Of prefixes of keys all keys that begin with them, one behind the other. Use ``keep_lookups`` to add some."""
+        self._looked_up = 0
 
     def get(self, key: PatternKey) -> StatementColumns | None:
         """The statements of a pattern, if they are kept."""
@@ -66,6 +74,15 @@ class Extents:
             replaced = self._kept.pop(key, NO_STATEMENTS)
             self._rows += size - len(replaced.s)
             self._kept[key] = found
+
+    def keep_lookups(self, found: dict[bytes, bytes]) -> None:
+        """Keep the keys of some prefixes, and forget all others if there are too many."""
+        size = sum(map(len, found.values())) + _LOOKUP * len(found)
+        with self._lock:
+            if self._looked_up + size > KEPT_LOOKUPS:
+                self.lookups, self._looked_up = {}, 0
+            self.lookups.update(found)
+            self._looked_up += size
 
     def size_of(self, key: PatternKey) -> int | None:
         """About how many statements a pattern has, if that is known."""

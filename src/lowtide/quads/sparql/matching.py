@@ -9,6 +9,7 @@ import numpy as np
 
 from lowtide.quads.hashing import ID_BYTES, IdKind
 from lowtide.quads.ids import FormulaName, kind_of, kinds
+from lowtide.quads.indexes import accesses
 from lowtide.quads.reading import IdReader
 from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.extents import NO_STATEMENTS, Place, StatementColumns, extents_of
@@ -18,6 +19,8 @@ from lowtide.quads.sparql.terms import TermSpace, local
 
 DEFAULT_NUMBER: Final = 0
 """The default graph's id as a number."""
+FEW_KEYS: Final = 100
+"""So many keys are found at the cost of an estimate."""
 BETWEEN_CHECKS: Final = 256
 """Lookups between two looks at the clock."""
 
@@ -93,6 +96,15 @@ class Matcher:
         if self._impossible(s, p, o):
             return 0
         terms = (_bytes(s), _bytes(p), _bytes(o))
+        if (s is not None or o is not None) and (graph := active.single) is not None and not self._reader.tracked:
+            # If they are few, they are the estimate, and are kept for the join.
+            access = accesses((s is not None, p is not None, o is not None, True))[0]
+            pattern = (*terms, _bytes(graph))
+            keys = self.few_under([self.prefix_of(access.order) + access.key(pattern)])[0]
+            if keys is not None:
+                filters = access.filter(pattern)
+                starts = range(0, len(keys), 4 * ID_BYTES)
+                return sum(all(keys[at + low : at + high] == id for low, high, id in filters) for at in starts)
         if active.graphs is None:
             return self._reader.estimate(*terms)
         return sum(self._reader.estimate(*terms, _bytes(g)) for g in active.graphs if not TermSpace.is_local(g))
@@ -100,6 +112,10 @@ class Matcher:
     @staticmethod
     def _impossible(*places: Place) -> bool:
         return any(place is not None and TermSpace.is_local(place) for place in places)
+
+    def keeps(self, s: Place, p: Place, o: Place, active: ActiveGraph) -> bool:
+        """Whether the statements that match are kept from another query."""
+        return self._kept.get((s, p, o, active)) is not None
 
     def extent(self, s: Place, p: Place, o: Place, active: ActiveGraph) -> StatementColumns:
         """All statements that match."""
@@ -216,6 +232,34 @@ class Matcher:
             rows.append(np.repeat(numbers[start : start + BETWEEN_CHECKS], sizes))
             found.append(_ordered(order, raw))
         return np.concatenate(rows), _stacked(found)
+
+    def prefix_of(self, order: str) -> bytes:
+        """What the full keys of an index begin with."""
+        prefix: bytes = getattr(self._reader.prefixes, order)
+        return prefix
+
+    def under(self, prefixes: list[bytes]) -> list[bytes]:
+        """The keys of indexes that begin with each of a few prefixes, one behind the other."""
+        return [each or b"" for each in self._under(prefixes, None)]
+
+    def few_under(self, prefixes: list[bytes]) -> list[bytes | None]:
+        """As ``under``; None if they are more than a few. It is no read of a serializable transaction: it may only be
+        asked where there is none."""
+        return self._under(prefixes, FEW_KEYS)
+
+    def _under(self, prefixes: list[bytes], most: int | None) -> list[bytes | None]:
+        kept = self._kept.lookups
+        found = [kept.get(prefix) for prefix in prefixes]
+        if None not in found:
+            return found
+        self._deadline.check()
+        missing = list(dict.fromkeys(prefix for prefix, raw in zip(prefixes, found, strict=True) if raw is None))
+        keys = self._reader.keys_under(missing, most)
+        new = {prefix: b"".join(each) for prefix, each in zip(missing, keys, strict=True) if each is not None}
+        self._kept.keep_lookups(
+            {prefix: raw for prefix, raw in new.items() if len(raw) <= FEW_KEYS * 4 * ID_BYTES} if most is None else new
+        )
+        return [new.get(prefix) if raw is None else raw for prefix, raw in zip(prefixes, found, strict=True)]
 
     def graph_numbers(self, active: ActiveGraph) -> list[int]:
         """The named graphs of an active graph that have statements, or were created."""

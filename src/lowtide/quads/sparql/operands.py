@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from rdflib.plugins.sparql.parserutils import CompValue, Expr
-from rdflib.term import Variable
+from rdflib.term import URIRef, Variable
 
 UNDEFINED: Final = "UNDEF"
 """What rdflib writes for an unbound place of VALUES."""
@@ -14,6 +14,12 @@ UNDEFINED: Final = "UNDEF"
 EXISTS: Final = frozenset(("Builtin_EXISTS", "Builtin_NOTEXISTS"))
 VOLATILE: Final = frozenset(("Builtin_RAND", "Builtin_UUID", "Builtin_STRUUID", "Builtin_BNODE"))
 """Functions that give another value each time they are called."""
+
+
+def field(node: CompValue, name: str) -> Any:
+    """What a part of the algebra has by a name; None if it has nothing. ``node.name`` is the same, with four calls in
+    between. Not for expressions, which rdflib evaluates when they are asked for their fields."""
+    return dict.get(node, name)
 
 
 def fields(node: CompValue) -> Iterable[Any]:
@@ -29,6 +35,15 @@ def conjuncts(expression: Any) -> Iterator[Any]:
             yield from conjuncts(each)
     elif not (isinstance(expression, Expr) and expression.name == "TrueFilter"):
         yield expression
+
+
+def named_by(expression: Any) -> tuple[Variable, URIRef] | None:
+    """The variable and the IRI if an expression says that they are the same."""
+    if isinstance(expression, Expr) and expression.name == "RelationalExpression" and expression.op == "=":
+        for one, other in ((expression.expr, expression.other), (expression.other, expression.expr)):
+            if isinstance(one, Variable) and isinstance(other, URIRef):
+                return one, other
+    return None
 
 
 def operands(part: CompValue) -> Iterator[CompValue]:

@@ -18,7 +18,7 @@ from lowtide.quads.sparql.bgp import Solver
 from lowtide.quads.sparql.demand import PLAIN, Demand
 from lowtide.quads.sparql.fallback import by_rdflib
 from lowtide.quads.sparql.graphs import ActiveGraph
-from lowtide.quads.sparql.operands import EXISTS, UNDEFINED, conjuncts, contains
+from lowtide.quads.sparql.operands import EXISTS, UNDEFINED, conjuncts, contains, field
 from lowtide.quads.sparql.ordering import ranks
 from lowtide.quads.sparql.scopes import Names, is_variable
 from lowtide.quads.sparql.tables import (
@@ -66,16 +66,19 @@ def _split(run: Evaluation, filters: Sequence[Any], names: Names) -> tuple[list[
 
 
 def _bgp(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Demand) -> Iterator[Solutions]:
-    names = run.scopes.certain(part)
-    down, rest = _split(run, demand.filters, names)
-    if not part.triples and active.variable is not None:
+    triples = field(part, "triples")
+    down: list[Any] = []
+    rest: list[Any] = []
+    if demand.filters:
+        down, rest = _split(run, demand.filters, run.scopes.certain(part))
+    if not triples and active.variable is not None:
         graphs = np.array(run.matcher.graph_numbers(active), np.uint64)
         yield _apply(
             run, demand.filters, joined(Solutions({active.variable: graphs}, len(graphs)), run.initial), active
         )
         return
     solver = Solver(run, active, demand, down)
-    for table in solver.solve(part.triples):
+    for table in solver.solve(part, triples):
         yield _apply(run, rest, table, active)
 
 
@@ -170,12 +173,17 @@ def _extend(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Deman
 
 
 def _project(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Demand) -> Iterator[Solutions]:
-    visible = frozenset(part.PV)
-    inside = run.scopes.possible(part.p)
-    down = [each for each in demand.filters if run.scopes.mentioned(each) & inside <= visible]
-    after = [each for each in demand.filters if not run.scopes.mentioned(each) & inside <= visible]
-    for table in run.blocks(part.p, active, demand.hinted(run.scopes.certain(part)).with_filters(*down)):
-        yield _apply(run, after, table.only(part.PV), active)
+    below, names = field(part, "p"), field(part, "PV")
+    down: list[Any] = []
+    after: list[Any] = []
+    if demand.filters:
+        visible, inside = frozenset(names), run.scopes.possible(below)
+        for each in demand.filters:
+            (down if run.scopes.mentioned(each) & inside <= visible else after).append(each)
+    if demand.hint is not None:
+        demand = demand.hinted(run.scopes.certain(part))
+    for table in run.blocks(below, active, demand.with_filters(*down)):
+        yield _apply(run, after, table.only(names), active)
 
 
 def _distinct(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Demand) -> Iterator[Solutions]:
@@ -214,7 +222,7 @@ def _order_by(run: Evaluation, part: CompValue, active: ActiveGraph, demand: Dem
     table = run.whole(part.p, active, below)
     keys = []
     for condition in part.expr:
-        rank = ranks(run.expressions.column(condition.expr, table, active), run.terms)
+        rank = ranks(run.expressions.column(condition.expr, table, active), run.terms, run.deadline)
         keys.append(-rank if condition.order == "DESC" else rank)
     yield table.take(np.lexsort(keys[::-1])) if table.size else table
 

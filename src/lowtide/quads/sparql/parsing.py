@@ -17,7 +17,7 @@ from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.plugins.sparql.processor import prepareQuery
 from rdflib.plugins.sparql.sparql import Prologue, Query, Update
 
-from lowtide.quads.sparql.operands import EXISTS
+from lowtide.quads.sparql.operands import EXISTS, field
 from lowtide.quads.sparql.scopes import Scopes
 from lowtide.quads.sparql.shapes import Fill, TextShape, shape_of, template_of
 
@@ -39,6 +39,9 @@ class Parsed(Generic[ParsedT]):
     def __init__(self, tree: ParsedT) -> None:
         self.tree: ParsedT = tree
         self.scopes = Scopes()
+        algebra = tree.algebra
+        self.clauses: Any = field(algebra, "datasetClause") if isinstance(algebra, CompValue) else None
+        """FROM and FROM NAMED of a query."""
 
 
 class ParsedShape(Generic[ParsedT]):

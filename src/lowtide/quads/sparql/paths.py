@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from rdflib.paths import AlternativePath, InvPath, MulPath, NegatedPath, Path, SequencePath
-from rdflib.term import Identifier, URIRef
+from rdflib.term import Identifier, URIRef, Variable
 
 from lowtide.errors import UsageError
+from lowtide.quads.hashing import ID_BYTES
 from lowtide.quads.sparql.costs import FEW, by_lookups
 from lowtide.quads.sparql.extents import Place
 from lowtide.quads.sparql.graphs import ActiveGraph
+from lowtide.quads.sparql.patterns import TriplePattern
+from lowtide.quads.sparql.rows import Lookup, Row
 from lowtide.quads.sparql.tables import Column, Index, Solutions, pairs
 
 if TYPE_CHECKING:
@@ -218,6 +221,10 @@ class PathFinder:
 
     def _closure(self, path: Path | URIRef, sources: Column | None) -> Pairs:
         """The pairs that one step or more joins."""
+        if sources is not None and len(sources) == 1:
+            near = self._reached_by_lookups(path, sources)
+            if near is not None:
+                return np.repeat(sources, len(near)), near
         step = self._stepper(path, sources)
         origins = np.unique(step(None)[0]) if sources is None else sources
         if len(origins) == 1:
@@ -249,6 +256,30 @@ class PathFinder:
         if not found:
             return NONE, NONE
         return np.concatenate([a for a, _ in found]), np.concatenate([b for _, b in found])
+
+    def _reached_by_lookups(self, path: Path | URIRef, origin: Column) -> Column | None:
+        """The nodes that one step or more leads to from a single origin, where a step is a statement of one graph. None
+        if it is another step, or if so many nodes are reached that all statements are better read at once."""
+        backward = isinstance(path, InvPath)
+        predicate = path.arg if isinstance(path, InvPath) else path
+        graph = self._active.single
+        if graph is None or isinstance(predicate, Path):
+            return None
+        p = self._run.terms.id_of(predicate)
+        node, other = Variable("node"), Variable("other")
+        pattern = TriplePattern(other, p, node) if backward else TriplePattern(node, p, other)
+        matcher = self._run.matcher
+        lookup = Lookup(pattern, (node,), graph, matcher)
+        rows: list[Row] = [(int(origin[0]).to_bytes(ID_BYTES, "big"),)]
+        seen: dict[Row, None] = {}
+        while rows:
+            if len(seen) > FEW and not self._by_lookups(len(seen), p):
+                return None
+            self._run.deadline.check()
+            found = dict.fromkeys(new for raw in matcher.under(lookup.prefixes(rows)) for new in lookup.matches(raw))
+            rows = [new for new in found if new not in seen]
+            seen.update(dict.fromkeys(rows))
+        return np.frombuffer(b"".join([row[0] for row in seen]), ">u8").astype(np.uint64)
 
     def _reached(self, step: Callable[[Column | None], Pairs], origin: Column) -> Column:
         """The nodes that one step or more leads to from a single origin."""

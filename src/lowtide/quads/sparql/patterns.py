@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import ref
 
 from rdflib.paths import InvPath, Path, SequencePath
+from rdflib.plugins.sparql.parserutils import CompValue
 from rdflib.term import BNode, Identifier
 
 from lowtide.quads.sparql.scopes import is_variable
 from lowtide.quads.sparql.terms import TermSpace
 
+if TYPE_CHECKING:
+    from lowtide.quads.sparql.rows import Lookup
+
 End = int | Identifier
 """A place of a pattern: the id of a constant, or a variable."""
+_NO_PREDICATE: Final = BNode()
 
 
 class TriplePattern:
-    """Subject, predicate and object. The predicate may be a path that is not a chain of steps. Nothing changes it."""
+    """Subject, predicate and object. If ``path`` is not None, it is in the place of the predicate: a path that is not a
+    chain of steps. Nothing but ``lookups`` changes."""
 
-    __slots__ = ("constants", "o", "p", "s", "variables")
+    __slots__ = ("constants", "is_local", "lookups", "o", "p", "path", "s", "variables")
 
     def __init__(self, s: End, p: End | Path, o: End) -> None:
         self.s = s
-        self.p = p
+        self.p: End = _NO_PREDICATE if isinstance(p, Path) else p
+        self.path = p if isinstance(p, Path) else None
         self.o = o
+        self.lookups: dict[tuple[tuple[Identifier, ...], int], Lookup] = {}
+        """How it is looked up, by the variables that are known and the graph. Any thread adds to it without a lock: two
+        at most find out the same twice."""
         self.variables: list[Identifier] = []
         """Its variables, each once."""
         self.constants = 0
         """How many of its places are given."""
-        for place in (s, p, o):
+        self.is_local = False
+        """Whether the store lacks one of its terms. Those in a path have no ids here."""
+        for place in (s, o) if self.path is not None else (s, self.p, o):
             if isinstance(place, int):
                 self.constants += 1
-            elif not isinstance(place, Path) and place not in self.variables:
+                self.is_local |= TermSpace.is_local(place)
+            elif place not in self.variables:
                 self.variables.append(place)
 
     def show(self, terms: TermSpace) -> str:
         """The pattern as text, for ``explain``."""
-        return " ".join(_shown(place, terms) for place in (self.s, self.p, self.o))
+        return " ".join(_shown(place, terms) for place in (self.s, self.path or self.p, self.o))
+
+
+class ResolvedPart(NamedTuple):
+    """The triple patterns of a part of a query, with ids, and since when the store has all their terms."""
+
+    part: CompValue
+    """Which is kept, so that no other part gets its identity."""
+    known: ref[object]
+    """What the dictionary remembered then, see ``IdReader.known``. The store may be closed meanwhile."""
+    ts: int
+    patterns: list[TriplePattern]
 
 
 def _shown(place: End | Path, terms: TermSpace) -> str:

@@ -2,92 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, Unpack
 
 from rdflib.graph import DATASET_DEFAULT_GRAPH_ID
 from rdflib.plugins.sparql.processor import SPARQLResult
 from rdflib.plugins.sparql.sparql import Query
-from rdflib.term import Identifier, Variable
+from rdflib.term import Identifier
 
 from lowtide.quads.reading import IdReader
 from lowtide.quads.sparql import results
-from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.demand import Demand
 from lowtide.quads.sparql.evaluation import Evaluation
 from lowtide.quads.sparql.graphs import ActiveGraph, QueryDataset
 from lowtide.quads.sparql.matching import DEFAULT_NUMBER
+from lowtide.quads.sparql.operands import field
 from lowtide.quads.sparql.parsing import Parsed, parsed_query
+from lowtide.quads.sparql.request import Request, RequestOptions
 from lowtide.quads.sparql.terms import TermSpace
 from lowtide.quads.sparql.trace import PlanNode, Trace
-from lowtide.system.clock import SYSTEM_CLOCK, Clock
 
-BLOCK = 4_096
-"""Solutions that are decoded at a time, at first; blocks grow."""
+RESULT: Final = Demand(block=None)
 
 
 def query(
     reader: IdReader,
     text: str | Query,
     *,
-    init_ns: Mapping[str, Any] | None = None,
-    init_bindings: Mapping[str, Identifier] | None = None,
-    default_union: bool = False,
-    base: str | None = None,
-    timeout: float | None = None,
-    context: Identifier | None = None,
     closing: Callable[[], object] | None = None,
-    clock: Clock = SYSTEM_CLOCK,
+    **options: Unpack[RequestOptions],
 ) -> SPARQLResult:
     """Evaluate a query and return its result in rdflib's form.
 
     Args:
         reader: what to read; the result reads from it as long as it is not used up.
         text: the query, or one that ``rdflib.plugins.sparql.prepareQuery`` has parsed.
-        init_ns: prefixes.
-        init_bindings: values of variables.
-        default_union: whether the default graph is the union of all graphs.
-        base: what relative IRIs are relative to.
-        timeout: after how many seconds to give up with ``QueryTimeout``.
-        context: the graph that is the default graph, instead of the store's.
         closing: called when the result needs the reader no more.
-        clock: the clock of the timeout.
+        options: see ``RequestOptions``.
     """
     done = results.ReaderClosing(closing)
-    deadline = Deadline(timeout, clock)
-    parsed = parsed_query(text, init_ns or {}, base)
-    run = started(
-        reader, parsed, deadline=deadline, bindings=init_bindings, default_union=default_union, context=context
-    )
+    request = Request(options)
+    parsed = parsed_query(text, request.namespaces, request.base)
+    run = started(reader, parsed, request)
     tree = parsed.tree.algebra
+    part = field(tree, "p")
     if tree.name == "SelectQuery":
-        blocks = run.blocks(tree.p, run.dataset.default, Demand(block=None))
-        return results.SelectResult(run, list(tree.PV), blocks, done)
+        blocks = run.blocks(part, run.dataset.default, RESULT)
+        return results.SelectResult(run, list(field(tree, "PV")), blocks, done)
     if tree.name == "AskQuery":
-        answer = results.ask(run.any_solution(tree.p, run.dataset.default))
+        answer = results.ask(run.any_solution(part, run.dataset.default))
     elif tree.name == "ConstructQuery":
-        answer = results.construct(run, tree, init_ns or {})
+        answer = results.construct(run, tree, request.namespaces)
     else:
-        answer = results.describe(run, tree, init_ns or {})
+        answer = results.describe(run, tree, request.namespaces)
     done()
     return answer
 
 
-def started(
-    reader: IdReader,
-    parsed: Parsed[Query],
-    *,
-    deadline: Deadline,
-    bindings: Mapping[str, Identifier] | None,
-    default_union: bool,
-    context: Identifier | None,
-    trace: Trace | None = None,
-) -> Evaluation:
+def started(reader: IdReader, parsed: Parsed[Query], request: Request, trace: Trace | None = None) -> Evaluation:
     """An evaluation of a query that is ready to run."""
-    run = Evaluation(reader, scopes=parsed.scopes, prologue=parsed.tree.prologue, deadline=deadline, trace=trace)
-    if bindings:
-        run.bind({Variable(name): term for name, term in bindings.items()})
-    run.dataset = dataset(run.terms, default_union, context, parsed.tree.algebra.datasetClause)
+    prologue = parsed.tree.prologue
+    run = Evaluation(reader, scopes=parsed.scopes, prologue=prologue, deadline=request.deadline, trace=trace)
+    if request.bindings:
+        run.bind(request.bindings)
+    run.dataset = dataset(run.terms, request.default_union, request.context, parsed.clauses)
     return run
 
 
@@ -117,30 +95,12 @@ class Explanation:
         return "\n".join(line for child in self.root.children for line in child.lines())
 
 
-def explain(
-    reader: IdReader,
-    text: str | Query,
-    *,
-    init_ns: Mapping[str, Any] | None = None,
-    init_bindings: Mapping[str, Identifier] | None = None,
-    default_union: bool = False,
-    base: str | None = None,
-    timeout: float | None = None,
-    context: Identifier | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-) -> Explanation:
+def explain(reader: IdReader, text: str | Query, **options: Unpack[RequestOptions]) -> Explanation:
     """Evaluate a query, and return the plan with estimated and seen counts instead of the result. See ``query``."""
-    parsed = parsed_query(text, init_ns or {}, base)
+    request = Request(options)
+    parsed = parsed_query(text, request.namespaces, request.base)
     trace = Trace()
-    run = started(
-        reader,
-        parsed,
-        deadline=Deadline(timeout, clock),
-        bindings=init_bindings,
-        default_union=default_union,
-        context=context,
-        trace=trace,
-    )
+    run = started(reader, parsed, request, trace)
     tree = parsed.tree.algebra
     if tree.name == "AskQuery":
         run.any_solution(tree.p, run.dataset.default)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rdflib.graph import Graph
 from rdflib.plugins.sparql.parserutils import CompValue
@@ -19,6 +19,10 @@ from lowtide.quads.sparql.terms import TermSpace
 
 if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
+
+
+BETWEEN_CHECKS: Final = 1_024
+"""Triples that are made between two looks at the clock."""
 
 
 class SelectResult(SPARQLResult):
@@ -70,7 +74,8 @@ class SelectResult(SPARQLResult):
             while place < len(self._rows):
                 row = self._rows[place]
                 place += 1
-                if any(term is not None for term in row):  # as rdflib: a solution without bindings is no row
+                # As rdflib: a solution without bindings is no row.
+                if row and (row[0] is not None or any(term is not None for term in row)):
                     made = tuple.__new__(ResultRow, row)
                     made.labels = self._labels
                     yield made
@@ -140,7 +145,9 @@ def construct(run: Evaluation, query: CompValue, namespaces: Mapping[str, Any]) 
     template = _template(query)
     names = frozenset(term for triple in template for term in triple if isinstance(term, Variable))
     for table in run.blocks(query.p, run.dataset.default):
-        for triple in constructed(run.terms, template, run.completed(table, names)):
+        for number, triple in enumerate(constructed(run.terms, template, run.completed(table, names))):
+            if number % BETWEEN_CHECKS == 0:
+                run.deadline.check()
             store.add(triple, graph)
     return SPARQLResult({"type_": "CONSTRUCT", "graph": graph})
 

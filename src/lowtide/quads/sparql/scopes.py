@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdflib.paths import Path
 from rdflib.plugins.sparql.parserutils import CompValue, Expr
 from rdflib.term import BNode, Identifier, Variable
 
 from lowtide.quads.sparql.operands import UNDEFINED, fields, lifted, operands
+
+if TYPE_CHECKING:
+    from lowtide.quads.sparql.patterns import ResolvedPart
 
 Names = frozenset[Identifier]
 
@@ -36,6 +39,8 @@ class Scopes:
         self._mentioned: dict[int, tuple[CompValue, Names]] = {}
         self._lifted: dict[int, tuple[Expr, tuple[Any, list[tuple[Variable, Expr]]]]] = {}
         self._joins: dict[int, tuple[CompValue, list[CompValue]]] = {}
+        self.resolved: dict[int, ResolvedPart] = {}
+        """The triple patterns of parts with ids, by the identity of the part."""
 
     def certain(self, part: CompValue) -> Names:
         """The variables that are bound in every solution of ``part``."""

@@ -143,7 +143,7 @@ def pairs(left: Sequence[Column], right: Sequence[Column]) -> tuple[Index, Index
     ordered = others[order]
     low = np.searchsorted(ordered, keys, "left")
     counts = np.searchsorted(ordered, keys, "right") - low
-    _check(int(counts.sum()))
+    check_rows(int(counts.sum()))
     i = np.repeat(np.arange(len(keys)), counts)
     before = np.cumsum(counts) - counts
     j = order[np.arange(len(i)) + np.repeat(low - before, counts)]
@@ -156,7 +156,7 @@ def pairs(left: Sequence[Column], right: Sequence[Column]) -> tuple[Index, Index
     return i, j
 
 
-def _check(rows: int) -> None:
+def check_rows(rows: int) -> None:
     """Refuse a join that does not fit into memory."""
     if rows > MOST_ROWS:
         raise UsageError(
@@ -166,7 +166,7 @@ def _check(rows: int) -> None:
 
 
 def _everything(left: int, right: int) -> tuple[Index, Index]:
-    _check(left * right)
+    check_rows(left * right)
     return np.repeat(np.arange(left), right), np.tile(np.arange(right), left)
 
 

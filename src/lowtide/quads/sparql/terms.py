@@ -10,23 +10,26 @@ from rdflib.term import Identifier
 
 from lowtide.quads.hashing import ID_BYTES
 from lowtide.quads.reading import IdReader
+from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.tables import UNBOUND, Column
 
 LOCAL: Final = 15
 """The kind of ids that only one evaluation knows: terms of the query, or computed by it, that the store lacks."""
 
+BETWEEN_CHECKS: Final = 4_096
+"""Terms that are translated between two looks at the clock."""
 _LOCAL_BASE: Final = LOCAL << 60
-_KEPT: Final = 200_000
-"""Decoded terms that are kept, in the hope that another block has them, too."""
+_LOCAL: Final = _LOCAL_BASE.to_bytes(ID_BYTES, "big")
+_UNBOUND: Final = UNBOUND.to_bytes(ID_BYTES, "big")
 
 
 class TermSpace:
-    """Translates between terms and ids, each distinct one once. Belongs to one evaluation, hence to one thread."""
+    """Translates between terms and ids. Belongs to one evaluation, hence to one thread."""
 
-    def __init__(self, reader: IdReader) -> None:
+    def __init__(self, reader: IdReader, deadline: Deadline) -> None:
         self._reader = reader
+        self._deadline = deadline
         self._ids: dict[Identifier, int] = {}
-        self._terms: dict[int, Identifier] = {}
         self._locals: list[Identifier] = []
 
     def id_of(self, term: Identifier) -> int:
@@ -45,30 +48,40 @@ class TermSpace:
     def column_of(self, terms: Sequence[Identifier | None]) -> Column:
         """The ids of terms; None is not bound."""
         id_of = self.id_of
-        return np.fromiter((UNBOUND if term is None else id_of(term) for term in terms), np.uint64, len(terms))
+        column = np.empty(len(terms), np.uint64)
+        for start in range(0, len(terms), BETWEEN_CHECKS):
+            self._deadline.check()
+            part = terms[start : start + BETWEEN_CHECKS]
+            column[start : start + len(part)] = [UNBOUND if term is None else id_of(term) for term in part]
+        return column
 
     def terms_of(self, column: Column) -> list[Identifier | None]:
-        """The terms of ids, each distinct one decoded once; None for what is not bound."""
-        numbers = column.tolist()
-        known = self._terms
-        if len(known) > _KEPT:
-            known.clear()
-        missing = {number for number in numbers if number not in known}
-        missing.discard(UNBOUND)
+        """The terms of ids; None for what is not bound. Those of the store are remembered by its dictionary."""
+        raw = column.astype(">u8").tobytes()
+        ids = [raw[start : start + ID_BYTES] for start in range(0, len(raw), ID_BYTES)]
+        known = self._reader.known_terms.get
+        found: list[Identifier | None] = [known(id) for id in ids]
+        # Not with ``in``: the terms are compared in Python.
+        missing = {id for id, term in zip(ids, found, strict=True) if term is None}
+        missing.discard(_UNBOUND)
         if missing:
-            self._decode(missing)
-        return [known.get(number) for number in numbers]
+            decoded = self._decoded(missing)
+            found = [decoded.get(id) if term is None else term for id, term in zip(ids, found, strict=True)]
+        return found
 
-    def _decode(self, missing: set[int]) -> None:
+    def _decoded(self, missing: set[bytes]) -> dict[bytes, Identifier]:
+        decoded: dict[bytes, Identifier] = {}
         stored = []
-        for number in missing:
-            if number >= _LOCAL_BASE:
-                self._terms[number] = self._locals[number - _LOCAL_BASE]
+        for id in missing:
+            if id >= _LOCAL:
+                decoded[id] = self._locals[int.from_bytes(id, "big") - _LOCAL_BASE]
             else:
-                stored.append(number)
-        if stored:
-            terms = self._reader.terms_of([number.to_bytes(ID_BYTES, "big") for number in stored])
-            self._terms.update(zip(stored, terms, strict=True))
+                stored.append(id)
+        for start in range(0, len(stored), BETWEEN_CHECKS):
+            self._deadline.check()
+            part = stored[start : start + BETWEEN_CHECKS]
+            decoded.update(zip(part, self._reader.terms_of(part), strict=True))
+        return decoded
 
     def term_of(self, number: int) -> Identifier | None:
         """The term of one id."""

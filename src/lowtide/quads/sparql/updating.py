@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 import numpy as np
 from rdflib.plugins.sparql.parserutils import CompValue
@@ -15,7 +15,6 @@ from rdflib.term import BNode, Identifier, Variable
 from lowtide.errors import Error, TransientError, UsageError
 from lowtide.quads.quads import Quads
 from lowtide.quads.reading import IdReader
-from lowtide.quads.sparql.deadline import Deadline
 from lowtide.quads.sparql.evaluation import Evaluation
 from lowtide.quads.sparql.extents import StatementColumns
 from lowtide.quads.sparql.graphs import ActiveGraph
@@ -23,10 +22,10 @@ from lowtide.quads.sparql.loading import loaded
 from lowtide.quads.sparql.matching import DEFAULT_NUMBER
 from lowtide.quads.sparql.parsing import Parsed, parsed_update
 from lowtide.quads.sparql.querying import dataset, graph_number
+from lowtide.quads.sparql.request import Request, RequestOptions
 from lowtide.quads.sparql.scopes import Scopes
 from lowtide.quads.sparql.tables import Solutions
 from lowtide.quads.sparql.templates import Quad, Triple, constructed_quads, id_quads
-from lowtide.system.clock import SYSTEM_CLOCK, Clock
 
 
 @dataclass(slots=True)
@@ -37,18 +36,7 @@ class UpdateReport:
     deleted: int = 0
 
 
-def update(
-    quads: Quads,
-    text: str | Update,
-    *,
-    init_ns: Mapping[str, Any] | None = None,
-    init_bindings: Mapping[str, Identifier] | None = None,
-    default_union: bool = False,
-    base: str | None = None,
-    timeout: float | None = None,
-    context: Identifier | None = None,
-    clock: Clock = SYSTEM_CLOCK,
-) -> UpdateReport:
+def update(quads: Quads, text: str | Update, **options: Unpack[RequestOptions]) -> UpdateReport:
     """Run an update request as one transaction: the caller's, or one of its own if ``quads`` belongs to the store.
 
     Each operation sees what the ones before it have changed. An operation that fails undoes the request, unless it is
@@ -56,45 +44,26 @@ def update(
     default graph shows them all; what is inserted into it goes to ``context``. The other arguments are those of
     ``query``.
     """
-    parsed = parsed_update(text, init_ns or {}, base)
-    deadline = Deadline(timeout, clock)
+    request = Request(options)
+    parsed = parsed_update(text, request.namespaces, request.base)
 
     def work(opened: Quads) -> UpdateReport:
-        request = UpdateRequest(
-            opened,
-            parsed,
-            deadline=deadline,
-            bindings=init_bindings or {},
-            default_union=default_union,
-            context=context,
-        )
+        running = RunningUpdate(opened, parsed, request)
         for operation in parsed.tree.algebra:
-            request.run(operation)
-        return request.report
+            running.run(operation)
+        return running.report
 
     return quads.together(work)
 
 
-class UpdateRequest:
+class RunningUpdate:
     """One update request on one transaction."""
 
-    def __init__(
-        self,
-        quads: Quads,
-        parsed: Parsed[Update],
-        *,
-        deadline: Deadline,
-        bindings: Mapping[str, Identifier],
-        default_union: bool,
-        context: Identifier | None,
-    ) -> None:
+    def __init__(self, quads: Quads, parsed: Parsed[Update], request: Request) -> None:
         self.report = UpdateReport()
         self._quads = quads
         self._parsed = parsed
-        self._deadline = deadline
-        self._bindings = {Variable(name): term for name, term in bindings.items()}
-        self._union = default_union
-        self._context = context
+        self._request = request
         self._blank: dict[BNode, BNode] = {}
         """The blank nodes of data: labels of a request, not of the store."""
 
@@ -112,18 +81,19 @@ class UpdateRequest:
                 raise
 
     def _change(self, removes: Sequence[bytes], adds: Iterable[Quad]) -> None:
-        self._deadline.check()
+        self._request.deadline.check()
         deleted, inserted = self._quads.change(removes, list(adds))
         self.report.deleted += deleted
         self.report.inserted += inserted
 
     def _evaluation(self, reader: IdReader, operation: CompValue, scopes: Scopes | None = None) -> Evaluation:
         run = Evaluation(
-            reader, scopes=scopes or self._parsed.scopes, prologue=operation.prologue, deadline=self._deadline
+            reader, scopes=scopes or self._parsed.scopes, prologue=operation.prologue, deadline=self._request.deadline
         )
-        if self._bindings:
-            run.bind(self._bindings)
-        run.dataset = dataset(run.terms, self._union, None if self._union else self._context, None)
+        if self._request.bindings:
+            run.bind(self._request.bindings)
+        union = self._request.default_union
+        run.dataset = dataset(run.terms, union, None if union else self._request.context, None)
         return run
 
     # Data
@@ -133,7 +103,7 @@ class UpdateRequest:
 
     def _data(self, operation: CompValue) -> Iterator[Quad]:
         for triple in operation.triples or ():
-            yield (*triple, self._context)
+            yield (*triple, self._request.context)
         for graph, triples in (operation.quads or {}).items():
             for triple in triples:
                 yield (*triple, graph)
@@ -145,7 +115,9 @@ class UpdateRequest:
     def delete_data(self, operation: CompValue) -> None:
         with self._quads.reader() as reader:
             run = self._evaluation(reader, operation)
-            removes = self._removals(run, unit_table(), operation.triples or [], operation.quads or {}, self._context)
+            removes = self._removals(
+                run, unit_table(), operation.triples or [], operation.quads or {}, self._request.context
+            )
         self._change(removes, ())
 
     # Patterns
@@ -159,15 +131,15 @@ class UpdateRequest:
                 below = CompValue("Graph", term=graph, p=CompValue("BGP", triples=list(inside)))
                 part = CompValue("Join", p1=part, p2=below)
             table = run.whole(part, run.dataset.default)
-            removes = self._removals(run, table, triples, quads, self._context)
+            removes = self._removals(run, table, triples, quads, self._request.context)
         self._change(removes, ())
 
     def modify(self, operation: CompValue) -> None:
         with self._quads.reader() as reader:
             run = self._evaluation(reader, operation)
-            target = operation.withClause or self._context
+            target = operation.withClause or self._request.context
             if operation.using or operation.withClause:
-                run.dataset = dataset(run.terms, self._union, operation.withClause, operation.using)
+                run.dataset = dataset(run.terms, self._request.default_union, operation.withClause, operation.using)
             table = run.whole(operation.where, run.dataset.default)
             removes: list[bytes] = []
             adds: list[Quad] = []
@@ -188,10 +160,10 @@ class UpdateRequest:
         target: Identifier | None,
     ) -> list[bytes]:
         """The statements that a template gives, as ids. What the store does not know is not there to be removed."""
-        if self._bindings:
-            table = run.completed(table, frozenset(self._bindings))
+        if self._request.bindings:
+            table = run.completed(table, frozenset(self._request.bindings))
         found: dict[bytes, None] = {}
-        everywhere = self._union and (target is None or target is self._context)
+        everywhere = self._request.default_union and (target is None or target is self._request.context)
         number = DEFAULT_NUMBER if target is None else graph_number(run.terms, target)
         for triple in triples:
             columns = id_quads(run.terms, table, triple, number)
@@ -213,7 +185,7 @@ class UpdateRequest:
     # Graphs
 
     def load(self, operation: CompValue) -> None:
-        graph = operation.graphiri or self._context
+        graph = operation.graphiri or self._request.context
         self._change((), ((*triple, graph) for triple in loaded(operation.iri)))
 
     def clear(self, operation: CompValue) -> None:
@@ -233,7 +205,7 @@ class UpdateRequest:
                 self._quads.created.forget(name)
 
     def _graphs(self, run: Evaluation, name: Any) -> list[int]:
-        default = DEFAULT_NUMBER if self._context is None else graph_number(run.terms, self._context)
+        default = DEFAULT_NUMBER if self._request.context is None else graph_number(run.terms, self._request.context)
         if name == "DEFAULT":
             return [default]
         if name in ("NAMED", "ALL"):
@@ -278,18 +250,18 @@ class UpdateRequest:
 ANY: Final = Variable("-graph")
 """Stands for a graph's name where only the graph matters."""
 
-OPERATIONS: Final[dict[str, Callable[[UpdateRequest, CompValue], None]]] = {
-    "InsertData": UpdateRequest.insert_data,
-    "DeleteData": UpdateRequest.delete_data,
-    "DeleteWhere": UpdateRequest.delete_where,
-    "Modify": UpdateRequest.modify,
-    "Load": UpdateRequest.load,
-    "Clear": UpdateRequest.clear,
-    "Drop": UpdateRequest.clear,
-    "Create": UpdateRequest.create,
-    "Add": UpdateRequest.transfer,
-    "Copy": UpdateRequest.transfer,
-    "Move": UpdateRequest.transfer,
+OPERATIONS: Final[dict[str, Callable[[RunningUpdate, CompValue], None]]] = {
+    "InsertData": RunningUpdate.insert_data,
+    "DeleteData": RunningUpdate.delete_data,
+    "DeleteWhere": RunningUpdate.delete_where,
+    "Modify": RunningUpdate.modify,
+    "Load": RunningUpdate.load,
+    "Clear": RunningUpdate.clear,
+    "Drop": RunningUpdate.clear,
+    "Create": RunningUpdate.create,
+    "Add": RunningUpdate.transfer,
+    "Copy": RunningUpdate.transfer,
+    "Move": RunningUpdate.transfer,
 }
 
 

@@ -42,6 +42,12 @@ class Counted:
         self.looked_up += len(patterns)
         return self._reader.look_up(patterns)
 
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        self.looked_up += len(prefixes)
+        found = self._reader.keys_under(prefixes, most)
+        self.scanned += sum(len(keys) for keys in found if keys is not None)
+        return found
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
@@ -78,9 +84,9 @@ def test_few_solutions_are_looked_up_and_many_are_joined_with_the_extent(quads: 
     with quads.reader() as reader:
         counted: Any = Counted(reader)
         assert len(ask_rows(counted, f"{PREFIX}SELECT ?y {{ ?x :rare true . ?x :value ?y }}")) == 3
-        assert (counted.looked_up, counted.scanned) == (3, 3)
+        assert (counted.looked_up, counted.scanned) == (1 + 3, 3 + 3)
         assert len(ask_rows(counted, f"{PREFIX}SELECT ?y {{ ?x :even true . ?x :value ?y }}")) == 500
-        assert (counted.looked_up, counted.scanned) == (3, 3 + 500 + 1_000)
+        assert (counted.looked_up, counted.scanned) == (1 + 3 + 1, 3 + 3 + 500 + 1_000)
 
 
 def test_when_to_look_up() -> None:
@@ -145,3 +151,15 @@ def test_estimates_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for p in range(3):
         kept.note_size((None, p, None, EVERY), p)
     assert [kept.size_of((None, p, None, EVERY)) for p in range(3)] == [None, None, 2]
+
+
+def test_a_filter_that_names_an_iri_is_begun_with(quads: Quads) -> None:
+    numbers(quads, 500)
+    with quads.reader() as reader:
+        counted: Any = Counted(reader)
+        for condition in ("?x = :n7", ":n7 = ?x", "?x = :n7 && ?y < 9"):
+            found = ask_rows(counted, f"{PREFIX}SELECT ?x ?y {{ ?x :value ?y FILTER({condition}) }}")
+            assert [tuple(row) for row in found] == [(E.n7, Literal(7))]
+        assert not ask_rows(counted, f"{PREFIX}SELECT * {{ ?x :value ?y FILTER(?x = :n7 && ?x = :n8) }}")
+        assert not ask_rows(counted, f"{PREFIX}SELECT * {{ ?x :value ?y FILTER(?y = :n7) }}")
+        assert counted.scanned < 10

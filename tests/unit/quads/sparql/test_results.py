@@ -14,7 +14,7 @@ from rdflib.plugins.sparql.operators import register_custom_function, unregister
 import lowtide
 from lowtide.errors import QueryTimeout, UsageError
 from lowtide.quads import Quads
-from lowtide.quads.sparql import explain
+from lowtide.quads.sparql import aggregation, bgp, explain, ordering, results, terms
 from lowtide.quads.sparql.parsing import QUERIES, ParseCache
 from tests.support.clocks import ManualClock
 from tests.unit.quads.sparql.generating import PREFIX, E
@@ -188,6 +188,39 @@ def test_a_query_that_takes_too_long_is_cancelled(filled: Quads) -> None:
         answer(filled, text, timeout=2, clock=SteppingClock())
     assert caught.value.timeout == 2
     assert len(answer(filled, text, timeout=1000, clock=SteppingClock())) == 36
+
+
+class CountingClock(ManualClock):
+    """Counts how often it is asked."""
+
+    looks = 0
+
+    def monotonic(self) -> float:
+        self.looks += 1
+        return super().monotonic()
+
+
+@pytest.mark.parametrize(
+    ("module", "constant", "text"),
+    [
+        (ordering, "BETWEEN_CHECKS", 'SELECT ?z { ?x :p ?y BIND(CONCAT("text ", STR(?y)) AS ?z) } ORDER BY ?z'),
+        (terms, "BETWEEN_CHECKS", "SELECT ?z { ?x :p ?y BIND(UCASE(STR(?y)) AS ?z) }"),
+        (aggregation, "BETWEEN_CHECKS", "SELECT (GROUP_CONCAT(?y) AS ?z) { ?x :p ?y } GROUP BY ?x"),
+        (bgp, "CROSSED", "SELECT * { ?x :p ?y . ?z :p ?w }"),
+        (results, "BETWEEN_CHECKS", "CONSTRUCT { ?x :q ?y } { ?x :p ?y }"),
+    ],
+)
+def test_whatever_takes_long_looks_at_the_clock(
+    filled: Quads, monkeypatch: pytest.MonkeyPatch, module: Any, constant: str, text: str
+) -> None:
+    looks = []
+    assert len(answer(filled, text)) > 1  # what is kept of it is kept for both
+    for between in (1_000_000, 1):
+        monkeypatch.setattr(module, constant, between)
+        clock = CountingClock()
+        assert len(answer(filled, text, timeout=10, clock=clock)) > 1
+        looks.append(clock.looks)
+    assert looks[0] < looks[1]
 
 
 def test_a_timeout_is_above_zero(filled: Quads) -> None:
