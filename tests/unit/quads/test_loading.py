@@ -17,6 +17,7 @@ from lowtide.quads import loading, parsing
 from lowtide.quads.loading import load
 from lowtide.quads.parsing import Statement, parse
 from lowtide.quads.sparql import query
+from lowtide.system.clock import SYSTEM_CLOCK
 from tests.quads.colliding import short_hashes
 
 P = "http://example.org/p"
@@ -161,7 +162,7 @@ def test_a_load_waits_for_the_checkpoint_that_runs_if_much_was_committed(monkeyp
         if len(waited) == 3:
             store.frozen = None
 
-    monkeypatch.setattr(runners, "sleep", look)
+    monkeypatch.setattr(SYSTEM_CLOCK, "sleep", look)
     store = Layered(runners._MOST_WAITING - 1)
     AutocommitStatements(store).give_way()
     assert not waited

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import sleep
 from typing import Any, Final, Protocol, TypeVar
 
 from lowtide.engine.statements.recording import RecordingStatement
@@ -15,6 +14,7 @@ from lowtide.engine.transaction.retry import Retry, run
 from lowtide.engine.transaction.snapshot import EngineSnapshot
 from lowtide.engine.transaction.transaction import EngineTransaction, begin
 from lowtide.errors import TransientError, UsageError
+from lowtide.system.clock import SYSTEM_CLOCK
 
 _Result = TypeVar("_Result")
 _MOST_WAITING: Final = 200_000
@@ -268,7 +268,7 @@ class AutocommitStatements:
         for _ in range(_LOOKS):
             if versions.frozen is None or versions.active.versions < _MOST_WAITING:
                 return
-            sleep(_LOOK_EVERY)  # not the clock's: it waits for another thread, not for a time
+            SYSTEM_CLOCK.sleep(_LOOK_EVERY)
 
     def run(self, work: Callable[[Statements], _Result]) -> _Result:
         line = self._store.engine.line

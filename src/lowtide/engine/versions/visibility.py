@@ -25,10 +25,8 @@ from lowtide.engine.versions.own import OwnWrites
 from lowtide.errors import UsageError
 
 _Result = TypeVar("_Result")
-
 _READS_BETWEEN = 128
 """One in this many reads yields to a commit. With a smaller number, switching costs more than it saves in waiting."""
-
 _second = itemgetter(1)
 _FIRST_CHUNK = 128
 _LARGEST_CHUNK = 4096

@@ -27,7 +27,7 @@ from lowtide.quads.sparql.graphs import ActiveGraph
 from lowtide.quads.sparql.operands import named_by
 from lowtide.quads.sparql.paths import PathFinder
 from lowtide.quads.sparql.patterns import End, ResolvedPart, TriplePattern, resolved
-from lowtide.quads.sparql.rows import Lookup, Row, Rows, lookup_of
+from lowtide.quads.sparql.rows import PatternLookup, Row, Rows, lookup_of
 from lowtide.quads.sparql.tables import (
     Column,
     Solutions,
@@ -233,7 +233,7 @@ class Solver:
             for row, count in zip(samples, counts, strict=True)
         )
 
-    def _lookup(self, pattern: TriplePattern, names: tuple[Identifier, ...]) -> Lookup:
+    def _lookup(self, pattern: TriplePattern, names: tuple[Identifier, ...]) -> PatternLookup:
         graph = self.active.single
         assert graph is not None
         return lookup_of(pattern, names, graph, self.run.matcher)

@@ -19,7 +19,7 @@ from lowtide.quads.sparql.costs import FEW, by_lookups
 from lowtide.quads.sparql.extents import Place
 from lowtide.quads.sparql.graphs import ActiveGraph
 from lowtide.quads.sparql.patterns import TriplePattern
-from lowtide.quads.sparql.rows import Lookup, Row
+from lowtide.quads.sparql.rows import PatternLookup, Row
 from lowtide.quads.sparql.tables import Column, Index, Solutions, pairs
 
 if TYPE_CHECKING:
@@ -269,7 +269,7 @@ class PathFinder:
         node, other = Variable("node"), Variable("other")
         pattern = TriplePattern(other, p, node) if backward else TriplePattern(node, p, other)
         matcher = self._run.matcher
-        lookup = Lookup(pattern, (node,), graph, matcher)
+        lookup = PatternLookup(pattern, (node,), graph, matcher)
         rows: list[Row] = [(int(origin[0]).to_bytes(ID_BYTES, "big"),)]
         seen: dict[Row, None] = {}
         while rows:

@@ -14,7 +14,7 @@ from lowtide.quads.sparql.scopes import is_variable
 from lowtide.quads.sparql.terms import TermSpace
 
 if TYPE_CHECKING:
-    from lowtide.quads.sparql.rows import Lookup
+    from lowtide.quads.sparql.rows import PatternLookup
 
 End = int | Identifier
 """A place of a pattern: the id of a constant, or a variable."""
@@ -32,7 +32,7 @@ class TriplePattern:
         self.p: End = _NO_PREDICATE if isinstance(p, Path) else p
         self.path = p if isinstance(p, Path) else None
         self.o = o
-        self.lookups: dict[tuple[tuple[Identifier, ...], int], Lookup] = {}
+        self.lookups: dict[tuple[tuple[Identifier, ...], int], PatternLookup] = {}
         """How it is looked up, by the variables that are known and the graph. Any thread adds to it without a lock: two
         at most find out the same twice."""
         self.variables: list[Identifier] = []

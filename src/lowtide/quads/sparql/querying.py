@@ -18,7 +18,7 @@ from lowtide.quads.sparql.graphs import ActiveGraph, QueryDataset
 from lowtide.quads.sparql.matching import DEFAULT_NUMBER
 from lowtide.quads.sparql.operands import field
 from lowtide.quads.sparql.parsing import Parsed, parsed_query
-from lowtide.quads.sparql.request import Request, RequestOptions
+from lowtide.quads.sparql.request import RequestOptions, SparqlRequest
 from lowtide.quads.sparql.terms import TermSpace
 from lowtide.quads.sparql.trace import PlanNode, Trace
 
@@ -41,7 +41,7 @@ def query(
         options: see ``RequestOptions``.
     """
     done = results.ReaderClosing(closing)
-    request = Request(options)
+    request = SparqlRequest(options)
     parsed = parsed_query(text, request.namespaces, request.base)
     run = started(reader, parsed, request)
     tree = parsed.tree.algebra
@@ -59,7 +59,7 @@ def query(
     return answer
 
 
-def started(reader: IdReader, parsed: Parsed[Query], request: Request, trace: Trace | None = None) -> Evaluation:
+def started(reader: IdReader, parsed: Parsed[Query], request: SparqlRequest, trace: Trace | None = None) -> Evaluation:
     """An evaluation of a query that is ready to run."""
     prologue = parsed.tree.prologue
     run = Evaluation(reader, scopes=parsed.scopes, prologue=prologue, deadline=request.deadline, trace=trace)
@@ -97,7 +97,7 @@ class Explanation:
 
 def explain(reader: IdReader, text: str | Query, **options: Unpack[RequestOptions]) -> Explanation:
     """Evaluate a query, and return the plan with estimated and seen counts instead of the result. See ``query``."""
-    request = Request(options)
+    request = SparqlRequest(options)
     parsed = parsed_query(text, request.namespaces, request.base)
     trace = Trace()
     run = started(reader, parsed, request, trace)

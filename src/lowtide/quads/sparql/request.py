@@ -33,7 +33,7 @@ class RequestOptions(TypedDict, total=False):
 _NONE: Final[Mapping[str, Any]] = {}
 
 
-class Request:
+class SparqlRequest:
     """The options of one query or update. Its time begins when it is made."""
 
     __slots__ = ("base", "bindings", "context", "deadline", "default_union", "namespaces")

@@ -59,7 +59,7 @@ class Rows:
         return Solutions(columns, len(rows))
 
 
-class Lookup:
+class PatternLookup:
     """How a triple pattern of one graph is looked up for rows with certain variables. An id of the evaluation alone is
     in no statement, so nothing is found for it."""
 
@@ -134,12 +134,12 @@ class Lookup:
         return [None if raw is None else len(self.matches(raw)) for raw in found]
 
 
-def lookup_of(pattern: TriplePattern, names: tuple[Identifier, ...], graph: int, matcher: Matcher) -> Lookup:
+def lookup_of(pattern: TriplePattern, names: tuple[Identifier, ...], graph: int, matcher: Matcher) -> PatternLookup:
     """How to look up a pattern, kept with it."""
     key = (names, graph)
     found = pattern.lookups.get(key)
     if found is None:
         if len(pattern.lookups) >= _KEPT:
             pattern.lookups.clear()
-        found = pattern.lookups[key] = Lookup(pattern, names, graph, matcher)
+        found = pattern.lookups[key] = PatternLookup(pattern, names, graph, matcher)
     return found

@@ -22,7 +22,7 @@ from lowtide.quads.sparql.loading import loaded
 from lowtide.quads.sparql.matching import DEFAULT_NUMBER
 from lowtide.quads.sparql.parsing import Parsed, parsed_update
 from lowtide.quads.sparql.querying import dataset, graph_number
-from lowtide.quads.sparql.request import Request, RequestOptions
+from lowtide.quads.sparql.request import RequestOptions, SparqlRequest
 from lowtide.quads.sparql.scopes import Scopes
 from lowtide.quads.sparql.tables import Solutions
 from lowtide.quads.sparql.templates import Quad, Triple, constructed_quads, id_quads
@@ -44,7 +44,7 @@ def update(quads: Quads, text: str | Update, **options: Unpack[RequestOptions]) 
     default graph shows them all; what is inserted into it goes to ``context``. The other arguments are those of
     ``query``.
     """
-    request = Request(options)
+    request = SparqlRequest(options)
     parsed = parsed_update(text, request.namespaces, request.base)
 
     def work(opened: Quads) -> UpdateReport:
@@ -59,7 +59,7 @@ def update(quads: Quads, text: str | Update, **options: Unpack[RequestOptions]) 
 class RunningUpdate:
     """One update request on one transaction."""
 
-    def __init__(self, quads: Quads, parsed: Parsed[Update], request: Request) -> None:
+    def __init__(self, quads: Quads, parsed: Parsed[Update], request: SparqlRequest) -> None:
         self.report = UpdateReport()
         self._quads = quads
         self._parsed = parsed
