@@ -11,6 +11,7 @@ import pytest
 import lowtide
 from tests.conftest import OpenStore
 from tests.crash.stores import both, child, commit, content_of, files_of, lines_of, reopened
+from tests.support.stopping import stopped
 
 OWNER = """
 import json, sys, lowtide
@@ -89,8 +90,7 @@ def test_the_lock_of_a_dead_process_is_not_honoured(tmp_path: Path, how: signal.
 def test_a_stopped_process_still_holds_its_lock(tmp_path: Path) -> None:
     with child(OWNER, tmp_path / "store") as owner:
         assert next(lines_of(owner)) == "open"
-        owner.send_signal(signal.SIGSTOP)
-        with pytest.raises(lowtide.StoreLocked):
+        with stopped(owner.pid), pytest.raises(lowtide.StoreLocked):
             lowtide.open(tmp_path / "store", exclusive=True)
 
 

@@ -21,6 +21,7 @@ from lowtide.store.owned import OwnedStore
 from tests.crash.stores import wait_until
 from tests.processes.begun import STOPPED, increment
 from tests.support.patience import PATIENCE
+from tests.support.stopping import stopped
 
 
 def test_the_log_is_kept_for_a_commit_that_is_not_answered(tmp_path: Path) -> None:
@@ -137,13 +138,13 @@ def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(own
     ) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == ["open\n", "begun\n"]
-        process.send_signal(signal.SIGSTOP)
-        for _ in range(20):
-            owner.run(increment)
-        owner.checkpoint()
-        assert [each.pid for each in owner.stats().processes] == [os.getpid(), process.pid]
-        assert owner.stats().pins
-        process.kill()
+        with stopped(process.pid):
+            for _ in range(20):
+                owner.run(increment)
+            owner.checkpoint()
+            assert [each.pid for each in owner.stats().processes] == [os.getpid(), process.pid]
+            assert owner.stats().pins
+            process.kill()
         process.wait(PATIENCE)
     while owner.stats().pins:
         pass  # the monitor removes its lease; a test that waits for ever is ended
@@ -162,18 +163,17 @@ def test_a_commit_that_waits_for_a_stopped_owner_is_told_of_and_reads_go_on(
             store.keyspace("k").put(b"a", b"1")
             backend = backend_of(store)
             assert isinstance(backend, Joined)
-            process.send_signal(signal.SIGSTOP)
-            commit = threading.Thread(target=store.keyspace("k").put, args=(b"a", b"2"))
-            commit.start()
-            wait_until(lambda: bool(backend._members.waiting))
-            for _ in range(3):
-                backend._renew()
-            assert [record.levelname for record in caplog.records] == ["WARNING"]
-            assert f"process {process.pid}" in caplog.text
-            assert store.keyspace("k").get(b"a") == b"1"
-            other = lowtide.open(tmp_path / "store")
-            assert other.keyspace("k").get(b"a") == b"1"
-            process.send_signal(signal.SIGCONT)
+            with stopped(process.pid):
+                commit = threading.Thread(target=store.keyspace("k").put, args=(b"a", b"2"))
+                commit.start()
+                wait_until(lambda: bool(backend._members.waiting))
+                for _ in range(3):
+                    backend._renew()
+                assert [record.levelname for record in caplog.records] == ["WARNING"]
+                assert f"process {process.pid}" in caplog.text
+                assert store.keyspace("k").get(b"a") == b"1"
+                other = lowtide.open(tmp_path / "store")
+                assert other.keyspace("k").get(b"a") == b"1"
             commit.join(PATIENCE)
             other.close()
             assert store.keyspace("k").get(b"a") == b"2"

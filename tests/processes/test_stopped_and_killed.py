@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from tests.conftest import OpenStore
 from tests.crash.stores import lines_of, wait_until
 from tests.processes.children import Refused, children
 from tests.support.parts import parts_of
+from tests.support.stopping import stopped
 
 ROWS = {b"%03d" % number: b"old %d" % number for number in range(100)}
 
@@ -28,8 +28,7 @@ def test_a_follower_that_stood_still_beyond_its_lease_never_shows_wrong_rows(ope
         follower.ask("follow")
         follower.ask("lease", seconds=0.5)
         assert follower.ask("hold") == 2
-        follower.process.send_signal(signal.SIGSTOP)
-        try:
+        with stopped(follower.process.pid):
             wait_until(lambda: parts_of(store).pinning.leases.all() == [])
             with store.transaction() as tx:
                 for key in ROWS:
@@ -37,8 +36,6 @@ def test_a_follower_that_stood_still_beyond_its_lease_never_shows_wrong_rows(ope
             store.checkpoint()
             store.collect_garbage()
             assert store.stats().history == 0
-        finally:
-            follower.process.send_signal(signal.SIGCONT)
         follower.ask("lease", seconds=3000.0)
         for _ in range(2):
             with pytest.raises(Refused, match="SnapshotExpired"):

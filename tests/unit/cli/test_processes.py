@@ -24,6 +24,7 @@ import lowtide
 from lowtide.engine.recovery.opening import LOCK
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
+from tests.support.stopping import stopped
 from tests.unit.cli.commands import (
     command,
     document,
@@ -81,16 +82,15 @@ def test_an_owner_that_does_not_answer_is_named(tmp_path: Path) -> None:
     path = tmp_path / "store"
     names = ("stats", "pins", "verify", "checkpoint", "changes")
     with owner(path) as process:
-        process.send_signal(signal.SIGSTOP)
-        for name in names:
-            result = invoke("--timeout", "0.2", name, path)
+        with stopped(process.pid):
+            for name in names:
+                result = invoke("--timeout", "0.2", name, path)
+                silent(result)
+                assert f"process {process.pid}" in result.stderr, name
+                assert "does not answer" in result.stderr, name
+            result = invoke("--timeout", "0.2", "insert", path, "trees", "{}")
             silent(result)
-            assert f"process {process.pid}" in result.stderr, name
-            assert "does not answer" in result.stderr, name
-        result = invoke("--timeout", "0.2", "insert", path, "trees", "{}")
-        silent(result)
-        assert "does not answer" in result.stderr
-        process.send_signal(signal.SIGCONT)
+            assert "does not answer" in result.stderr
         assert [name for name in names if invoke(name, path).exit_code != 0] == []
 
 
