@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
@@ -47,7 +48,7 @@ class Guests(Protocol):
         """Answer those that were taken and are done; the others are sent again."""
 
 
-class CommitQueue:
+class CommitQueue(ABC):
     """The queue, and the commit lock. What a commit is, ``Committer`` says."""
 
     def __init__(self) -> None:
@@ -58,13 +59,13 @@ class CommitQueue:
         """Set while other processes are connected that commit; by any thread."""
         self.callbacks = Callbacks()
 
+    @abstractmethod
     def commit_alone(self, request: Request) -> None:
         """Commit one request. The caller holds the lock, and tells its error."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _commit(self, group: list[Request]) -> None:
         """Commit a group: each of its members is done after that, and its gate is open. The caller holds the lock."""
-        raise NotImplementedError
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
