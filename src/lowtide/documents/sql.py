@@ -1,7 +1,7 @@
 """SQL over collections: DuckDB reads them as Arrow tables of one snapshot (extra ``sql``).
 
-Each statement must be a query. It runs in its own in-memory DuckDB, which sees only the collections that the statement
-names: no files, no network, no variables of the program, no settings.
+Each statement must be a query. It runs in an in-memory DuckDB, on a connection that sees only the collections that the
+statement names: no files, no network, no variables of the program, no settings.
 
 A collection is streamed while the query runs: only the columns that it needs, the documents that an index leads to for
 its conditions, and no more than its LIMIT takes. The columns and their types come from the first documents. If a later
@@ -16,9 +16,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 
+from lowtide.columnar.query_engine import connect
 from lowtide.errors import OperationFailure, shown
 from lowtide.system.extras import require
 
@@ -44,13 +44,6 @@ _CLAUSES: Final = frozenset(
     ]
 )
 """Syntax tree keys other than expressions. If the tree has any unknown key, all columns are loaded."""
-_OPEN: Final = {"python_enable_replacements": "false"}
-_CLOSED: Final = {
-    **_OPEN,
-    "enable_external_access": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-}
 
 Parameters = Sequence[Any] | Mapping[str, Any] | None
 
@@ -159,7 +152,7 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
     duckdb = require("duckdb", "sql", "SQL")
     require("pyarrow", "sql", "SQL")
     collections = list(source.collections())
-    with TemporaryDirectory(prefix="lowtide-sql-") as scratch, _connected(duckdb, external, scratch) as connection:
+    with connect(external=external) as connection:
         try:
             _check(connection.extract_statements(sql))
             tree = _tree(connection, sql)
@@ -181,16 +174,6 @@ def query(sql: str, parameters: Parameters, source: SqlTables, *, external: bool
             raise failure
         except duckdb.Error as error:
             raise _failure(error, collections) from error
-
-
-def _connected(duckdb: Any, external: bool, scratch: str) -> Any:
-    """Open a new DuckDB. It spills to ``scratch`` instead of the current directory."""
-    settings = _OPEN if external else _CLOSED
-    connection = duckdb.connect(":memory:", config={**settings, "temp_directory": scratch})
-    connection.execute("set TimeZone = 'UTC'")
-    if not external:
-        connection.execute("set lock_configuration = true")
-    return connection
 
 
 def _run(connection: Any, sql: str, parameters: Parameters) -> SqlResult:

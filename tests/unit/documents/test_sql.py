@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from tempfile import gettempdir
 from typing import Any
 
 import pyarrow as pa
@@ -218,15 +217,6 @@ def test_sql_cannot_reach_files_or_variables(tmp_path: Path) -> None:
         with pytest.raises(OperationFailure, match="variable does not exist"):
             query("select * from variable", None, shop(), external=external)
     assert query(f"select a from read_csv('{secret}')", None, shop(), external=True).fetchall() == [(42,)]
-
-
-@pytest.mark.parametrize("external", [False, True])
-def test_what_does_not_fit_memory_goes_to_a_place_that_is_gone_after(external: bool) -> None:
-    found = query("select current_setting('temp_directory')", None, shop(), external=external).fetchone()
-    assert found is not None
-    scratch = Path(found[0])
-    assert scratch.parent == Path(gettempdir())
-    assert not scratch.exists()
 
 
 @pytest.mark.parametrize(

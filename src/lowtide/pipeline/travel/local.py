@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lowtide.columnar.query_engine import connect
 from lowtide.pipeline.tables.columns import (
     DELETE,
     ID,
@@ -131,20 +132,15 @@ def _first_later(moments: Moments) -> int | None:
 def _connected(table: VersionTable, files: list[VersionFile]) -> Iterator[duckdb.DuckDBPyConnection]:
     """Return a connection that has these files of a table as ``settled``, and those added since compaction as
     ``tail``."""
-    import duckdb
-
     schema = pa.schema([each.remove_metadata() for each in table.schema])
     parts = {
         "settled": [each.name for each in files if each.kind != TAIL],
         "tail": [each.name for each in files if each.kind == TAIL],
     }
-    connection = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
-    try:
+    with connect() as connection:
         for name, chosen in parts.items():
             connection.register(name, table.location.dataset(chosen, schema) if chosen else schema.empty_table())
         yield connection
-    finally:
-        connection.close()
 
 
 def _visible(table: VersionTable, at: int) -> str:
