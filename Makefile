@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt requirements/test.txt requirements/demo
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Lowtide needs Python 3.11 or later: set PYTHON=/path/to/python3.11"; exit 1; }
 	@echo "Setting up $(VENV) (a minute, once) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@{ $(PIP) --no-deps pyspark py4j && $(BIN)/python -m tests.support.class_archive; } & spark=$$!; \
+	@{ $(PIP) --no-deps pyspark py4j && $(BIN)/python -m tests.support.spark_start; } & spark=$$!; \
 	  $(PIP) $(WORK) pyarrow pandas deltalake duckdb polars; wait $$spark || true
 	@$(PIP) -e '.[all]' $(WORK)
 	@touch $@

@@ -18,11 +18,11 @@ import lowtide
 from lowtide.system.build import BUILD
 from tests.compiled import is_left_out, leave_out
 from tests.support.attack import FULL
-from tests.support.class_archive import java_options
 from tests.support.examples import few, half, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow
+from tests.support.spark_start import java_options
 from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -47,8 +47,10 @@ OpenStore = Callable[..., lowtide.Store]
 SPARK = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
-"""Settings for small queries."""
+"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from lowtide.columnar.query_engine import connect
+from lowtide.documents.query_engine import connect
 from lowtide.errors import OperationFailure, shown
 from lowtide.system.extras import require
 

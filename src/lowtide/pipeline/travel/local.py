@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lowtide.columnar.query_engine import connect
+from lowtide.documents.query_engine import connect
 from lowtide.pipeline.tables.columns import (
     DELETE,
     ID,

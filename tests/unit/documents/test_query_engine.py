@@ -13,8 +13,8 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from lowtide.columnar import query_engine
-from lowtide.columnar.query_engine import connect
+from lowtide.documents import query_engine
+from lowtide.documents.query_engine import connect
 
 
 def test_a_connection_sees_only_what_was_registered_on_it() -> None:
@@ -96,8 +96,8 @@ def test_what_does_not_fit_memory_goes_to_a_directory_of_its_own_and_leaves_it_w
 
 _FORKING = """
 import os, sys
-from lowtide.columnar import query_engine
-from lowtide.columnar.query_engine import connect
+from lowtide.documents import query_engine
+from lowtide.documents.query_engine import connect
 
 def answer():
     with connect() as connection:

@@ -1,8 +1,12 @@
-"""``python -m tests.support.class_archive``: an archive of Spark's loaded classes, made once for a virtual environment.
+"""``python -m tests.support.spark_start``: prepares a virtual environment, once, in which Spark starts quickly.
 
-Java maps such an archive instead of reading, checking and linking ten thousand classes from jars: a session starts in
-less than half of the time, and tests start twenty. Java itself checks that the archive fits, and does without it where
-it does not. ``make test`` makes it; without it tests only take longer.
+* An archive of Spark's loaded classes. Java maps it instead of reading, checking and linking ten thousand classes from
+  jars: a session starts in less than half of the time, and tests start twenty. Java itself checks that the archive
+  fits, and does without it where it does not.
+* PySpark as it is installed. Spark puts a zip of PySpark's sources first on the path of its Python processes, and each
+  of them compiles those sources again, for half a second. The installed package is the same, and is compiled.
+
+``make test`` does this; without it tests only take longer.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +22,9 @@ from typing import Any, Final
 ARCHIVE: Final = Path(sys.prefix, "spark.jsa")
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn384m -XX:ReservedCodeCacheSize=240m -Xlog:disable"
 """What makes a session start, and small queries run, quickly. Java says nothing where the archive does not fit."""
+_PATHS: Final = Path(sysconfig.get_path("purelib"), "lowtide_tests.pth")
+"""Python runs the lines of such a file when it starts, after it has read PYTHONPATH."""
+_WITHOUT_ZIP: Final = 'import sys; sys.path[:] = [each for each in sys.path if not each.endswith("pyspark.zip")]\n'
 _LONGEST: Final = 120.0
 """Seconds that the making may take, on a busy machine."""
 
@@ -27,13 +35,17 @@ def java_options() -> str:
 
 
 def main() -> None:
+    _PATHS.write_text(_WITHOUT_ZIP)
+    if not ARCHIVE.exists():
+        archive_classes()
+
+
+def archive_classes() -> None:
     """Make the archive in a process of its own, which ends with Java."""
-    if ARCHIVE.exists():
-        return
     temporary = ARCHIVE.with_suffix(".part")
     options = f"{_QUICK} -XX:ArchiveClassesAtExit={temporary}"
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_TOOL_OPTIONS": options}
-    command = [sys.executable, "-c", "from tests.support.class_archive import work; work()"]
+    command = [sys.executable, "-c", "from tests.support.spark_start import work; work()"]
     made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LONGEST, check=False)
     if made.returncode == 0 and temporary.exists():
         temporary.rename(ARCHIVE)

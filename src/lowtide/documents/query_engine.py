@@ -16,12 +16,9 @@ import shutil
 import threading
 import weakref
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from lowtide.system.extras import require
-
-if TYPE_CHECKING:
-    import duckdb
 
 _OPEN: Final = {"python_enable_replacements": "false"}
 _CLOSED: Final = {
@@ -40,17 +37,17 @@ class _Engine:
 
     def __init__(self, *, external: bool) -> None:
         self._opening = threading.Lock()
-        module = require("duckdb", "sql", "SQL")
+        duckdb = require("duckdb", "sql", "SQL")
         scratch = mkdtemp(prefix="lowtide-sql-")
         self._removal = weakref.finalize(self, shutil.rmtree, scratch, ignore_errors=True)
         settings = {**(_OPEN if external else _CLOSED), "temp_directory": scratch}
-        self._database: duckdb.DuckDBPyConnection = module.connect(":memory:", config=settings)
+        self._database = duckdb.connect(":memory:", config=settings)
         self._database.execute("set global TimeZone = 'UTC'")
         if not external:
             self._database.execute("set lock_configuration = true")
 
-    def connection(self) -> duckdb.DuckDBPyConnection:
-        """Return a new connection, which the caller closes."""
+    def connection(self) -> Any:
+        """Return a new ``DuckDBPyConnection``, which the caller closes."""
         with self._opening:
             return self._database.cursor()
 
@@ -65,8 +62,8 @@ _engines: dict[bool, _Engine] = {}
 """By whether files and the network can be reached. Written under ``_creating``; entries are never replaced."""
 
 
-def connect(*, external: bool = False) -> duckdb.DuckDBPyConnection:
-    """Return a new connection to this process's DuckDB, which the caller closes. Times are in UTC.
+def connect(*, external: bool = False) -> Any:
+    """Return a new ``DuckDBPyConnection`` to this process's DuckDB, which the caller closes. Times are in UTC.
 
     A query sees what is registered on its connection: no variables of the program, and without ``external`` no files,
     no network and no settings.
