@@ -10,6 +10,7 @@ spin that found nothing, the next commits sleep at once, twice as many each time
 from __future__ import annotations
 
 import os
+from collections import deque
 from typing import Final
 
 from lowtide.sharing.connection import Connection
@@ -23,37 +24,45 @@ _MOST_SKIPPED: Final = 255
 
 
 class Spin:
-    """Waits for answers to the commits of one process. Any thread; one spins at a time, because each look needs the GIL
-    again, and a second spinning thread would only keep the first from it. The counters are hints that may lose an
-    update."""
+    """Waits for answers to the commits of one process. Any thread. A thread spins only while no other one waits here:
+    each look needs the GIL again, which the other threads of a busy process need as well. The counters are hints that
+    may lose an update, and so is ``_waiting`` after an interrupt."""
 
     def __init__(self) -> None:
         self._possible = len(os.sched_getaffinity(0)) > 1
-        self._spinning = False
+        self._waiting: deque[None] = deque()
+        """An entry for each thread that waits; ``deque`` operations are atomic."""
         self._skipping = 0
         self._skipped = 0
         """How many commits sleep at once after a spin that found nothing, and how many of them did."""
 
     def receive(self, connection: Connection) -> bytes | None:
         """Wait for the next message; None when the other end is closed."""
-        if self._possible and not self._spinning:
-            if self._skipped >= self._skipping:
-                return self._spin(connection)
-            self._skipped += 1
-        return connection.receive()
-
-    def _spin(self, connection: Connection) -> bytes | None:
-        self._spinning = True
+        waiting = self._waiting
+        waiting.append(None)
         try:
-            until = SYSTEM_CLOCK.monotonic() + _LONGEST
-            while SYSTEM_CLOCK.monotonic() < until:
-                if (message := connection.receive_now()) is not None:
-                    self._skipping //= 2
+            if self._possible and len(waiting) == 1:
+                if self._skipped < self._skipping:
+                    self._skipped += 1
+                elif (message := self._spin(connection)) is not None:
                     return message
+            return connection.receive()
         except EOFError:
             return None
         finally:
-            self._spinning = False
-            self._skipped = 0
+            waiting.pop()
+
+    def _spin(self, connection: Connection) -> bytes | None:
+        """Look for the next message; None if it does not come soon, or another thread comes to wait."""
+        waiting = self._waiting
+        until = SYSTEM_CLOCK.monotonic() + _LONGEST
+        while SYSTEM_CLOCK.monotonic() < until:
+            if (message := connection.receive_now()) is not None:
+                self._skipping //= 2
+                self._skipped = 0
+                return message
+            if len(waiting) > 1:
+                return None
         self._skipping = min(2 * self._skipping + 1, _MOST_SKIPPED)
-        return connection.receive()
+        self._skipped = 0
+        return None

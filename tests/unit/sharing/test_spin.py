@@ -98,15 +98,29 @@ def test_on_one_core_it_sleeps_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert spins(Spin(), Scripted(soon=True), 3) == []
 
 
-def test_one_thread_spins_at_a_time(spin: Spin, monkeypatch: pytest.MonkeyPatch) -> None:
+class Slept(Scripted):
+    """A connection that is slept on until an event happens."""
+
+    def __init__(self, until: threading.Event, *, soon: bool) -> None:
+        super().__init__(soon=soon)
+        self.until = until
+        self.asleep = threading.Event()
+
+    def receive(self) -> bytes | None:
+        self.asleep.set()
+        return b"answer" if self.until.wait(PATIENCE) else None
+
+
+def test_no_thread_spins_while_several_wait(spin: Spin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_LONGEST", PATIENCE)
-    first = Scripted(soon=False)
+    answered = threading.Event()
+    first = Slept(answered, soon=False)
     thread = threading.Thread(target=spin.receive, args=(first,))
     thread.start()
     wait_until(lambda: first.looked > 0)
+    assert spins(spin, Slept(first.asleep, soon=True), 1) == [], "it sleeps until the first one does"
     assert spins(spin, Scripted(soon=True), 3) == []
-    first.soon = True
+    answered.set()
     thread.join(PATIENCE)
     assert not thread.is_alive()
-    assert first.slept == 0
-    assert spins(spin, Scripted(soon=True), 3) == [0, 1, 2]
+    assert spins(spin, Scripted(soon=True), 3) == [0, 1, 2], "it was not in vain"
