@@ -16,9 +16,10 @@ def test_two_processes_are_measured_together(tmp_path: Path, store: str, workloa
     assert found["rate"] > 0
     assert 0 < found["p50"] <= found["p99"]
     assert found["errors"] == 0
+    assert (found["p50 joined"] > 0) is (store == "lowtide")
 
 
-def made(rate: float, **special: float) -> Data:
+def made(rate: float, joined: float = 1e-4, **special: float) -> Data:
     """Figures that are all alike but for some rates, by store, workload and number of processes."""
     cells = {}
     for store in STORES:
@@ -26,7 +27,8 @@ def made(rate: float, **special: float) -> Data:
             for count in COUNTS:
                 name = f"{store} {workload} {count}"
                 told = special.get(name.replace(" ", "_").replace("-", "_"), rate)
-                cells[name] = [{"rate": told, "p50": 1e-4, "p99": 1e-3, "errors": 0, "retries": 0}]
+                figures = {"rate": told, "p50": 1e-4, "p50 joined": joined, "p99": 1e-3, "errors": 0, "retries": 0}
+                cells[name] = [figures]
     return {"stores": list(STORES), "cells": cells}
 
 
@@ -35,4 +37,7 @@ def test_the_targets_are_ratios_of_what_was_measured() -> None:
     assert missed == [False, False, False, True, True]
     met = SECTION.findings(made(100, lowtide_read_2=190, lowtide_rmw_synced_4=200))
     assert all(finding.met for finding in met)
+    assert met[0].measured == "1.90 times (sqlite3 1.00, py-lmdb 1.00)"
+    slow = [finding.met for finding in SECTION.findings(made(100, joined=2e-4))]
+    assert slow == [False, False, False, False, True], "the owner's own commits do not count"
     assert len(SECTION.grids(made(100))) == len(WORKLOADS)

@@ -131,17 +131,17 @@ MUTANTS = [
         "sharing/generation.py",
         (
             (
-                "        for commit in self._cursor.read(upto):\n",
-                "        for commit in _all_there_is(self._cursor, upto):\n",
+                "        for commits in self._cursor.read_many(upto):\n",
+                "        for commits in _all_there_is(self._cursor, upto):\n",
             ),
             (
                 "def _nothing(*_: object) -> None:\n",
                 (
                     "def _all_there_is(cursor, upto):\n"
-                    "    yield from cursor.read(upto)\n"
+                    "    yield from cursor.read_many(upto)\n"
                     "    while (commit := cursor._next()) is not None:\n"
                     "        cursor.position = commit.ts\n"
-                    "        yield commit\n"
+                    "        yield [commit]\n"
                     "\n"
                     "\n"
                     "def _nothing(*_: object) -> None:\n"

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _JOINED = "tests/processes/test_joined.py"
 _OWNER = "tests/processes/test_owner.py"
 _INBOX = "tests/unit/sharing/test_inbox.py"
+_FOLLOWER = "tests/unit/sharing/test_follower.py"
 
 MUTANTS = [
     Mutant(
@@ -140,5 +141,29 @@ MUTANTS = [
             ),
         ),
         ("tests/crash/test_followed_takeover.py::test_it_finds_the_same_and_reads_only_the_rest[True-1]",),
+    ),
+    Mutant(
+        "what an interrupted read of the log has lost is not read again",
+        "A process is interrupted while it follows the log, and never sees a commit that it had read by then.",
+        "sharing/generation.py",
+        (
+            (
+                "            self._rewind()\n",
+                "            pass\n",
+            ),
+        ),
+        (f"{_FOLLOWER}::test_a_read_that_is_interrupted_while_it_follows_the_log_loses_no_commit[publish-1]",),
+    ),
+    Mutant(
+        "a spin that found nothing is repeated for each commit",
+        "Processes that share too few cores take them from the owner that they wait for.",
+        "sharing/spin.py",
+        (
+            (
+                "        self._skipping = min(2 * self._skipping + 1, _MOST_SKIPPED)\n",
+                "",
+            ),
+        ),
+        ("tests/unit/sharing/test_spin.py::test_after_one_that_comes_late_more_and_more_of_the_next_are_slept_for",),
     ),
 ]

@@ -25,6 +25,7 @@ from lowtide.sharing.commit_message import CommitMessage, encode_message
 from lowtide.sharing.joined_commits import Committed, JoinedCommits
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
 from lowtide.sharing.service import Handler
+from lowtide.sharing.spin import Spin
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _MOST_IDLE: Final = 64
@@ -52,6 +53,7 @@ class Channel:
         self._seek = seek
         self._committing: deque[Owner] = deque(maxlen=_MOST_IDLE)
         self._asking: deque[Owner] = deque(maxlen=_MOST_IDLE)
+        self._spin = Spin()
         self._local: LocalOwner | None = None
         self._closed = ""
 
@@ -65,7 +67,9 @@ class Channel:
                 assert self._local is not None
                 return self._local.joined.commit(message)
             try:
-                ts, left_out = self._send(self._committing, owner, COMMIT, encoded)
+                # A sync takes longer than any spin.
+                spin = None if message.durably else self._spin
+                ts, left_out = self._send(self._committing, owner, COMMIT, encoded, spin=spin)
                 return Committed(ts, left_out)
             except OwnerGone:
                 message = msgspec.structs.replace(message, unanswered=since)
@@ -92,11 +96,12 @@ class Channel:
         operation: str,
         arguments: msgspec.Raw,
         timeout: float | None = None,
+        spin: Spin | None = None,
     ) -> Any:
         """Send a request. The connection is kept for the next one, unless it is in an unknown state."""
         reusable = False
         try:
-            answer = owner.send(operation, arguments, timeout)
+            answer = owner.send(operation, arguments, timeout, spin)
             reusable = True
             return answer
         except (OwnerGone, OwnerSilent):

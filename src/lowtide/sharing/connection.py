@@ -1,4 +1,4 @@
-"""A connection of another process, at the owner's end: whole messages in and out, with and without waiting."""
+"""A connection between a process and the owner, at either end: whole messages in and out, with and without waiting."""
 
 from __future__ import annotations
 
@@ -52,19 +52,28 @@ class Connection:
             piece = self._stream.recv(_PIECE)
             if not piece:
                 return None
+            if self._is_all(piece):
+                return piece[_LENGTH.size :]
             self._received += piece
         return self._next()
 
     def receive_now(self) -> bytes | None:
         """The next message, if all of it is there. Raises EOFError when the other end is closed."""
-        with contextlib.suppress(BlockingIOError):
+        try:
             piece = self._stream.recv(_PIECE, socket.MSG_DONTWAIT)
-            if not piece:
-                raise EOFError
-            if not self._received and len(piece) >= _LENGTH.size and _LENGTH.unpack_from(piece)[0] == len(piece) - 4:
-                return piece[_LENGTH.size :]  # the common case: one message, and all of it
-            self._received += piece
+        except BlockingIOError:
+            return self._next() if self._received and self.has_message else None
+        if not piece:
+            raise EOFError
+        if self._is_all(piece):
+            return piece[_LENGTH.size :]
+        self._received += piece
         return self._next() if self.has_message else None
+
+    def _is_all(self, piece: bytes) -> bool:
+        """Whether a piece is one message, and all of it: the common case."""
+        start = _LENGTH.size
+        return not self._received and len(piece) >= start and _LENGTH.unpack_from(piece)[0] == len(piece) - start
 
     def _next(self) -> bytes:
         end = _LENGTH.size + self.size

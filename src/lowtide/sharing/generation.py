@@ -3,9 +3,9 @@
 The pin is taken at the boundary, so the log has everything above it. ``catch_up`` reads the growing log into chains,
 exactly as the owner did when it committed. Reads then look into chains first and the base after, by the same code.
 
-Who writes: ``catch_up`` writes chains and ``published``, under the follower's lock; ``renew`` writes ``_row``, in the
-renewing thread. Readers take no lock; ``versions.layers`` says what they may see. The base below does not change, since
-the pin keeps it.
+Who writes: ``catch_up`` writes chains and ``published``, under the follower's lock; it may be interrupted anywhere, and
+the next call then reads the rest again. ``renew`` writes ``_row``, in the renewing thread. Readers take no lock;
+``versions.layers`` says what they may see. The base below does not change, since the pin keeps it.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ class Generation:
         options: Options,
         joined: Joining | None = None,
     ) -> None:
+        self._log = log
+        self._store_id = store_id
         self._leases = leases
         self._catalog = catalog
         self._time = options.clock.time
@@ -67,6 +69,10 @@ class Generation:
         """Whether it was used since the last renewal."""
         self._pinned = PinnedBase(base, self.name, self._row, None)
         self._cursor = LogCursor(log, store_id, self.ts)
+        self._bytes_before = 0
+        """Bytes that earlier cursors have read."""
+        self._ahead = False
+        """Whether the cursor may have read commits that are not published here."""
         self.registry: Registry
         if joined is None:
             self.registry = Registry(self.ts)
@@ -88,20 +94,34 @@ class Generation:
         """Read the log up to commit ``upto``. Returns False if ``stop`` ended it early. Raises Released if the log no
         longer has all commits."""
         versions, registry = self.versions, self.registry
-        for commit in self._cursor.read(upto):
-            if commit.names is not None:
-                self._names.update(commit.names)
-                self._catalog.learn(commit.names.items())
-            grown = versions.publish(commit.ts, commit.writes)
-            registry.published = commit.ts
-            if grown and registry.live:
-                horizon = make_horizon("exact", registry.timestamps(), registry.published)
-                versions.prune(grown, partial(prune, horizon=horizon))
-            elif grown:
-                versions.keep_newest(grown)
-            if stop():
-                return False
+        repeated = self._ahead
+        if repeated:
+            self._rewind()
+        self._ahead = True
+        for commits in self._cursor.read_many(upto):
+            for commit in commits:
+                if commit.names is not None:
+                    self._names.update(commit.names)
+                    self._catalog.learn(commit.names.items())
+                grown = versions.publish(commit.ts, commit.writes)
+                registry.published = commit.ts
+                if grown and registry.live:
+                    horizon = make_horizon("exact", registry.timestamps(), registry.published)
+                    versions.prune(grown, partial(prune, horizon=horizon))
+                elif grown:
+                    versions.keep_newest(grown)
+                if stop():
+                    return False
+        if repeated:
+            versions.active.recount()
+        self._ahead = False
         return True
+
+    def _rewind(self) -> None:
+        """Read again what was read and not published here: the last call was interrupted, or ended early."""
+        cursor, self._cursor = self._cursor, LogCursor(self._log, self._store_id, self.registry.published)
+        self._bytes_before += cursor.bytes
+        cursor.close()
 
     def followed(self) -> Followed:
         """What was read of the log. The caller holds the lock under which it is read."""
@@ -117,7 +137,7 @@ class Generation:
     @property
     def bytes(self) -> int:
         """Bytes of log that were read into memory."""
-        return self._cursor.bytes
+        return self._bytes_before + self._cursor.bytes
 
     def renew(self) -> None:
         self._row = self._leases.renew(self.name, self._row.id)

@@ -42,7 +42,7 @@ from lowtide.system.threads import join
 
 logger = logging.getLogger("lowtide")
 
-_LOOK: Final = 50e-6
+_LOOK: Final = 20e-6
 """Seconds between two looks of the owner's committing threads."""
 
 _REST: Final = 0.005
@@ -112,9 +112,12 @@ class Inbox:
 
     # Taking and answering
 
-    def take(self, requests: list[Request], *, durably: bool = False) -> None:
+    def take(
+        self, requests: list[Request], *, durably: bool = False, arrived: list[tuple[int, int]] | None = None
+    ) -> None:
         """Add the commits that have arrived to ``requests``, which is empty. If there are any, the caller has the turn
-        until it calls ``answer``. ``durably`` says that the caller is about to sync a commit of its own."""
+        until it calls ``answer``. ``durably`` says that the caller is about to sync a commit of its own. ``arrived`` is
+        what the caller has heard from epoll; another thread may have taken it since."""
         taken: list[bool] = []
         try:
             # One call into C: no interrupt comes between taking the turn and noting that it was taken.
@@ -124,7 +127,7 @@ class Inbox:
                 if self._in_hand:
                     self._drop()  # an interrupted thread could not
                 self._begun = SYSTEM_CLOCK.monotonic()
-                self._collect(requests, durably)
+                self._collect(requests, durably, arrived)
                 self.look_at = SYSTEM_CLOCK.monotonic() + _LOOK
         except BaseException as error:
             requests.clear()
@@ -138,8 +141,8 @@ class Inbox:
             if True in taken and not requests:
                 self._turn.release()
 
-    def _collect(self, requests: list[Request], durably: bool) -> None:
-        self._receive(requests, 0.0)
+    def _collect(self, requests: list[Request], durably: bool, arrived: list[tuple[int, int]] | None) -> None:
+        self._receive(requests, 0.0, arrived)
         durably = durably or any(request.durably for request in requests)
         self._synced = durably
         if durably and self._duration > _LONG and len(requests) < self._expected:
@@ -149,13 +152,13 @@ class Inbox:
         if durably:
             self._expected = max(len(requests), self._expected - 1)
 
-    def _receive(self, requests: list[Request], seconds: float) -> None:
+    def _receive(self, requests: list[Request], seconds: float, arrived: list[tuple[int, int]] | None = None) -> None:
         """Take what arrives within some seconds. A connection whose message was taken sends no other one before it is
         answered; if it does, that waits."""
         epoll = self._epoll
         if epoll is None:
             return
-        for descriptor, _ in epoll.poll(seconds):
+        for descriptor, _ in epoll.poll(seconds) if arrived is None else arrived:
             connection = self._connections.get(descriptor)
             if connection is None or connection in self._in_hand:
                 continue
@@ -252,19 +255,19 @@ class Inbox:
         epoll = self._epoll
         assert epoll is not None
         while not self._closed:
-            epoll.poll()
+            arrived = epoll.poll()
             try:
-                served = self._closed or self._serve()
+                served = self._closed or self._serve(arrived)
             except Exception:
                 logger.exception("commits of other processes failed, and are sent again")
                 served = False
             if not served:
                 self._rest()
 
-    def _serve(self) -> bool:
+    def _serve(self, arrived: list[tuple[int, int]]) -> bool:
         """Commit what has arrived, as one group. Returns whether that was anything."""
         requests: list[Request] = []
-        self.take(requests)
+        self.take(requests, arrived=arrived)
         if not requests:
             return False
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -14,11 +13,18 @@ import msgspec
 
 from lowtide import errors
 from lowtide.sharing.answer import Ask, decode_answer
+from lowtide.sharing.connection import Connection
 from lowtide.sharing.service import is_trusted, socket_address
-from lowtide.system.messages import UNDECODABLE, receive, send
+from lowtide.sharing.spin import Spin
+from lowtide.system.messages import UNDECODABLE
 
 _CONNECT = 2.0
 """Seconds within which a live owner accepts a connection."""
+
+_LONGEST_ANSWER: Final = (1 << 32) - 1
+"""The longest answer, in bytes: an owner is trusted. It is read piece by piece."""
+
+_encode = msgspec.msgpack.Encoder().encode
 
 _KINDS: Final[dict[str, Callable[[str], errors.Error]]] = {
     "UsageError": errors.UsageError,
@@ -46,22 +52,25 @@ class Owner:
 
     def __init__(self, path: Path, connection: socket.socket) -> None:
         self._path = path
-        self._connection = connection
-        self._stream = connection.makefile("rwb")
+        self._socket = connection
+        self._connection = Connection(connection, _LONGEST_ANSWER)
         self._timeout: float | None = -1.0  # not known yet
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Send the owner a request, and wait up to ``timeout`` seconds for its answer."""
         return self.send(operation, msgspec.Raw(msgspec.msgpack.encode(arguments)), timeout)
 
-    def send(self, operation: str, arguments: msgspec.Raw, timeout: float | None = None) -> Any:
-        """The same as ``ask``, with arguments that are encoded already."""
+    def send(
+        self, operation: str, arguments: msgspec.Raw, timeout: float | None = None, spin: Spin | None = None
+    ) -> Any:
+        """The same as ``ask``, with arguments that are encoded already. An answer that is likely to come soon is waited
+        for by ``spin``."""
         try:
             if timeout != self._timeout:
-                self._connection.settimeout(timeout)
+                self._socket.settimeout(timeout)
                 self._timeout = timeout
-            send(self._stream, msgspec.msgpack.encode(Ask(operation, arguments)))
-            data = receive(self._stream)
+            self._connection.send(_encode(Ask(operation, arguments)))
+            data = self._connection.receive() if spin is None else spin.receive(self._connection)
         except TimeoutError as error:
             self.close()
             raise OwnerSilent(f"the owner of {self._path} did not answer within {timeout:g} seconds") from error
@@ -81,24 +90,20 @@ class Owner:
     def wait_for_end(self) -> None:
         """Wait until the owner ends, or closes the store, or this connection is hung up."""
         with contextlib.suppress(OSError):
-            self._connection.settimeout(None)
-            self._connection.recv(1)
+            self._socket.settimeout(None)
+            self._socket.recv(1)
         self.close()
 
     def hang_up(self) -> None:
         """Close the connection. A thread that waits for an answer gets OwnerGone."""
-        with contextlib.suppress(OSError):
-            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.hang_up()
 
     def close(self) -> None:
-        with contextlib.suppress(OSError):  # what was not sent will not be
-            self._stream.close()
         self._connection.close()
 
     def abandon(self) -> None:
         """Close the copy of the connection in a forked child; the parent's goes on."""
-        with contextlib.suppress(OSError):
-            os.close(self._connection.detach())
+        self._connection.abandon()
 
     def __enter__(self) -> Owner:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import lowtide
 from lowtide.engine.base import borrowing
 from lowtide.engine.base.leases import Leases
+from lowtide.engine.log import cursor as cursor_module
 from lowtide.options import Options
 from lowtide.sharing import follower as module
 from lowtide.sharing.follower import Follower
@@ -273,3 +275,46 @@ def test_the_newest_value_of_a_key_is_found_in_base_and_log(store: lowtide.Store
         assert follower.newest(prefix + b"apple") is None
     finally:
         follower.close()
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+@pytest.mark.parametrize("where", ["read", "publish", "published"])
+def test_a_read_that_is_interrupted_while_it_follows_the_log_loses_no_commit(
+    store: lowtide.Store, reader: lowtide.Store, monkeypatch: pytest.MonkeyPatch, where: str, commits: int
+) -> None:
+    """What was read of the log, and not published here yet, is read again."""
+    assert get(reader) == b"1"
+    keys = [b"%d" % number for number in range(commits)]
+    put(store, b"2", *keys)
+    generation = follower_of(reader)._current
+    assert generation is not None
+    original = generation.versions.publish
+
+    def interrupted(ts: int, writes: dict[bytes, bytes | None]) -> list[bytes]:
+        monkeypatch.undo()
+        if where == "published":
+            original(ts, writes)
+        raise KeyboardInterrupt
+
+    if where == "read":
+        monkeypatch.setattr(cursor_module, "decode", _interrupt(monkeypatch))
+        monkeypatch.setattr(cursor_module, "decode_payloads", _interrupt(monkeypatch))
+    else:
+        monkeypatch.setattr(generation.versions, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        get(reader)
+
+    assert [get(reader, key) for key in keys] == [b"2"] * commits
+    assert follower_of(reader)._current is generation
+    active = generation.versions.active
+    counted = active.versions, active.bytes
+    active.recount()
+    assert (active.versions, active.bytes) == counted
+
+
+def _interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    def interrupt(*_: object) -> Any:
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    return interrupt

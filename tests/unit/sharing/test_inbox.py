@@ -80,7 +80,7 @@ def pair(tmp_path: Any) -> Iterator[Pair]:
 @pytest.fixture
 def unattended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The waiting thread leaves what arrives to the owner's threads."""
-    monkeypatch.setattr(Inbox, "_serve", lambda self: False)
+    monkeypatch.setattr(Inbox, "_serve", lambda self, arrived: False)
 
 
 def ended(threads: list[threading.Thread]) -> None:
@@ -226,9 +226,9 @@ def test_another_request_on_the_connection_of_commits_is_answered_too(pair: Pair
 def test_a_commit_that_does_not_arrive_at_once_holds_up_no_other(pair: Pair) -> None:
     connection = pair.follower._channel._committing.popleft()
     for data in (b"\x05", b"\x00\x00\x00half", b"!"):
-        connection._connection.sendall(data)
+        connection._socket.sendall(data)
         pair.put(b"x")
-    assert connection._connection.recv(1) == b"", "it was malformed"
+    assert connection._socket.recv(1) == b"", "it was malformed"
 
 
 @pytest.mark.parametrize("size", [1, module._LARGE - 100, module._LARGE, 5 * module._LARGE])

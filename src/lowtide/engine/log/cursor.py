@@ -79,7 +79,7 @@ class LogCursor:
     def read_many(self, upto: int) -> Iterator[list[Commit]]:
         """The same as ``read``, in batches, which costs less for each commit. Moves ``position``."""
         while self.position < upto:
-            commits = self._next_many(upto)
+            commits = self._next_many(upto) if upto > self.position + 1 else []
             if commits:
                 self.position = commits[-1].ts
                 yield commits
