@@ -72,7 +72,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--documents", type=int, default=1_000_000)
     count = parser.parse_args().documents
-    gc.disable()  # as the command does
     with tempfile.TemporaryDirectory() as name:
         file = Path(name) / "people.jsonl"
         write_lines(file, count)
@@ -89,4 +88,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    gc.disable()  # as the command does
     main()
