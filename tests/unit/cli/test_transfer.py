@@ -58,7 +58,12 @@ def test_one_transaction_is_brought_to_the_base_without_a_helper_process(
 ) -> None:
     made: list[int] = []
     checkpoint = Helper.checkpoint
-    monkeypatch.setattr(Helper, "checkpoint", lambda *given: made.append(1) or checkpoint(*given))
+
+    def noted(*given: Any) -> Any:
+        made.append(1)
+        return checkpoint(*given)
+
+    monkeypatch.setattr(Helper, "checkpoint", noted)
     file = write(tmp_path / "many.jsonl", MANY)
     for target in (shop, tmp_path / "new"):
         assert invoke("import", target, "many", file, "--create").exit_code == 0

@@ -26,7 +26,7 @@ from lowtide.engine.checkpoint.plan import KeyPlan
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.frame import Commit
 from lowtide.engine.types import Writes
-from lowtide.engine.versions.chain import versions_of
+from lowtide.engine.versions.chain import Chain, versions_of
 from lowtide.errors import Error
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
@@ -80,9 +80,13 @@ def test_a_checkpoint_without_older_snapshots_does_not_read_what_it_overwrites(
     base: Base, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(base, {A: (1, b"a1"), B: (1, b"b1")})
-    monkeypatch.setattr(module, "plan_key", lambda key, chain, old_row, *_: planned.append((key, old_row)) or plan)
     planned: list[tuple[bytes, bytes | None]] = []
-    plan = KeyPlan(None, None, [])
+
+    def plan_key(key: bytes, chain: Chain, old_row: bytes | None, *_: object) -> KeyPlan:
+        planned.append((key, old_row))
+        return KeyPlan(None, None, [])
+
+    monkeypatch.setattr(module, "plan_key", plan_key)
     apply_checkpoint(base, changes({A: b"a2", B: None, C: b"c"}, first_ts=2), target(2, 1, live=(2,)))
     assert planned == [(B, None)], "a deletion alone has to be planned, and nothing of its row is needed"
     assert rows_of(base) == {A: encode_row(2, b"a2"), C: encode_row(2, b"c")}
