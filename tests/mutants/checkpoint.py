@@ -99,6 +99,23 @@ MUTANTS = [
         ),
     ),
     Mutant(
+        "the snapshot right before the boundary does not count",
+        "A checkpoint drops what a snapshot sees that was taken one commit before its boundary.",
+        "engine/garbage/horizon.py",
+        (
+            (
+                "        older = bisect_left(self.live, self.bound)\n",
+                "        older = bisect_left(self.live, self.bound - 1)\n",
+            ),
+        ),
+        (
+            (
+                "tests/unit/engine/checkpoint/test_apply.py::"
+                "test_a_snapshot_right_before_the_boundary_keeps_what_it_sees_and_one_at_it_keeps_nothing"
+            ),
+        ),
+    ),
+    Mutant(
         "names stay behind",
         "A checkpoint brings the rows of a new keyspace to the base, but not its name.",
         "engine/checkpoint/apply.py",

@@ -42,7 +42,7 @@ MUTANTS = [
         "sharing/loading/beside.py",
         (
             (
-                "                found[key] = self._compared(noted, now)\n        self._note(writing, found)\n",
+                "                found[key] = self._compared(noted, now)\n        self._note(writing, found.items())\n",
                 "                found[key] = self._compared(noted, now)\n",
             ),
         ),

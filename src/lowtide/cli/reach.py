@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import lowtide
 from lowtide.engine import BACKUP, LOCK, MANIFEST, holder_of
@@ -139,9 +139,10 @@ def reading(path: Path) -> Iterator[lowtide.Store]:
 
 
 @contextlib.contextmanager
-def writing(path: Path) -> Iterator[lowtide.Store]:
-    """The store, open to write: joined to its owner, or owned if it has none."""
+def writing(path: Path, **options: Unpack[OpenOptions]) -> Iterator[lowtide.Store]:
+    """The store, open to write: joined to its owner, or owned, with more ``options``, if it has none."""
     with connected(path):
         pass  # an owner that does not answer is reported now; a commit would wait for it
-    with open_within(path, settings.patience, **_KEEP_THE_LOG) as store:
+    chosen: OpenOptions = {**_KEEP_THE_LOG, **options}
+    with open_within(path, settings.patience, **chosen) as store:
         yield store

@@ -25,6 +25,7 @@ from lowtide.documents.files.problems import BadFile
 from lowtide.documents.files.streams import STANDARD, FileSource, format_of, reading_from, writing_to
 from lowtide.documents.operations import PlainDocuments, prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
+from lowtide.options import OpenOptions
 from lowtide.values.values import Document
 
 _NOTED = 1000
@@ -93,7 +94,7 @@ def import_(
     try:
         with (
             reading_from(file) as source,
-            _opened(store, create) as opened,
+            _opened(store, create, whole=batches is None) as opened,
             measured(f"importing {source.name}", source.size) as advance,
             contextlib.closing(read_documents(source, name, kinds, delimiter=between, tables=format is None)) as found,
             _without_cycles(),
@@ -129,12 +130,15 @@ def _store_for(path: Path, create: bool) -> Path:
 
 
 @contextlib.contextmanager
-def _opened(store: Path, create: bool) -> Iterator[lowtide.Store]:
+def _opened(store: Path, create: bool, *, whole: bool) -> Iterator[lowtide.Store]:
+    """The store. One transaction has its only checkpoint at the end, while this process has nothing else to do: there a
+    helper would be no faster, and would have to be started and to read the log first."""
+    options: OpenOptions = {"checkpointer": "thread"} if whole else {}
     if create and not store.exists():
-        with lowtide.open(store) as opened:
+        with lowtide.open(store, **options) as opened:
             yield opened
     else:
-        with writing(store) as opened:
+        with writing(store, **options) as opened:
             yield opened
 
 

@@ -16,13 +16,13 @@ from typing import Any, Final
 from rdflib.term import Identifier, Literal, URIRef
 
 from lowtide.errors import UsageError
-from lowtide.quads.bulk import without_collector
 from lowtide.quads.changing import COLLECTED, EncodedStatements
 from lowtide.quads.hashing import DEFAULT_GRAPH, HASHED, candidate
 from lowtide.quads.ids import EncodedTerm, IdKind, Term, decode_row, encode, encode_text, inline_integer, inline_term
 from lowtide.quads.indexes import QuadIds
 from lowtide.quads.parsing import BATCH, STRING, Source, Statement, opened, oxigraph_parser, parse
 from lowtide.quads.quads import Quads
+from lowtide.system.cycles import without_collector
 
 _MOST: Final = 100_000
 """Terms that are remembered during a load."""

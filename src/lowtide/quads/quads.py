@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from lowtide.engine import AutocommitStatements, PrefixOf, WriteView
 from lowtide.errors import UsageError
-from lowtide.quads.bulk import without_collector
 from lowtide.quads.changing import EncodedStatements, QuadChange, check_quads
 from lowtide.quads.indexes import EXPLICIT, INFERRED, QuadIds, quad_of
 from lowtide.quads.read_quads import Pattern, ReadQuads, ids_of_pattern, pattern_of
+from lowtide.system.cycles import without_collector
 
 _Result = TypeVar("_Result")
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import lowtide
+from lowtide.engine.checkpoint.helper import Helper
 from lowtide.values.extended import dumps
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
@@ -50,6 +51,26 @@ def test_what_is_exported_and_imported_again_is_the_same(suffix: str, shop: Path
     assert found(shop, "copy") == found(shop, "users")
     with lowtide.open(shop, read_only=True) as store:
         assert list(store.collection("copy").find()) == USERS
+
+
+def test_one_transaction_is_brought_to_the_base_without_a_helper_process(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    checkpoint = Helper.checkpoint
+
+    def noted(*given: Any) -> Any:
+        made.append(1)
+        return checkpoint(*given)
+
+    monkeypatch.setattr(Helper, "checkpoint", noted)
+    file = write(tmp_path / "many.jsonl", MANY)
+    for target in (shop, tmp_path / "new"):
+        assert invoke("import", target, "many", file, "--create").exit_code == 0
+        assert document(invoke("count", target, "many", "--json"))["count"] == len(MANY)
+    assert not made
+    assert invoke("import", shop, "again", file, "--batches", len(MANY)).exit_code == 0
+    assert made, "beside further batches a helper is faster"
 
 
 def test_a_pipe_carries_them_too(shop: Path) -> None:

@@ -14,9 +14,10 @@ from rdflib import XSD, BNode, Literal, URIRef
 
 import lowtide
 from lowtide import ConflictError, UsageError
-from lowtide.quads import DEFAULT, Quads, ReadQuads, bulk, ids
+from lowtide.quads import DEFAULT, Quads, ReadQuads, ids
 from lowtide.quads.hashing import DEFAULT_GRAPH
 from lowtide.quads.indexes import ORDERS, accesses
+from lowtide.system import cycles
 from tests.unit.quads.terms import AGE, ANN, BOB, CYD, KNOWS, LIKES, LONG, G, H
 
 DATA = [
@@ -262,7 +263,7 @@ def test_texts_with_other_spellings_are_other_terms(store: lowtide.Store) -> Non
 def test_the_cyclic_collector_is_paused_only_while_many_statements_are_added(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bulk, "MANY", 3)
+    monkeypatch.setattr(cycles, "MANY", 3)
     seen: list[bool] = []
 
     class Watched(list[Any]):

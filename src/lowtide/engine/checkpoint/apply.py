@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
+from operator import itemgetter
 
 from lowtide.engine.base.codec import encode_ts
 from lowtide.engine.base.environment import Base
@@ -29,6 +30,15 @@ from lowtide.errors import Error
 
 _BATCH = 4096
 _FEW = 4
+_TS = itemgetter(0)
+
+
+class _Heads(dict[int, bytes]):
+    """The first bytes of rows, by timestamp: a commit mostly has many rows."""
+
+    def __missing__(self, ts: int) -> bytes:
+        head = self[ts] = encode_ts(ts)
+        return head
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +118,17 @@ def apply_checkpoint(base: Base, changes: Changes, target: CheckpointTarget) -> 
             raise BoundaryMoved(f"the boundary of {base.directory} is {found}, not {target.boundary}")
         horizon, oldest_writer = target.sample()  # point: checkpoint.sampled
         rows = [row for _, row in base.pins.all(txn)]
-        living, oldest_writer = with_pins(horizon, rows), oldest_writer_among(rows, oldest_writer)
+        living = with_pins(horizon, rows).for_ended()
+        oldest_writer = oldest_writer_among(rows, oldest_writer)
         cells: dict[Cell, int] = {}
         newest: dict[bytes, int] = {}
         for batch in _batches(keys):
-            _apply_batch(base, txn, keys=batch, chains=chains, living=living, oldest_writer=oldest_writer, cells=cells)
+            of_batch = list(map(chains.__getitem__, batch))
+            _apply_batch(
+                base, txn, keys=batch, chains=of_batch, living=living, oldest_writer=oldest_writer, cells=cells
+            )
             prefix = batch[0][:KEYSPACE_PREFIX]
-            newest[prefix] = max(newest.get(prefix, 0), max(chains[key][0] for key in batch))
+            newest[prefix] = max(newest.get(prefix, 0), max(map(_TS, of_batch)))
         base.put_keyspaces(txn, changes.names)
         put_marks(base, txn, target.boundary, target.upto, newest)
         base.put_boundary(txn, target.upto)  # point: checkpoint.boundary
@@ -137,25 +151,33 @@ def _apply_batch(
     base: Base,
     txn: Txn,
     keys: list[bytes],
-    chains: Chains,
+    chains: list[Chain],
     living: Living,
     oldest_writer: int | None,
     cells: dict[Cell, int],
 ) -> None:
-    """Apply keys of one keyspace, and count in ``cells`` the versions that move to the history."""
+    """Apply keys of one keyspace, which have these chains, and count in ``cells`` the versions that move to the
+    history."""
     horizon = living.of(keys[0])
-    old_rows = dict(txn.cursor(base.rows).getmulti(keys)) if horizon.live else {}
-    seen_by_nobody = encode_ts(horizon.unseen_after + 1)
+    heads = _Heads()
     puts: list[tuple[bytes, bytes]] = []
+    planned: Iterable[tuple[bytes, Chain]] = zip(keys, chains, strict=True)
+    old_rows: dict[bytes, bytes] = {}
+    if horizon.live:
+        old_rows = dict(txn.cursor(base.rows).getmulti(keys))
+    else:
+        # No superseded version is needed, so only a deletion has to be planned.
+        puts = [(key, heads[ts] + value) for key, (ts, value, _) in planned if value is not None]
+        deleted = len(puts) < len(keys)
+        planned = [each for each in zip(keys, chains, strict=True) if each[1][1] is None] if deleted else ()
+    seen_by_nobody = encode_ts(horizon.unseen_after + 1)
     deletes: list[bytes] = []
     keep: list[tuple[Interval, bytes]] = []
-    for key in keys:
-        chain = chains[key]
+    for key, chain in planned:
         old_row = old_rows.get(key)
-        unseen = not horizon.live or (chain[2] is None and (old_row is None or old_row >= seen_by_nobody))
-        if unseen and chain[1] is not None:
+        if chain[1] is not None and chain[2] is None and (old_row is None or old_row >= seen_by_nobody):
             # The result of plan_key, without calling it: nothing that this write supersedes is needed.
-            puts.append((key, encode_ts(chain[0]) + chain[1]))
+            puts.append((key, heads[chain[0]] + chain[1]))
             continue
         plan = plan_key(key, chain, old_row, horizon, oldest_writer)
         keep += plan.keep

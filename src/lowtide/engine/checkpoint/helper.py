@@ -10,6 +10,7 @@ its input is closed, that is, with its owner.
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -191,7 +192,11 @@ def _lost(code: int, message: str) -> HelperLost:
 
 
 def serve() -> None:
-    """The main loop of the helper: requests in, responses out, until the input ends."""
+    """The main loop of the helper: requests in, responses out, until the input ends.
+
+    A checkpoint makes millions of objects and no cycles, over which the cyclic collector would walk again and again. So
+    it runs only between requests, when hardly any objects are left."""
+    gc.disable()
     requests, responses = sys.stdin.buffer, sys.stdout.buffer
     while data := receive(requests):
         try:
@@ -207,6 +212,7 @@ def serve() -> None:
             # The owner is gone; what was applied remains. Nothing may be flushed at exit either.
             os.dup2(os.open(os.devnull, os.O_WRONLY), responses.fileno())
             return
+        gc.collect()
 
 
 def _ask(requests: IO[bytes], responses: IO[bytes]) -> HelperSample:
@@ -226,7 +232,7 @@ def perform(request: HelperRequest, ask: Callable[[], HelperSample]) -> Response
         return make_horizon(request.collector, sampled.live, request.upto), sampled.oldest_writer
 
     commits = read_commits(Path(request.log), request.store_id, request.boundary, request.upto, request.place)
-    changes = changes_of(commits, make_horizon(request.collector, request.live, request.upto))
+    changes = changes_of(commits, make_horizon(request.collector, request.live, request.upto).for_ended())
     with SharedUse(Path(request.base)):
         base = Base(Path(request.base), request.map_size, may_grow=False)
         try:

@@ -40,6 +40,13 @@ class Exact:
         more = tuple(sorted({*self.live, *timestamps}))
         return self if more == self.live else type(self)(more, self.bound)
 
+    def for_ended(self) -> Exact:
+        """The same rule for versions that ended at or before ``bound``, as those of a checkpoint did. No snapshot taken
+        at or after ``bound`` sees one of them. There nearly always is one in a busy store, and without it a checkpoint
+        often has none to keep anything for."""
+        older = bisect_left(self.live, self.bound)
+        return self if older == len(self.live) else type(self)(self.live[:older], self.bound)
+
     @property
     def unseen_after(self) -> int:
         """No live snapshot sees a superseded version that began after this."""

@@ -21,6 +21,11 @@ class Living:
         """The horizon for a key."""
         return self.scoped.get(full_key[:KEYSPACE_PREFIX], self.everywhere)
 
+    def for_ended(self) -> Living:
+        """The same horizons for versions that ended at or before their bound, see ``Exact.for_ended``."""
+        scoped = {prefix: horizon.for_ended() for prefix, horizon in self.scoped.items()}
+        return Living(self.everywhere.for_ended(), scoped)
+
     @property
     def empty(self) -> bool:
         """Whether there is no live snapshot at all, so that no superseded version is needed."""

@@ -17,8 +17,9 @@ from lowtide.errors import TransientError, UsageError
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _Result = TypeVar("_Result")
-_MOST_WAITING: Final = 200_000
-"""Versions that a load leaves to the next checkpoint before it waits for the one that runs."""
+_MOST_WAITING: Final = 800_000
+"""Versions that a load leaves to the next checkpoint before it waits for the one that runs. That one has as many at
+most, and a batch, so this bounds the memory of a load: about 200 bytes for a version of a statement."""
 _LOOKS: Final = 6_000
 _LOOK_EVERY: Final = 0.01
 PrefixOf = Callable[[str], bytes]

@@ -14,11 +14,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 
 from sortedcontainers import SortedList
 
 from lowtide.engine.types import KEYSPACE_PREFIX
+
+_PREFIX = itemgetter(slice(KEYSPACE_PREFIX))
 
 
 class KeyspaceKeys:
@@ -127,11 +130,10 @@ class OrderedKeys:
         if known is not None:
             unsorted = [key for part in parts.values() for key in part.fresh]
             parts, added = {}, list({*known, *unsorted, *fresh})
-        for key in added:
-            prefix = key[:KEYSPACE_PREFIX]
+        for prefix, keys in groupby(added, _PREFIX):  # the keys of one keyspace mostly come together
             if prefix not in parts:
                 parts[prefix] = KeyspaceKeys()
-            parts[prefix].fresh.append(key)
+            parts[prefix].fresh.extend(keys)
         self._parts = parts
         del self._fresh[: len(fresh)]  # point: scan.drain
         self._draining = False

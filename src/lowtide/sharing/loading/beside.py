@@ -6,7 +6,7 @@ one thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.reader import CollectionReader
@@ -44,17 +44,17 @@ class Beside:
     def enter(self, writing: WriteView, keys: list[bytes], documents: list[bytes]) -> tuple[CatalogRow, Counts]:
         """Write staged documents, or record the keys of those to delete. What the collection had is not known yet."""
         if self._how == "delete":
-            self._note(writing, dict.fromkeys(keys, Difference(None)))
+            self._note(writing, dict.fromkeys(keys, Difference(None)).items())
             return self.row, Counts()
         unit = self._unit(writing, checked=True)
-        known = unit.known_ids(keys)
-        seen: set[bytes] = set()
-        for key in keys:
-            if key in known or key in seen:
-                raise twice(self._collection, key)
-            seen.add(key)
+        seen = set(unit.known_ids(keys))
+        if seen or len(set(keys)) < len(keys):
+            for key in keys:
+                if key in seen:
+                    raise twice(self._collection, key)
+                seen.add(key)
         insert_new(unit, keys, documents)
-        self._note(writing, dict(zip(keys, map(Difference, documents), strict=True)), fresh=True)
+        self._note(writing, zip(keys, map(Difference, documents), strict=True), fresh=True)
         return self._taken(unit), Counts(inserted=len(keys))
 
     def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
@@ -74,7 +74,7 @@ class Beside:
             counts.replaced, counts.inserted, counts.deleted = replaced, -replaced, len(found) - replaced
         else:
             counts.deleted = len(found)
-        self._note(writing, found)
+        self._note(writing, found.items())
         insert_new(unit, [key for key, _ in kept], [stored for _, stored in kept])
         return self._taken(unit), counts
 
@@ -109,7 +109,7 @@ class Beside:
                 raise duplicate(self._collection, key)
             else:
                 found[key] = self._compared(noted, now)
-        self._note(writing, found)
+        self._note(writing, found.items())
         for (key, now), here in zip(copied, unit.stored_of([key for key, _ in copied]), strict=True):
             if here is None and now is not None:
                 insert_new(unit, [key], [now])
@@ -146,7 +146,7 @@ class Beside:
         for key, noted in zip(list(latest), self._noted(writing, list(latest)), strict=True):
             if noted is not None:
                 take_latest(latest, self._collection, [(key, StagedChange(noted.version, noted.value))])
-        self._note(writing, {key: Difference(each.document, version=each.version) for key, each in latest.items()})
+        self._note(writing, [(key, Difference(each.document, version=each.version)) for key, each in latest.items()])
         return self.row, Counts()
 
     def enter_noted(self, writing: WriteView, noted: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
@@ -158,10 +158,10 @@ class Beside:
 
     # The difference
 
-    def _note(self, writing: WriteView, found: dict[bytes, Difference], *, fresh: bool = False) -> None:
-        """Record what the load does to documents; ``fresh`` if none of them has a record yet."""
+    def _note(self, writing: WriteView, found: Iterable[tuple[bytes, Difference]], *, fresh: bool = False) -> None:
+        """Record what the load does to documents, each of which is there once; ``fresh`` if none has a record yet."""
         prefix = self._prefix_of(self.changes)
-        rows: Writes = {prefix + key: encode_difference(each) for key, each in found.items()}
+        rows: Writes = {prefix + key: encode_difference(each) for key, each in found}
         if rows:
             writing.apply(rows, (), dict.fromkeys(rows) if fresh else None)
 

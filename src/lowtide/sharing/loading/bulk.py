@@ -20,7 +20,7 @@ until the load has caught up with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import count, islice
+from itertools import accumulate, count, islice
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -44,6 +44,7 @@ from lowtide.sharing.loading.beside import Beside
 from lowtide.sharing.loading.job import Counts, Job, Receipt
 from lowtide.sharing.loading.receipts import receipt_rows
 from lowtide.sharing.loading.staged import check_wanted, claim, give_up_claim, staged_batches
+from lowtide.system.cycles import without_collector
 
 STEP: Final = 5000
 """The number of documents in one small transaction."""
@@ -169,7 +170,8 @@ class BulkLoad:
             self._checked(CollectionReader(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        self._beside.row, counts = self._source.write(change)
+        with without_collector(STEP):
+            self._beside.row, counts = self._source.write(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
         self._counts.deleted += counts.deleted
@@ -177,12 +179,13 @@ class BulkLoad:
     def _staged(self) -> Iterator[Batch]:
         """The staged documents, in batches of one step."""
         for keys, documents in staged_batches(self._directory, self._job.files):
+            sizes = [len(key) + len(document or b"") for key, document in zip(keys, documents, strict=True)]
             start = 0
             while start < len(keys):
-                size, end = 0, start
-                while end < len(keys) and end - start < STEP and size < STEP_BYTES:
-                    size += len(keys[end]) + len(documents[end] or b"")
-                    end += 1
+                end = start + STEP
+                if sum(sizes[start:end]) > STEP_BYTES:
+                    until = accumulate(sizes[start:end])
+                    end = start + 1 + next(place for place, size in enumerate(until) if size >= STEP_BYTES)
                 yield keys[start:end], documents[start:end]
                 start = end
 

@@ -22,10 +22,11 @@ from lowtide.engine.checkpoint.apply import (
     apply_checkpoint,
     changes_of,
 )
+from lowtide.engine.checkpoint.plan import KeyPlan
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.log.frame import Commit
 from lowtide.engine.types import Writes
-from lowtide.engine.versions.chain import versions_of
+from lowtide.engine.versions.chain import Chain, versions_of
 from lowtide.errors import Error
 from tests.crash.stores import wait_until
 from tests.support.patience import PATIENCE
@@ -65,6 +66,30 @@ def test_rows_history_tombstones_names_and_boundary_come_together(base: Base) ->
     assert tombstones_of(base) == [(3, B)]
     assert base.saved_keyspaces() == [("fruit", PREFIX)]
     assert base.read_boundary() == 4
+
+
+def test_a_snapshot_right_before_the_boundary_keeps_what_it_sees_and_one_at_it_keeps_nothing(base: Base) -> None:
+    fill(base, {A: (1, b"a1"), B: (1, b"b1")})
+    assert apply_checkpoint(base, changes({A: b"a2"}, {A: b"a3"}, first_ts=2), target(3, 1, live=(3, 5))).kept == 0
+    assert apply_checkpoint(base, changes({A: b"a4", B: None}, first_ts=4), target(4, 3, live=(3, 4))).kept == 2
+    assert kept_by(base) == {Interval(3, 4, A): b"a3", Interval(1, 4, B): b"b1"}
+    assert rows_of(base) == {A: encode_row(4, b"a4")}
+
+
+def test_a_checkpoint_without_older_snapshots_does_not_read_what_it_overwrites(
+    base: Base, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(base, {A: (1, b"a1"), B: (1, b"b1")})
+    planned: list[tuple[bytes, bytes | None]] = []
+
+    def plan_key(key: bytes, chain: Chain, old_row: bytes | None, *_: object) -> KeyPlan:
+        planned.append((key, old_row))
+        return KeyPlan(None, None, [])
+
+    monkeypatch.setattr(module, "plan_key", plan_key)
+    apply_checkpoint(base, changes({A: b"a2", B: None, C: b"c"}, first_ts=2), target(2, 1, live=(2,)))
+    assert planned == [(B, None)], "a deletion alone has to be planned, and nothing of its row is needed"
+    assert rows_of(base) == {A: encode_row(2, b"a2"), C: encode_row(2, b"c")}
 
 
 def test_all_of_it_is_one_transaction_of_lmdb(base: Base) -> None:

@@ -52,6 +52,19 @@ def test_what_began_after_the_newest_snapshot_need_not_be_asked_for(
         assert kind == "exact"
 
 
+@given(live_sets, timestamps, intervals, st.sampled_from(["exact", "watermark"]))
+def test_snapshots_at_or_after_the_bound_make_no_difference_to_what_ended_before(
+    live: set[int], bound: int, interval: list[int], kind: str
+) -> None:
+    begin, end = interval
+    horizon = make_horizon(kind, live, bound)
+    ended = horizon.for_ended()
+    assert ended.live == tuple(sorted(ts for ts in live if ts < bound))
+    if end <= bound:
+        assert ended.needs(begin, end) == horizon.needs(begin, end)
+        assert not ended.needs(begin, end) or ended.seers(begin, end) == horizon.seers(begin, end)
+
+
 def test_the_edges_of_the_interval_are_exact() -> None:
     """``end == t`` is invisible to t, ``begin == t`` is visible (G4)."""
     horizon = Exact((5,), 10)

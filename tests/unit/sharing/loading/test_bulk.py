@@ -72,6 +72,27 @@ def test_it_leaves_what_one_transaction_would(
         assert found[0][1] == found[1][1]
 
 
+def test_a_small_transaction_has_so_many_documents_or_bytes(
+    store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "STEP_BYTES", 1000)
+    steps: list[list[int]] = []
+    enter = Beside.enter
+
+    def entered(self: Beside, writing: Any, keys: list[bytes], given: list[bytes]) -> Any:
+        steps.append([len(key) + len(document) for key, document in zip(keys, given, strict=True)])
+        return enter(self, writing, keys, given)
+
+    monkeypatch.setattr(Beside, "enter", entered)
+    texts = [10] * 9 + [400] * 5 + [5000, 5000] + [10]
+    load(store, "append", [{"_id": n, "text": "x" * size} for n, size in enumerate(texts)], bulk_bytes=0)
+    assert [len(step) for step in steps] == [7, 5, 3, 1, 1]
+    for step in steps:
+        assert len(step) <= bulk.STEP
+        assert sum(step[:-1]) < bulk.STEP_BYTES, "the last document is the one that fills it"
+    assert len(documents(store)) == len(texts)
+
+
 def test_it_is_one_commit_for_readers(store: lowtide.Store) -> None:
     store["c"].insert_many(numbered(1, 2))
     with store.snapshot() as before:

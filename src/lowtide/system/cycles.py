@@ -1,4 +1,4 @@
-"""Adds of many statements: without Python's cyclic collector."""
+"""Python's cyclic collector, paused while many objects are made that form no cycles."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from typing import Final
 
 MANY: Final = 5_000
-"""From so many statements on the collector is paused."""
+"""From so many statements or documents on the collector is paused."""
 
 
 @contextlib.contextmanager
-def without_collector(statements: int) -> Iterator[None]:
-    """Pause the cyclic collector while many statements are added. They make a dozen objects each, which form no cycles;
-    the collector would walk over all of them again and again, and takes a fifth of the time.
+def without_collector(count: int) -> Iterator[None]:
+    """Pause the cyclic collector while so many statements or documents are added. They make up to a dozen objects each,
+    which form no cycles; the collector would walk over all of them again and again, and takes a fifth of the time.
 
     It is the process's, so it is paused for other threads, too, for as long as one batch takes. Two threads may do this
     at once: then the one that began first ends it.
     """
-    if statements < MANY or not gc.isenabled():
+    if count < MANY or not gc.isenabled():
         yield
         return
     gc.disable()
