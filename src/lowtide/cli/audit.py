@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -16,6 +13,7 @@ from lowtide.audit.levels import level_of
 from lowtide.cli.arguments import Json
 from lowtide.cli.failures import FAILED
 from lowtide.cli.output import Output, busy
+from lowtide.system.cycles import without_collector
 
 
 def audit(
@@ -40,23 +38,10 @@ def audit(
     It needs no store. docs/audit.md describes the format of a history.
     """
     promised, output = level_of(level), Output(json)
-    with busy(f"reading {', '.join(map(str, files))}") as tell, _without_collector():
+    with busy(f"reading {', '.join(map(str, files))}") as tell, without_collector():
         history = History.load(*files)
         tell(f"{len(history.transactions)} transactions")
         report = audited(history, promised)
     output.answer(report.as_data(), str(report))
     if not report.ok:
         raise typer.Exit(FAILED)
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Disable Python's garbage collector. A history is millions of small objects, none of them garbage, and walking
-    over them repeatedly takes a third of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

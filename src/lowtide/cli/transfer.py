@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
@@ -26,6 +25,7 @@ from lowtide.documents.files.streams import STANDARD, FileSource, format_of, rea
 from lowtide.documents.operations import PlainDocuments, prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.options import OpenOptions
+from lowtide.system.cycles import without_collector
 from lowtide.values.values import Document
 
 _NOTED = 1000
@@ -97,7 +97,7 @@ def import_(
             _opened(store, create, whole=batches is None) as opened,
             measured(f"importing {source.name}", source.size) as advance,
             contextlib.closing(read_documents(source, name, kinds, delimiter=between, tables=format is None)) as found,
-            _without_cycles(),
+            without_collector(),
         ):
             done.run(opened, source, found, advance)
     except KeyboardInterrupt:
@@ -140,19 +140,6 @@ def _opened(store: Path, create: bool, *, whole: bool) -> Iterator[lowtide.Store
     else:
         with writing(store, **options) as opened:
             yield opened
-
-
-@contextlib.contextmanager
-def _without_cycles() -> Iterator[None]:
-    """Switch Python's search for cycles of objects off. It would look at all documents of a large transaction again and
-    again, and they have none."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from lowtide.quads.ids import EncodedTerm, IdKind, Term, decode_row, encode, enc
 from lowtide.quads.indexes import QuadIds
 from lowtide.quads.parsing import BATCH, STRING, Source, Statement, opened, oxigraph_parser, parse
 from lowtide.quads.quads import Quads
-from lowtide.system.cycles import without_collector
+from lowtide.system.cycles import adding
 
 _MOST: Final = 100_000
 """Terms that are remembered during a load."""
@@ -106,7 +106,7 @@ class _Encoder(dict[Any, bytes]):
                 epoch = []
 
     def _encoded(self, quads: Iterator[Any], most: int) -> list[QuadIds]:
-        with without_collector(most):
+        with adding(most):
             return [(self[s], self[p], self[o], self[g]) for s, p, o, g in quads]
 
     def _statements(self, quads: list[QuadIds]) -> list[Statement]:

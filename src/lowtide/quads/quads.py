@@ -11,7 +11,7 @@ from lowtide.errors import UsageError
 from lowtide.quads.changing import EncodedStatements, QuadChange, check_quads
 from lowtide.quads.indexes import EXPLICIT, INFERRED, QuadIds, quad_of
 from lowtide.quads.read_quads import Pattern, ReadQuads, ids_of_pattern, pattern_of
-from lowtide.system.cycles import without_collector
+from lowtide.system.cycles import adding
 
 _Result = TypeVar("_Result")
 
@@ -68,7 +68,7 @@ class Quads(ReadQuads):
         if batch is None:
             checked = check_quads(quads)
             if checked:
-                with without_collector(len(checked)):
+                with adding(len(checked)):
                     self._change(lambda change: change.add(checked, inferred))
             return
         if not isinstance(self._statements, AutocommitStatements):
@@ -81,7 +81,7 @@ class Quads(ReadQuads):
 
     def add_encoded(self, batch: EncodedStatements) -> None:
         """Add a batch of a load, see ``lowtide.quads.loading``: in one transaction, as ``add_many`` does."""
-        with without_collector(len(batch.quads)):
+        with adding(len(batch.quads)):
             self._change(lambda change: change.add_encoded(batch))
 
     def give_way(self) -> None:

@@ -1,4 +1,9 @@
-"""Python's cyclic collector, paused while many objects are made that form no cycles."""
+"""Python's cyclic collector, paused while many objects are made that form no cycles.
+
+The collector would walk over all of them again and again, and takes a fifth to a third of the time. It is the
+process's, so it is paused for other threads, too. Two threads may do this at once: then the one that began first ends
+it. An interrupt at any point leaves it as the program had it.
+"""
 
 from __future__ import annotations
 
@@ -8,26 +13,46 @@ from collections.abc import Iterator
 from typing import Final
 
 MANY: Final = 5_000
-"""From so many statements or documents on the collector is paused."""
+"""From so many statements or documents on it pays to pause the collector."""
+
+_program_freezes = False
+"""Whether the program was seen to have frozen objects of its own. To count them takes longer the more there are."""
 
 
 @contextlib.contextmanager
-def without_collector(count: int) -> Iterator[None]:
-    """Pause the cyclic collector while so many statements or documents are added. They make up to a dozen objects each,
-    which form no cycles; the collector would walk over all of them again and again, and takes a fifth of the time.
+def without_collector() -> Iterator[None]:
+    """Pause the collector, unless the program has switched it off itself."""
+    if not gc.isenabled():
+        yield
+        return
+    try:
+        gc.disable()
+        yield
+    finally:
+        gc.enable()
 
-    It is the process's, so it is paused for other threads, too, for as long as one batch takes. Two threads may do this
-    at once: then the one that began first ends it.
-    """
+
+@contextlib.contextmanager
+def adding(count: int) -> Iterator[None]:
+    """Pause the collector while so many statements or documents are added, if they are many; they are old then."""
     if count < MANY or not gc.isenabled():
         yield
         return
-    gc.disable()
-    try:
-        yield
-    finally:
-        if not gc.get_freeze_count():  # else the program has frozen objects of its own, which must stay so
-            # Together these move what is new to the oldest generation, without walking over it.
-            gc.freeze()
-            gc.unfreeze()
-        gc.enable()
+    with without_collector():
+        try:
+            yield
+        finally:
+            count_as_old()
+
+
+def count_as_old() -> None:
+    """Let the collector take every object for an old one, so that it does not walk over what was just made.
+
+    Freezing and unfreezing moves objects to the oldest generation without looking at them. In a program that has frozen
+    objects itself, they must stay so, and nothing is done.
+    """
+    global _program_freezes
+    _program_freezes = _program_freezes or gc.get_freeze_count() > 0
+    if not _program_freezes:
+        gc.freeze()
+        gc.unfreeze()

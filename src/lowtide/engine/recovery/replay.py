@@ -8,8 +8,6 @@ followed the log has most of these commits on chains already, and reads only the
 
 from __future__ import annotations
 
-import contextlib
-import gc
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +21,7 @@ from lowtide.engine.log.frame import Commit, decode, decode_payloads
 from lowtide.engine.log.segment import HEADER_SIZE, Header, Scan, decode_header, scan_segment, segment_paths
 from lowtide.engine.recovery.cases import Verdict, judge
 from lowtide.errors import CorruptionError
+from lowtide.system.cycles import count_as_old, without_collector
 from lowtide.system.messages import UNDECODABLE
 
 _MANY: Final = 512
@@ -63,7 +62,7 @@ class Replayed:
 def replay_into_base(base: Base, log_directory: Path, store_id: bytes) -> Replayed:
     """Judge the log and bring the base up to date. Retries if the helper of a killed owner moved the boundary
     meanwhile."""
-    with _without_collector():
+    with without_collector():
         while True:
             boundary = _check_base(base, store_id)
             verdict = _examine(log_directory, store_id, boundary)
@@ -80,11 +79,11 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes, followe
     write transaction, and ends if the owner does not answer. So once this process, which owns the store, has had a
     write transaction, the boundary stays.
     """
-    with _without_collector():
+    with without_collector():
         base.write(lambda txn: None)
         boundary = _check_base(base, store_id)
         if followed is not None and (rest := _read_rest(log_directory, store_id, boundary, followed)) is not None:
-            _count_as_old()
+            count_as_old()
             return rest
         verdict = _examine(log_directory, store_id, boundary)
         if verdict.last_ts <= boundary:
@@ -94,7 +93,7 @@ def replay_into_memory(base: Base, log_directory: Path, store_id: bytes, followe
         for scan in verdict.needed:
             scan.frames.clear()  # the chains have what is needed of them
         size = sum(scan.end for scan in verdict.needed)
-        _count_as_old()
+        count_as_old()
         return Replayed(verdict, boundary, verdict.last_ts - boundary, Pending(changes, size))
 
 
@@ -137,26 +136,6 @@ def _check_base(base: Base, store_id: bytes) -> int:
         raise CorruptionError(base.directory, "this base belongs to another store")
     base.history_below = max(base.history_below, boundary)  # a helper may have moved it since the base was borrowed
     return boundary
-
-
-@contextlib.contextmanager
-def _without_collector() -> Iterator[None]:
-    """Disable Python's cyclic collector, which would walk over all commits of the log repeatedly; they form no
-    cycles."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-def _count_as_old() -> None:
-    """Let the cyclic collector take every object for an old one, so that it does not walk over what was just read."""
-    if not gc.get_freeze_count():  # otherwise the program has frozen something itself
-        gc.freeze()
-        gc.unfreeze()
 
 
 def _examine(directory: Path, store_id: bytes, boundary: int) -> Verdict:

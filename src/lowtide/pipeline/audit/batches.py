@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterator
 from functools import wraps
 from itertools import groupby
 from typing import Any, Final, TypeVar, cast
 
 import pyarrow as pa
+
+from lowtide.system.cycles import without_collector
 
 Batches = Iterator[Any]
 """What ``mapInArrow`` hands to a function, and takes from it."""
@@ -119,18 +120,13 @@ def each(batches: Batches, columns: str) -> Iterator[tuple[Any, ...]]:
 _Step = TypeVar("_Step", bound=Callable[..., Batches])
 
 
-def without_collector(step: _Step) -> _Step:
+def pausing_collector(step: _Step) -> _Step:
     """Run a step without Python's garbage collector: it makes millions of small objects and hardly any cycles, and
     looking through them takes a third of the time."""
 
     @wraps(step)
     def run(*arguments: Any) -> Batches:
-        was_enabled = gc.isenabled()
-        gc.disable()
-        try:
+        with without_collector():
             yield from step(*arguments)
-        finally:
-            if was_enabled:
-                gc.enable()
 
     return cast(_Step, run)

@@ -22,7 +22,7 @@ from lowtide.pipeline.audit.batches import (
     TaskOutput,
     by,
     each,
-    without_collector,
+    pausing_collector,
 )
 from lowtide.pipeline.audit.records import RangeRead, TransactionHeader, label, packed
 from lowtide.pipeline.audit.rows import in_file_order, row_of
@@ -36,7 +36,7 @@ _pack_lines = msgspec.msgpack.Encoder().encode
 _unpack_lines = msgspec.msgpack.Decoder(_Lines).decode
 
 
-@without_collector
+@pausing_collector
 def divide_runs(batches: Batches) -> Batches:
     """Rows of a history as they are in their files: runs that are whole to headers, shares and scans; the others to
     ``LINES`` with the name of their transaction."""
@@ -84,7 +84,7 @@ def _is_whole(rows: list[Row]) -> bool:
     return all(row.index == number for number, row in enumerate(rows))
 
 
-@without_collector
+@pausing_collector
 def divide_lines(batches: Batches) -> Batches:
     """``LINES``, sorted by the name of their transaction, to headers, shares and scans."""
     output = TaskOutput()
@@ -93,7 +93,7 @@ def divide_lines(batches: Batches) -> Batches:
     yield from output.rest()
 
 
-@without_collector
+@pausing_collector
 def divide(batches: Batches) -> Batches:
     """Rows of a history, sorted by the text of their transaction, to headers, shares and scans."""
     output = TaskOutput()

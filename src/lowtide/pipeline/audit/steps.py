@@ -26,7 +26,7 @@ from lowtide.pipeline.audit.batches import (
     TaskOutput,
     by,
     each,
-    without_collector,
+    pausing_collector,
 )
 from lowtide.pipeline.audit.check import HistoryPiece, broken_instants
 from lowtide.pipeline.audit.keys import Audited, audit_key
@@ -62,7 +62,7 @@ def see_doubted(beliefs: Beliefs, batches: Batches) -> Batches:
     yield from output.rest()
 
 
-@without_collector
+@pausing_collector
 def audit_keys(scale: Scale, believed: Collection[Name], batches: Batches) -> Batches:
     """Shares, sorted by key, to edges, spans, first writes and anomalies."""
     output, unpack = TaskOutput(), unpacker(KeyShare)
@@ -216,7 +216,7 @@ def tag(pieces: Pieces, batches: Batches) -> Batches:
             yield numbered.filter(pa.array(kept))
 
 
-@without_collector
+@pausing_collector
 def check_pieces(batches: Batches) -> Batches:
     """Headers, edges, scans and first writes, sorted by piece, to the anomalies of each."""
     output = TaskOutput()

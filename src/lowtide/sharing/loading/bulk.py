@@ -44,7 +44,7 @@ from lowtide.sharing.loading.beside import Beside
 from lowtide.sharing.loading.job import Counts, Job, Receipt
 from lowtide.sharing.loading.receipts import receipt_rows
 from lowtide.sharing.loading.staged import check_wanted, claim, give_up_claim, staged_batches
-from lowtide.system.cycles import without_collector
+from lowtide.system.cycles import adding
 
 STEP: Final = 5000
 """The number of documents in one small transaction."""
@@ -170,7 +170,7 @@ class BulkLoad:
             self._checked(CollectionReader(writing, prefix_of, self._job.collection))
             return work(writing)
 
-        with without_collector(STEP):
+        with adding(STEP):
             self._beside.row, counts = self._source.write(change)
         self._counts.inserted += counts.inserted
         self._counts.replaced += counts.replaced
