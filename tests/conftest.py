@@ -18,7 +18,7 @@ import lowtide
 from lowtide.system.build import BUILD
 from tests.compiled import is_left_out, leave_out
 from tests.support.attack import FULL
-from tests.support.examples import few, half, with_fewer_examples
+from tests.support.examples import few, third, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow
@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         in_few_places(config, items)
         with_fewer_examples(items, few)
     elif not FULL:
-        with_fewer_examples(items, half)
+        with_fewer_examples(items, third)
     if BUILD == "compiled":
         leave_out(config, items)
     in_order(items)

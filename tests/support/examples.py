@@ -1,6 +1,6 @@
 """How many examples properties and models are tried on, whatever a test asks for itself.
 
-A run of all tests tries half of what each asks for, and a quick one a few. Examples are drawn anew in each run, so what
+A run of all tests tries a third of what each asks for, and a quick one a few. Examples are drawn anew in each run, so what
 one run does not try the next one may. With ``make attack`` each test has all that it asks for.
 """
 
@@ -24,13 +24,13 @@ def few(asked: int) -> int:
     return min(asked, FEW)
 
 
-def half(asked: int) -> int:
+def third(asked: int) -> int:
     """What a run of all tests tries.
 
-    >>> half(100), half(15), half(5)
-    (50, 10, 5)
+    >>> third(90), third(15), third(5)
+    (30, 10, 5)
     """
-    return max(few(asked), asked // 2)
+    return max(few(asked), asked // 3)
 
 
 def with_fewer_examples(items: list[pytest.Item], tried: Callable[[int], int]) -> None:
