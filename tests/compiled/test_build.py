@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import tomllib
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import lowtide
 from lowtide.engine.transaction.recording import RecordingTransaction
@@ -72,3 +75,29 @@ def test_a_registration_is_reused_only_if_nothing_else_refers_to_it(store: lowti
     with store.transaction():
         pass
     assert len(registry.spare) == 1
+
+
+class _Number(int):
+    """An int of a subclass. Compiled, ``int(value)`` of one is that object again."""
+
+
+def test_numbers_of_a_subclass_are_stored_as_plain_ones(store: lowtide.Store) -> None:
+    for number in (7, 2**80):
+        store["c"].insert_one({"_id": f"{number}", "n": _Number(number), "all": [_Number(number)]})
+        found = store["c"].find_one({"n": number})
+        assert found is not None
+        assert (type(found["n"]), type(found["all"][0])) == (int, int)
+    assert store["c"].insert_one({"_id": _Number(8)}).inserted_id == 8
+    assert type(store["c"].find().sort("_id").to_list()[0]["_id"]) is int
+
+
+def test_arguments_of_a_wrong_type_are_refused_by_lowtides_own_errors(store: lowtide.Store) -> None:
+    """What users call is interpreted: a compiled function would raise TypeError before its first line."""
+    wrong: Any = "x"
+    with pytest.raises(lowtide.UsageError, match="timeout must be"):
+        store.run(lambda _: None, timeout=wrong)
+    with pytest.raises(lowtide.OperationFailure, match="skip"):
+        store["c"].find_one({}, skip=wrong)
+    with pytest.raises(lowtide.OperationFailure, match="requires a list"):
+        store["c"].insert_many(wrong)
+    assert store["c"].update_one({"_id": 1}, {"$set": {"a": 1}}, upsert=1).upserted_id == 1  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from lowtide.documents.filters import Filter
 from lowtide.documents.indexes.spec import Keys, parse_keys
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
-from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.bound import PreparedFilter
 from lowtide.documents.prepared.statements import InstantView, few_of
 from lowtide.documents.projection import Projection
 from lowtide.documents.reader import CollectionReader, ReadCounts

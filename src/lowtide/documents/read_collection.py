@@ -13,7 +13,8 @@ from lowtide.documents.indexes.spec import PRIMARY
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
-from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
+from lowtide.documents.prepared.bound import PreparedFilter
+from lowtide.documents.prepared.shapes import prepare_filter
 from lowtide.documents.prepared.statements import Located, count_of, find_at, first_of, key_of, located
 from lowtide.documents.projection import compile_projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of

@@ -16,7 +16,7 @@ from lowtide.documents.indexes.entries import document_key_of
 from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.plans.point import Point
-from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.bound import PreparedFilter
 from lowtide.documents.sorting import Sort
 from lowtide.engine import EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
 from lowtide.values.codec import decode_document, decoder_of

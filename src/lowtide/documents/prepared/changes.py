@@ -6,9 +6,8 @@ from datetime import datetime
 
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
-from lowtide.documents.prepared.shapes import PreparedFilter
+from lowtide.documents.prepared.bound import PreparedFilter, PreparedUpdate
 from lowtide.documents.prepared.statements import Few, Located, WritableView, few_of, located
-from lowtide.documents.prepared.updates import PreparedUpdate
 from lowtide.documents.results import UpdateResult
 from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch

@@ -2,126 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from functools import cached_property
 from typing import Any, Final
 from uuid import UUID
 
-from lowtide.documents.catalog import CatalogRow
-from lowtide.documents.filters import Condition, Filter, compile_filter
-from lowtide.documents.filters.flat import Predicate
-from lowtide.documents.plans.plan import Plan
-from lowtide.documents.plans.planner import SortKeys
-from lowtide.documents.prepared.lookups import Lookup, Term, Values, lookup_of
-from lowtide.values.codec import decoder_of
+from lowtide.documents.filters import Filter, compile_filter
+from lowtide.documents.prepared.bound import MEMBER, FilterShape, PreparedFilter
+from lowtide.documents.prepared.lookups import Term, Values
 from lowtide.values.ids import ID_TYPES
-from lowtide.values.values import Document
 
 _KINDS: Final = frozenset((str, int, float, bool, bytes, UUID, datetime))
 """The types of parameters."""
 _OPERATORS: Final = frozenset(("$eq", "$gt", "$gte", "$lt", "$lte"))
-_MEMBER: Final = "$in"
-"""Has a shape if it asks for ids."""
 _MOST_SHAPES: Final = 4096
-_MOST_LOOKUPS: Final = 256
-"""Of one version of a catalog row."""
-_MOST_OTHERS: Final = 32
-"""Of one shape."""
-
-
-class FilterShape:
-    """The shape of a filter: a conjunction of comparisons with plain values, and at most one ``$in`` that asks for
-    ids. Shared by all threads, and immutable but for ``_others``: any thread adds to it, and all find the same."""
-
-    def __init__(self, terms: tuple[Term, ...]) -> None:
-        self.terms = terms
-        self._others: dict[Values, Filter] = {}
-        """By the values of the terms other than ``$in``, these, compiled. Of one type, equal values match the same."""
-
-    def lookup(self, row: CatalogRow, values: Values, sort: SortKeys, limited: bool) -> Lookup | None:
-        """Return how the documents are found in a collection. It is worked out once for each version of its row; two
-        threads that do so at once find the same."""
-        lookups: dict[Any, Lookup | None] = row.lookups
-        key = (self, sort, limited)
-        try:
-            return lookups[key]
-        except KeyError:
-            if len(lookups) >= _MOST_LOOKUPS:
-                lookups.clear()
-            found = lookups[key] = lookup_of(
-                self.terms, values, self.compiled(values), sort=sort, indexes=row.indexes, limited=limited
-            )
-            return found
-
-    def compiled(self, values: Values) -> Filter:
-        """Return the filter, compiled."""
-        filter: dict[str, dict[str, Any]] = {}
-        for term, value in zip(self.terms, values, strict=True):
-            filter.setdefault(term.path, {})[term.operator] = value if term.kind is not list else list(value)
-        return compile_filter(filter)
-
-    @cached_property
-    def others(self) -> frozenset[str]:
-        """The top-level fields that its terms other than ``$in`` concern."""
-        return frozenset(term.path.split(".")[0] for term in self.terms if term.operator != _MEMBER)
-
-    @cached_property
-    def decode_others(self) -> Callable[[bytes], Document]:
-        """Decodes the fields of a document that its terms other than ``$in`` concern."""
-        return decoder_of(tuple(sorted(self.others)))
-
-    def compiled_others(self, values: Values) -> Filter:
-        """Return the filter without ``$in``, compiled."""
-        others = [pair for pair in zip(self.terms, values, strict=True) if pair[0].operator != _MEMBER]
-        given = tuple([value for _, value in others])
-        found = self._others.get(given)
-        if found is None:
-            if len(self._others) >= _MOST_OTHERS:
-                self._others.clear()
-            found = self._others[given] = FilterShape(tuple([term for term, _ in others])).compiled(given)
-        return found
-
-
-class PreparedFilter(Filter):
-    """A filter of a known shape. What a lookup does not need is compiled when it is asked for."""
-
-    __slots__ = ("_compiled", "shape", "values")
-
-    def __init__(self, shape: FilterShape, values: Values) -> None:
-        self.shape = shape
-        self.values = values
-        self._compiled: Filter | None = None
-
-    def plan(self, row: CatalogRow, sort: SortKeys, limited: bool) -> Plan | None:
-        """Return the plan in a collection; None if the planner must be asked."""
-        lookup = self.shape.lookup(row, self.values, sort, limited)
-        return lookup.plan(self.values) if lookup is not None else None
-
-    @property
-    def compiled(self) -> Filter:
-        if self._compiled is None:
-            self._compiled = self.shape.compiled(self.values)
-        return self._compiled
-
-    @property
-    def matches(self) -> Predicate:  # type: ignore[override]
-        return self.compiled.matches
-
-    @property
-    def conjuncts(self) -> tuple[Condition, ...]:  # type: ignore[override]
-        return self.compiled.conjuncts
-
-    @property
-    def alternatives(self) -> tuple[Filter, ...]:  # type: ignore[override]
-        return ()
-
-    @property
-    def complete(self) -> bool:  # type: ignore[override]
-        return True
-
-    def position(self, document: Document) -> int | None:
-        return self.compiled.position(document)
 
 
 def prepare_filter(filter: Mapping[str, Any] | None) -> Filter:
@@ -175,8 +69,8 @@ def _terms(filter: dict[str, Any]) -> tuple[Term, ...] | None:
         if type(path) is not str or path.startswith("$"):
             return None
         inner = value if type(value) is dict else {"$eq": value}
-        if path == "_id" and len(inner) == 1 and type(inner.get(_MEMBER)) is list:
-            terms.append(Term(path, _MEMBER, list))
+        if path == "_id" and len(inner) == 1 and type(inner.get(MEMBER)) is list:
+            terms.append(Term(path, MEMBER, list))
             continue
         sides = set()
         for operator, operand in inner.items():

@@ -15,8 +15,8 @@ from lowtide.documents.catalog import CATALOG, CatalogRow, row_of
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys
+from lowtide.documents.prepared.bound import PreparedFilter
 from lowtide.documents.prepared.lookups import Lookup
-from lowtide.documents.prepared.shapes import PreparedFilter
 from lowtide.documents.results import DeleteResult
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import (

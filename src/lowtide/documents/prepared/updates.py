@@ -17,42 +17,17 @@ None says that the document has a value for which the update must be compiled.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from uuid import UUID
 
-import msgspec
-
+from lowtide.documents.prepared.bound import Change, PreparedUpdate
 from lowtide.documents.prepared.source import function, literal
 from lowtide.documents.updates import AnyUpdate, compile_update
 from lowtide.documents.updates.tree import MISSING
-from lowtide.values.values import Document
 
 _STORED: Final = frozenset((str, int, float, bool, bytes, type(None), UUID))
 """Types whose values are stored as they are, except for NaN."""
 _MOST_SHAPES: Final = 4096
-
-_Change = Callable[[Document, Sequence[Any]], Document | None]
-
-
-class PreparedUpdate(msgspec.Struct):
-    """An update of a known shape, with its values: an ``AnyUpdate``. A Struct, since each statement makes one."""
-
-    positional: ClassVar[bool] = False
-    timed: ClassVar[bool] = False
-    change: _Change
-    """Returns None for a document for which the update must be compiled."""
-    values: Sequence[Any]
-    fields: frozenset[str]
-    update: Mapping[str, Any]
-
-    def apply(
-        self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None
-    ) -> Document:
-        new = self.change(document, self.values)
-        if new is None:
-            return compile_update(self.update).apply(document, now=now, inserting=inserting, position=position)
-        return new
 
 
 class UpdateShape:
@@ -60,7 +35,7 @@ class UpdateShape:
 
     __slots__ = ("change", "fields", "has_floats")
 
-    def __init__(self, change: _Change, fields: frozenset[str], has_floats: bool) -> None:
+    def __init__(self, change: Change, fields: frozenset[str], has_floats: bool) -> None:
         self.change = change
         self.fields = fields
         self.has_floats = has_floats
@@ -70,6 +45,7 @@ class UpdateShape:
 def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[str, Any]] | None = None) -> AnyUpdate:
     """Return an update, prepared if it has a shape, else compiled. Raises OperationFailure if it is invalid.
 
+    >>> from datetime import datetime
     >>> prepare_update({"$inc": {"n": 1}}).apply({"_id": 7}, now=datetime(2030, 1, 1))
     {'_id': 7, 'n': 1}
     """

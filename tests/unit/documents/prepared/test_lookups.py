@@ -15,8 +15,9 @@ from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.spec import Index
 from lowtide.documents.plans.planner import SortKeys, plan
-from lowtide.documents.prepared import shapes
-from lowtide.documents.prepared.shapes import PreparedFilter, prepare_filter
+from lowtide.documents.prepared import bound, shapes
+from lowtide.documents.prepared.bound import PreparedFilter
+from lowtide.documents.prepared.shapes import prepare_filter
 from lowtide.errors import InvalidDocument, OperationFailure
 from lowtide.values.codec import encode_value
 
@@ -158,7 +159,7 @@ def test_the_filter_may_be_changed_after_the_call() -> None:
 
 def test_the_shapes_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shapes, "_MOST_SHAPES", 8)
-    monkeypatch.setattr(shapes, "_MOST_LOOKUPS", 8)
+    monkeypatch.setattr(bound, "_MOST_LOOKUPS", 8)
     row = made([])
     for number in range(50):
         found = prepare_filter({f"field {number}": 1})
