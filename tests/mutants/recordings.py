@@ -20,6 +20,7 @@ CONVICTED: Final[dict[str, tuple[str, str]]] = {
     "reads pass over the frozen layer": ("test_readers_beside_a_checkpoint", "G-single"),
     "the frozen layer goes too early": ("test_readers_beside_a_checkpoint", "G-single"),
     "a snapshot sees the next commit": ("test_readers_beside_a_checkpoint", "G-single"),
+    "the snapshot right before the boundary does not count": ("test_readers_beside_a_checkpoint", "G-single"),
     "the cache survives a checkpoint": ("test_reads_after_checkpoints", "stale-read"),
     "a row that is too new hides the old one": ("test_readers_of_four_epochs", "garbage"),
     "an interval begins one commit late": ("test_readers_of_four_epochs", "G-single"),

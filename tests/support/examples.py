@@ -1,7 +1,7 @@
 """How many examples properties and models are tried on, whatever a test asks for itself.
 
-A run of all tests tries a third of what each asks for, and a quick one a few. Examples are drawn anew in each run, so what
-one run does not try the next one may. With ``make attack`` each test has all that it asks for.
+A run of all tests tries a third of what each asks for, and a quick one a few. Examples are drawn anew in each run, so
+what one run does not try the next one may. With ``make attack`` each test has all that it asks for.
 """
 
 from __future__ import annotations
