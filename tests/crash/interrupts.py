@@ -19,8 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
+from zlib import crc32
 
 import lowtide
+from tests.support.attack import FULL
 from tests.support.points import POINTS
 
 assert lowtide.__file__ is not None
@@ -135,10 +137,14 @@ Place = tuple[str, str, int, int]
 
 
 class Places:
-    """Where a piece of work was interrupted: at each place, up to so many ``visits`` that a run pays to it."""
+    """Where a piece of work was interrupted: at each place, up to so many ``visits`` that a run pays to it.
 
-    def __init__(self, visits: int = 2) -> None:
+    With ``one_in``, only one in so many places is tried, the same in each run; all of them in the full attack.
+    """
+
+    def __init__(self, visits: int = 2, *, one_in: int = 1) -> None:
         self.visits = visits
+        self._one_in = 1 if FULL else one_in
         self._tried: set[Place] = set()
         self._open: dict[int, frozenset[int | None]] = {}
 
@@ -146,7 +152,7 @@ class Places:
         return len(self._tried)
 
     def __contains__(self, place: Place) -> bool:
-        return place in self._tried
+        return place in self._tried or (self._one_in > 1 and crc32(repr(place[1:3]).encode()) % self._one_in > 0)
 
     def add(self, code: CodeType, place: Place) -> None:
         self._tried.add(place)
@@ -161,7 +167,7 @@ class Places:
                 line
                 for offset, line in _interruptible(code).items()
                 for nth in range(self.visits)
-                if (code.co_filename, code.co_qualname, offset, nth) not in self._tried
+                if (code.co_filename, code.co_qualname, offset, nth) not in self
             )
         return lines
 

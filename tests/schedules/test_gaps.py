@@ -11,11 +11,14 @@ from lowtide import Isolation
 from tests.schedules.exploring import explore, explore_seeds
 from tests.schedules.program import Delete, Direct, Job, Program, Put, Scan, Tx, View, WorkerProgram
 from tests.schedules.running import Laboratory
+from tests.support.attack import FULL
 
 A, B, C = b"a", b"b", b"c"
 POPS = Direct((Delete(A), Scan(), Scan()))
 STOPS = {"scan.watch", "scan.keys", "scan.chains", "gaps.note", "gaps.noted", "gaps.cut", "publish.gaps"}
 STOPS |= {"commit.visible", "drop.view", "freeze.view"}
+MOST = 800 if FULL else 400
+"""Schedules of one program."""
 
 
 @pytest.mark.parametrize(
@@ -33,7 +36,7 @@ def test_two_beside_each_other(other: WorkerProgram) -> None:
     program = Program((POPS, other), watched=isinstance(other, View))
     with Laboratory(short_scans=True) as laboratory:
         for checkpointed in (False, True):
-            explore(laboratory, replace(program, checkpointed=checkpointed), bound=2, stops=STOPS, most=800).check()
+            explore(laboratory, replace(program, checkpointed=checkpointed), bound=2, stops=STOPS, most=MOST).check()
 
 
 def test_one_who_pops_one_who_puts_and_a_checkpoint() -> None:

@@ -8,19 +8,23 @@ from typing import Any, NoReturn
 import pytest
 from deltalake import DeltaTable
 
+from lowtide.pipeline.tables import ledger as ledger_module
 from lowtide.pipeline.tables.ledger import TAG, ArchiveLedger
 from lowtide.pipeline.tables.location import Location
 
 
-def test_entries_are_read_as_they_were_written_also_after_their_files_are_joined(tmp_path: Path) -> None:
+def test_entries_are_read_as_they_were_written_also_after_their_files_are_joined(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledger_module, "_COMPACT_EVERY", 20)
     place = Location.of(tmp_path / "an archive, 100 %")
     ledger = ArchiveLedger(place)
     assert not ledger.exists
-    for number in range(102):
+    for number in range(22):
         ledger.add(TAG, until=number, detail={"name": f"tag {number}"})
     assert len(DeltaTable(f"{place.uri}/ledger").file_uris()) < 10
     again = ArchiveLedger(place)
-    assert [(each.until, each.detail["name"]) for each in again.entries] == [(n, f"tag {n}") for n in range(102)]
+    assert [(each.until, each.detail["name"]) for each in again.entries] == [(n, f"tag {n}") for n in range(22)]
     assert again.entries == ledger.entries
 
 
