@@ -89,6 +89,10 @@ def clock_of(line: Line) -> Callable[[], float]:
     return perf_counter if line.writes else process_time
 
 
+MOST_ADDED = 20_000
+"""Triples that are there to be added one by one: more than any store adds in the time that it has."""
+
+
 class Subject:
     """A store that is measured, and how often it was written to."""
 
@@ -101,7 +105,7 @@ class Subject:
     def adding(self) -> Callable[[], int]:
         """Add one new triple a call."""
         numbers = self._numbers
-        made = iter(self.graph.terms(_new_triples(next(numbers), 20_000)))
+        made = iter(self.graph.terms(_new_triples(next(numbers), MOST_ADDED)))
 
         def work() -> int:
             self.graph.add(next(made))

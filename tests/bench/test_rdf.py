@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.rdf import EVALUATOR, STORES, section
+from bench.rdf import EVALUATOR, STORES, growing, section, workloads
 from bench.rdf.people import BASE, QUERIES, Text, iri, make_triples, update_of_data, update_of_pattern, write_ntriples
 from bench.rdf.protocol import Answer, Graph
 from bench.rdf.section import SECTION, Scale, WrongAnswer, measure
@@ -79,7 +79,14 @@ def test_selective_queries_have_answers_of_the_same_size_in_any_graph(tmp_path: 
         assert large < 3 * small, query_name
 
 
-def test_every_store_does_all_work_and_the_report_shows_it(tmp_path: Path) -> None:
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is prepared for a measurement takes longer than the measurement of a small graph."""
+    monkeypatch.setattr(workloads, "MOST_ADDED", 100)
+    monkeypatch.setattr(growing, "VARIANTS", 3)
+
+
+def test_every_store_does_all_work_and_the_report_shows_it(tmp_path: Path, few: None) -> None:
     data = measure(make_plan(tmp_path), Scale((300,), (1,), 0.0, (300, 600), 1))
     measured = {(row[0], row[1]) for row in data["figures"]["rows"]}
     for line in [*ADDS, *lines_of(300)]:
@@ -92,7 +99,7 @@ def test_every_store_does_all_work_and_the_report_shows_it(tmp_path: Path) -> No
     check_shown(SECTION, data, tmp_path)
 
 
-def test_a_wrong_answer_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_answer_ends_the_run(tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch) -> None:
     right = Subject.answer
 
     def wrong(self: Subject) -> Answer:
