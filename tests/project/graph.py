@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.project.test_layers import LAYERS, MODULES, PACKAGE, ROOMS, ROOT, imported_by, part_of, room_of
+from tests.project.source import PACKAGE, ROOT, nodes_at
+from tests.project.test_layers import LAYERS, MODULES, ROOMS, imported_by, part_of, room_of
 
 PICTURE = ROOT / "docs" / "layers.svg"
 MOST_POSITIONAL = 5
@@ -97,20 +98,19 @@ def panel(axes: Any, title: str, rows: Sequence[Sequence[str]], found: Edges) ->
 
 def counts(package: Path) -> dict[str, int]:
     """What the table of docs/design.md counts, of the source under ``package``."""
-    trees = {path: ast.parse(path.read_text()) for path in sorted(package.rglob("*.py"))}
-    classes = Counter(node.name for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    files = {path: nodes_at(path) for path in sorted(package.rglob("*.py"))}
+    classes = Counter(node.name for nodes in files.values() for node in nodes if isinstance(node, ast.ClassDef))
     return {
-        "modules": len(trees),
-        "loose modules": sum(path.parent == package and not path.name.startswith("__") for path in trees),
-        "private accesses": sum(private_accesses(tree) for tree in trees.values()),
-        "calls with more than five positional arguments": sum(long_calls(tree) for tree in trees.values()),
+        "modules": len(files),
+        "loose modules": sum(path.parent == package and not path.name.startswith("__") for path in files),
+        "private accesses": sum(private_accesses(nodes) for nodes in files.values()),
+        "calls with more than five positional arguments": sum(long_calls(nodes) for nodes in files.values()),
         "class names defined twice": sum(number > 1 for number in classes.values()),
     }
 
 
-def private_accesses(tree: ast.AST) -> int:
+def private_accesses(nodes: Sequence[ast.AST]) -> int:
     """How often a name with an underscore is asked of an object, where this module does not define that name."""
-    nodes = list(ast.walk(tree))
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     own |= {node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)}
     own |= {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
@@ -123,8 +123,8 @@ def is_self(node: ast.expr) -> bool:
     return isinstance(node, ast.Name) and node.id in ("self", "cls")
 
 
-def long_calls(tree: ast.AST) -> int:
-    return sum(isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL for node in ast.walk(tree))
+def long_calls(nodes: Sequence[ast.AST]) -> int:
+    return sum(isinstance(node, ast.Call) and len(node.args) > MOST_POSITIONAL for node in nodes)
 
 
 def main(arguments: Sequence[str]) -> None:

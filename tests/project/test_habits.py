@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from tests.project.test_layers import MODULES, tree_of
+from tests.project.source import nodes_at
+from tests.project.test_layers import MODULES
 
 CLOCK = "lowtide.system.clock"
 
@@ -28,8 +29,8 @@ POSITIONAL = 5
 """Arguments that a call may have without a name."""
 
 
-def imports_time(tree: ast.AST) -> bool:
-    for node in ast.walk(tree):
+def imports_time(nodes: Iterable[ast.AST]) -> bool:
+    for node in nodes:
         if isinstance(node, ast.Import) and any(each.name == "time" for each in node.names):
             return True
         if isinstance(node, ast.ImportFrom) and node.module == "time":
@@ -37,45 +38,48 @@ def imports_time(tree: ast.AST) -> bool:
     return False
 
 
-def asks_the_day(tree: ast.AST) -> Iterator[str]:
+def asks_the_day(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The calls of ``datetime`` and ``date`` that read the machine's clock."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute):
+    for node in nodes:
+        if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
             owner = ast.unparse(node.value).rpartition(".")[2]
-            if owner in ("datetime", "date") and node.attr in ("now", "utcnow", "today"):
+            if owner in ("datetime", "date"):
                 yield f"{node.lineno}: {ast.unparse(node)}"
 
 
-def long_calls(tree: ast.AST) -> Iterator[str]:
+def long_calls(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """The calls with more than five positional arguments, of which starred ones do not count."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and sum(not isinstance(each, ast.Starred) for each in node.args) > POSITIONAL:
             yield f"{node.lineno}: {ast.unparse(node.func)}"
 
 
 def test_the_time_comes_from_the_clock() -> None:
-    found = {module for module in MODULES if imports_time(tree_of(module))}
+    found = {module for module in MODULES if imports_time(nodes_at(MODULES[module]))}
     assert found == {CLOCK, *MAY_IMPORT_TIME}
 
 
 def test_the_day_comes_from_the_clock() -> None:
-    found = {module: list(asks_the_day(tree_of(module))) for module in MODULES}
+    found = {module: list(asks_the_day(nodes_at(MODULES[module]))) for module in MODULES}
     assert {module: calls for module, calls in found.items() if calls} == {}
 
 
 def test_long_calls_name_their_arguments() -> None:
-    found = {module: list(long_calls(tree_of(module))) for module in MODULES}
+    found = {module: list(long_calls(nodes_at(MODULES[module]))) for module in MODULES}
     assert {module: calls for module, calls in found.items() if calls} == {}
 
 
 def test_each_would_be_found() -> None:
-    assert imports_time(ast.parse("import os, time"))
-    assert imports_time(ast.parse("def f():\n    from time import sleep"))
-    assert not imports_time(ast.parse("from lowtide.system import clock"))
-    assert list(asks_the_day(ast.parse("datetime.now(UTC)\nf(datetime.date.today)"))) == [
+    def nodes(source: str) -> Iterator[ast.AST]:
+        return ast.walk(ast.parse(source))
+
+    assert imports_time(nodes("import os, time"))
+    assert imports_time(nodes("def f():\n    from time import sleep"))
+    assert not imports_time(nodes("from lowtide.system import clock"))
+    assert list(asks_the_day(nodes("datetime.now(UTC)\nf(datetime.date.today)"))) == [
         "1: datetime.now",
         "2: datetime.date.today",
     ]
-    assert list(asks_the_day(ast.parse("engine.now()\ndatetime.fromtimestamp(0)"))) == []
-    assert list(long_calls(ast.parse("f(1, 2, 3, 4, 5, 6)"))) == ["1: f"]
-    assert list(long_calls(ast.parse("f(1, 2, 3, 4, 5, *g, x=6)"))) == []
+    assert list(asks_the_day(nodes("engine.now()\ndatetime.fromtimestamp(0)"))) == []
+    assert list(long_calls(nodes("f(1, 2, 3, 4, 5, 6)"))) == ["1: f"]
+    assert list(long_calls(nodes("f(1, 2, 3, 4, 5, *g, x=6)"))) == []

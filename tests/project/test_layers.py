@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "src" / "lowtide"
+from tests.project.source import PACKAGE, nodes_at, tree_at
+
 LONGEST = 400
 
 LAYERS = (
@@ -68,9 +68,8 @@ def imports(tree: ast.AST, *, at_run_time: bool) -> Iterator[str]:
             yield from imports(node, at_run_time=at_run_time)
 
 
-@cache
 def tree_of(module: str) -> ast.Module:
-    return ast.parse(MODULES[module].read_text())
+    return tree_at(MODULES[module])
 
 
 @cache
@@ -139,7 +138,7 @@ def test_the_door_has_what_is_imported_through_it_and_nothing_else() -> None:
     taken = set()
     for module in MODULES:
         if part_of(module) in (*BY_THE_DOOR, "lowtide"):
-            for node in ast.walk(tree_of(module)):
+            for node in nodes_at(MODULES[module]):
                 if isinstance(node, ast.ImportFrom) and node.module == DOOR:
                     taken |= {each.name for each in node.names}
     assert taken == set(importlib.import_module(DOOR).__all__)

@@ -19,8 +19,8 @@ import lowtide.audit
 import lowtide.pipeline
 import lowtide.rdf
 import lowtide.spark
+from tests.project.source import ROOT, nodes_at
 
-ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOR_USERS = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "demo").glob("*.py")])
 
@@ -28,7 +28,7 @@ FOR_USERS = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "demo").glob("*.
 def packages_imported(*paths: Path) -> set[str]:
     """The first parts of the names of everything that these files import."""
     found = set()
-    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text()))):
+    for node in (node for path in paths for node in nodes_at(path)):
         if isinstance(node, ast.Import):
             found |= {each.name.split(".")[0] for each in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -47,8 +47,8 @@ def test_the_version_is_the_same_everywhere() -> None:
 def packages_required(*paths: Path) -> set[tuple[str, str]]:
     """What these files name in calls of ``extras.require``: package and extra."""
     found = set()
-    for node in (node for path in paths for node in ast.walk(ast.parse(path.read_text()))):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "require":
+    for node in (node for path in paths for node in nodes_at(path)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "require":
             package, extra = (ast.literal_eval(each) for each in node.args[:2])
             if extra is not None:
                 found.add((package.split(".")[0], extra))

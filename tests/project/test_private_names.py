@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
-SOURCE = Path(__file__).resolve().parents[2] / "src"
+from tests.project.source import ROOT, nodes_at
+
+SOURCE = ROOT / "src"
 
 NAMEDTUPLE = {"_replace", "_asdict", "_fields", "_make"}
 """Public methods of named tuples, underscored only to keep clear of the fields."""
@@ -15,10 +16,10 @@ ALLOWED = {"sys._getframe", "lmdb._Database"}
 """What the standard library and py-lmdb have under no other name."""
 
 
-def defined_in(tree: ast.AST) -> set[str]:
+def defined_in(nodes: Sequence[ast.AST]) -> set[str]:
     """The private names that a module defines: methods, functions, attributes of ``self`` and slots."""
     names = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             names.add(node.name)
         elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and _is_own(node):
@@ -32,14 +33,13 @@ def _is_own(node: ast.Attribute) -> bool:
     return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
 
 
-def foreign_accesses(source: str) -> Iterator[str]:
+def foreign_accesses(nodes: Sequence[ast.AST]) -> Iterator[str]:
     """The accesses ``x._name`` of a module to private names that are not its own."""
-    tree = ast.parse(source)
-    own = defined_in(tree)
-    for node in ast.walk(tree):
+    own = defined_in(nodes) | NAMEDTUPLE
+    for node in nodes:
         if not isinstance(node, ast.Attribute) or not node.attr.startswith("_") or node.attr.endswith("__"):
             continue
-        if not _is_own(node) and node.attr not in own | NAMEDTUPLE and ast.unparse(node) not in ALLOWED:
+        if not _is_own(node) and node.attr not in own and ast.unparse(node) not in ALLOWED:
             yield ast.unparse(node)
 
 
@@ -47,11 +47,12 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 
 def test_a_module_uses_no_private_name_of_another() -> None:
-    found = {str(path.relative_to(SOURCE)): list(foreign_accesses(path.read_text())) for path in MODULES}
+    found = {str(path.relative_to(SOURCE)): list(foreign_accesses(nodes_at(path))) for path in MODULES}
     assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_an_access_to_a_private_name_is_found() -> None:
     """The test above would notice."""
     source = "class A:\n    def f(self, other):\n        self._x = other._x + other._y.z + sys._getframe(1)._f\n"
-    assert sorted(foreign_accesses(source)) == ["other._y", "sys._getframe(1)._f"]
+    nodes = list(ast.walk(ast.parse(source)))
+    assert sorted(foreign_accesses(nodes)) == ["other._y", "sys._getframe(1)._f"]

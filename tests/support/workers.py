@@ -23,6 +23,15 @@ _ONE_BY_ONE = (
 _BY_FILE = ("tests/bench/test_report.py", "tests/bench/test_spark.py", "tests/unit/documents/test_sql_streams.py")
 """Where what the tests of a file share takes seconds to make."""
 
+_OF_THE_SOURCE = (
+    "tests/docs/test_design_page.py",
+    "tests/project/test_habits.py",
+    "tests/project/test_layers.py",
+    "tests/project/test_package.py",
+    "tests/project/test_private_names.py",
+)
+"""What looks at the parsed source of the whole project, which one process parses once."""
+
 
 _OWN_SESSIONS = (
     "tests/spark/test_cluster.py",
@@ -116,6 +125,8 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
     def _split_scope(self, nodeid: str) -> str:
         if needs_spark(nodeid):
             return "spark"
+        if nodeid.startswith(_OF_THE_SOURCE):
+            return "source"
         if nodeid.startswith((*_OWN_SESSIONS, *_BY_FILE)):
             return nodeid.partition("::")[0]
         return nodeid if nodeid.startswith(_ONE_BY_ONE) else nodeid.partition("[")[0]
