@@ -30,7 +30,7 @@ from lowtide.engine.garbage.horizon import Exact
 from lowtide.engine.garbage.ledger import Kept
 from lowtide.engine.log.cursor import LogPosition
 from lowtide.engine.log.writer import LogWriter
-from lowtide.engine.versions.layers import Layer, VersionStore
+from lowtide.engine.versions.layers import Layer, VersionStore, slices_of
 from lowtide.errors import CorruptionError
 from lowtide.options import Options
 
@@ -165,6 +165,10 @@ class Checkpointer:
         self._starts_at = self._ends_at
         kept = Kept(upto, applied.cells) if applied.cells is not None else None
         self._applied(kept, live)  # point: checkpoint.released
+        slices = slices_of(layer)
+        del layer
+        while slices:
+            slices.pop()
         self.count += 1
         self.last_seconds = self._options.clock.monotonic() - started
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from struct import Struct
 from zlib import crc32
 
-from lowtide.engine.log.frame import Frame, begins_frame, chained, frames_from
+from lowtide.engine.log.frame import FRAME_HEADER, Frame, begins_frame, chained, frames_from
 
 FORMAT = 1
 _MAGIC = b"LOWTIDE\x00"
@@ -20,6 +20,7 @@ _HEADER = Struct("<8sII16sQQ")
 _CRC = Struct("<I")
 HEADER_SIZE = 64
 _NAME = re.compile(r"(\d{10})\.log")
+_ZEROS = bytes(1 << 16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,7 @@ def scan_segment(path: Path, data: bytes) -> Scan:
     header = decode_header(data)
     scan = Scan(path, len(data), header)
     if header is None:
-        scan.dirty = scan.torn = any(data)
+        scan.dirty = scan.torn = not _only_zeros(data, 0)
         return scan
     scan.crc, scan.last_ts = header.salt, header.first_ts - 1
     frame, durable = None, scan.durable
@@ -107,11 +108,16 @@ def scan_segment(path: Path, data: bytes) -> Scan:
     scan.durable = durable
     if frame is not None:
         scan.end, scan.crc, scan.last_ts = frame.end, frame.crc, frame.ts
-    rest = data[scan.end :]
-    scan.dirty = rest.count(0) != len(rest)
-    scan.torn = begins_frame(rest, scan.crc)
+    scan.dirty = not _only_zeros(data, scan.end)
+    scan.torn = begins_frame(data[scan.end : scan.end + FRAME_HEADER], scan.crc)
     if scan.dirty:
         for frame in frames_from(data, scan.end, header.salt, scan.last_ts):
             scan.durable = max(scan.durable, frame.durable)
             scan.beyond = max(scan.beyond, frame.ts)
     return scan
+
+
+def _only_zeros(data: bytes, start: int) -> bool:
+    """Whether nothing but zeros follows. Blocks are compared as a whole: most of a segment is often empty."""
+    blocks = (data[at : at + len(_ZEROS)] for at in range(start, len(data), len(_ZEROS)))
+    return all(block == _ZEROS[: len(block)] for block in blocks)

@@ -35,6 +35,7 @@ ABSENT: Final = (1 << 62, None)
 _MANY: Final = 1_000
 _SAMPLED: Final = 64
 """Of so many writes, this many are looked at to see whether they put the same values."""
+_FREED_AT_ONCE: Final = 2_000
 LARGEST_CACHED = 504
 """Larger values are not cached, so that the number of rows bounds the size of a cache."""
 
@@ -315,6 +316,20 @@ def _brought_up_to_date(cache: RowCache, chains: Chains, most: int) -> RowCache:
         else:
             fresh[key] = (ts, value)
     return fresh
+
+
+def slices_of(layer: Layer) -> list[list[object]]:
+    """The keys and the chains of a layer that was dropped, in slices that the caller frees one after the other.
+
+    Freeing a dict also frees what only the dict refers to, and no other thread runs meanwhile: 34 ms for 500,000
+    chains. While the slices refer to its content too, the dict alone is freed in 7 ms. Other threads run between two
+    slices. The layer is not changed, because a reader that took its view earlier may still be reading it.
+    """
+    slices: list[list[object]] = []
+    for every in (iter(layer.chains), iter(layer.chains.values())):
+        while some := list[object](islice(every, _FREED_AT_ONCE)):
+            slices.append(some)
+    return slices
 
 
 def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:

@@ -89,6 +89,16 @@ def test_a_scan_of_a_header_alone_ends_before_its_first_commit() -> None:
     assert (scan.frames, scan.last_ts, scan.end, scan.torn) == ([], 7, HEADER_SIZE, False)
 
 
+def test_a_scan_sees_a_single_byte_wherever_it_follows() -> None:
+    data = bytearray(segment_bytes_of([b"one"]).ljust(200_000, b"\x00"))
+    end = scan_segment(PATH, bytes(data)).end
+    assert not scan_segment(PATH, bytes(data)).dirty
+    for at in (end, end + 1, end + 65_535, end + 65_536, end + 65_537, end + 131_072, len(data) - 1):
+        data[at] = 1
+        assert scan_segment(PATH, bytes(data)).dirty, at
+        data[at] = 0
+
+
 def test_a_scan_of_nothing_has_no_header_and_is_not_torn() -> None:
     for data in (b"", bytes(10), bytes(4096)):
         scan = scan_segment(PATH, data)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import pairwise
 
 import hypothesis.strategies as st
 import pytest
@@ -13,7 +14,7 @@ from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.types import Writes
 from lowtide.engine.versions.chain import chain_of, versions_of
-from lowtide.engine.versions.layers import LARGEST_CACHED, VersionStore
+from lowtide.engine.versions.layers import LARGEST_CACHED, VersionStore, slices_of
 from lowtide.errors import UsageError
 
 keys = st.sampled_from([b"a", b"b", b"c", b"dd"])
@@ -181,3 +182,27 @@ def test_a_closed_store_has_neither_chains_nor_cached_rows() -> None:
     assert store.closed == "the store is closed"
     with pytest.raises(UsageError, match="closed"):
         active.keys.between(b"", None, 1, False)
+
+
+def test_a_layer_that_was_dropped_is_freed_in_slices() -> None:
+    """No other thread runs while a dict is freed with all that it alone refers to."""
+    freed = 0
+
+    class Value(bytes):
+        def __del__(self) -> None:
+            nonlocal freed
+            freed += 1
+
+    store = VersionStore(0)
+    store.publish(1, {b"%d" % number: Value(b"%d" % number) for number in range(5_000)})
+    layer = store.freeze(1)
+    store.drop_frozen()
+    slices = slices_of(layer)
+    del layer
+    assert freed == 0
+    counts = []
+    while slices:
+        slices.pop()
+        counts.append(freed)
+    assert counts[-1] == 5_000
+    assert max(after - before for before, after in pairwise([0, *counts])) <= 2_000
