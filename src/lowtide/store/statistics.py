@@ -71,6 +71,6 @@ def _processes(owned: OwnedStore, pins: list[tuple[str, PinRow]], held: dict[Hol
 
 
 def _count(owned: OwnedStore) -> None:
-    """Tell the other processes how much this one has committed itowned."""
+    """Tell the other processes how much this one has committed itself."""
     commits = owned.registry.published - owned.opened_at - owned.joined.commits
     owned.members.count(commits=max(0, commits), conflicts=max(0, owned.committer.conflicts - owned.joined.conflicts))
