@@ -160,6 +160,7 @@ class OwnedStore:
             origins=options.snapshot_origins,
             line=Line(options.clock),
             explained=explained,
+            lone=True,
         )
         self.pinning = OwnerPins(
             self.engine,

@@ -85,6 +85,9 @@ class Engine:
     anchor: Callable[[], object] | None = None
     """Makes an object that a transaction without a snapshot of its own holds for as long as it is open, so that what it
     reads from stays; None if nothing is needed for that."""
+    lone: bool = False
+    """Whether statements can be run without a transaction; see ``engine/statements/alone``. Only where the commit lock
+    is in this process."""
     closed: str = ""
     """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
