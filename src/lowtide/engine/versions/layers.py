@@ -19,7 +19,7 @@ than a snapshot. No reader of the new view sees what a reader of the old view st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, NewType, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
@@ -132,13 +132,19 @@ class VersionStore:
         if chains.keys().isdisjoint(writes):
             layer.keys.add_all(writes)
             chains.update(zip(writes, _first_versions(ts, writes), strict=True))
-        else:
+        elif (last := chains.get(next(reversed(writes)))) is None or last[0] < ts:
+            # Each step is one loop in C, and a key is among the keys before it is in the dict.
+            olds = list(map(chains.get, writes))
+            layer.keys.add_all([key for key, older in zip(writes, olds, strict=True) if older is None])
+            grown = [key for key, older in zip(writes, olds, strict=True) if older is not None]
+            chains.update(zip(writes, zip(repeat(ts), writes.values(), olds, strict=False), strict=True))
+        else:  # it is repeated: what it, and what commits after it, have put there is put there again
             for key, value in writes.items():
                 older = chains.get(key)
                 if older is None:
                     layer.keys.add(key)
                 else:
-                    if older[0] == ts:
+                    while older is not None and older[0] >= ts:
                         older = older[2]
                     grown.append(key)
                 chains[key] = (ts, value, older)
