@@ -168,8 +168,12 @@ class Committer(CommitQueue):
         ``error`` says why, unless it has nothing to write. The caller holds the lock."""
         if request.alone is not None:
             return self._may_commit_alone(request, request.alone, earlier)
-        if request.guards is not None:
-            request.error = self._unguarded(request, request.guards, earlier)
+        guards = request.guards
+        # What a snapshot relies on was seen at the snapshot: without a commit since, there is nothing to compare.
+        if guards is not None and (
+            earlier or request.token <= 0 or request.seen != self._registry.published or guards.yielding is not None
+        ):
+            request.error = self._unguarded(request, guards, earlier)
         if request.token:
             clash = self._validator.clash(request, earlier, self._registry.published)  # point: commit.validate
             # Looked at after validation, which relies on it.
