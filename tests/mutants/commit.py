@@ -32,8 +32,8 @@ MUTANTS = [
         "engine/transaction/validate.py",
         (
             (
-                "        if statement.scanned or seen < self._versions.boundary:\n",
-                "        if seen < self._versions.boundary:\n",
+                "        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary\n",
+                "        if seen < self._versions.boundary:  # point: validate.boundary\n",
             ),
         ),
         (f"{_LONE}[moved to the front-in memory]",),
@@ -42,7 +42,12 @@ MUTANTS = [
         "a statement alone does not look at the boundary",
         "A statement overwrites a change that a checkpoint has brought to the base since it was read.",
         "engine/transaction/validate.py",
-        (("        if statement.scanned or seen < self._versions.boundary:\n", "        if statement.scanned:\n"),),
+        (
+            (
+                "        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary\n",
+                "        if statement.scanned:  # point: validate.boundary\n",
+            ),
+        ),
         (f"{_LONE}[a counter-beside a checkpoint]",),
     ),
     Mutant(

@@ -29,7 +29,7 @@ FIRST: Documents = [
     {"_id": 3, "state": "taken", "at": 3, "n": 0},
 ]
 STOPS = {"commit.enter", "commit.lock", "commit.queue", "commit.lead", "commit.take", "commit.alone", "commit.log"}
-STOPS |= {"commit.visible", "read.latest", "read.row", "freeze.view", "drop.view"}
+STOPS |= {"commit.visible", "validate.boundary", "read.latest", "read.row", "freeze.view", "drop.view"}
 MOST = 1500 if FULL else 250
 """Schedules of one program."""
 

@@ -176,7 +176,7 @@ class Validator:
         keys = [*writes, *statement.relied_on]
         active, frozen, _ = self._versions.view
         # After the layers were taken: they have what was committed after ``seen``, unless the boundary has passed it.
-        if statement.scanned or seen < self._versions.boundary:
+        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary
             return keys[0], self._versions.boundary if not statement.scanned else seen + 1
         for layer in (active,) if frozen is None else (active, frozen):
             chains = layer.chains
