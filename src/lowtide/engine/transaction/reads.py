@@ -40,8 +40,8 @@ class TransactionReads:
     overlay: Overlay | None
     reads: ReadSet | None
     latest_few: tuple[Range, int, tuple[list[tuple[bytes, bytes]], bool]] | None
-    """The last question to ``few`` and its answer. It stays right, since the transaction reads one instant, and is often
-    asked for again: a program reads what it then changes."""
+    """The last question to ``few`` and its answer, which stays right: the transaction reads one instant. It is often
+    asked again, since a program reads what it then changes."""
     _registration: Registration | None
     """What it reads at while it is open; None below SNAPSHOT. If an interrupt keeps the transaction from giving it
     back, it does that itself when the transaction is dropped."""

@@ -21,6 +21,8 @@ from lowtide.engine.types import KEYSPACE_PREFIX
 from lowtide.engine.versions.sorted_keys import SortedKeys
 
 _PREFIX = itemgetter(slice(KEYSPACE_PREFIX))
+_FEW = 16
+"""Up to so many keys are divided one by one."""
 
 
 class KeyspaceKeys:
@@ -123,10 +125,16 @@ class OrderedKeys:
         if known is not None:
             unsorted = [key for part in parts.values() for key in part.fresh]
             parts, added = {}, list({*known, *unsorted, *fresh})
-        for prefix, keys in groupby(added, _PREFIX):  # the keys of one keyspace mostly come together
-            if prefix not in parts:
-                parts[prefix] = KeyspaceKeys()
-            parts[prefix].fresh.extend(keys)
+        if len(added) <= _FEW:
+            for key in added:
+                if (prefix := key[:KEYSPACE_PREFIX]) not in parts:
+                    parts[prefix] = KeyspaceKeys()
+                parts[prefix].fresh.append(key)
+        else:
+            for prefix, keys in groupby(added, _PREFIX):  # the keys of one keyspace mostly come together
+                if prefix not in parts:
+                    parts[prefix] = KeyspaceKeys()
+                parts[prefix].fresh.extend(keys)
         self._parts = parts
         del self._fresh[: len(fresh)]  # point: scan.drain
         self._draining = False
