@@ -43,7 +43,7 @@ class FlatShop(DocumentShop):
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         super().__init__(directory, durability, size)
         with self._store.transaction() as tx:
-            self._places = {name: _place(_engine_of(tx), name) for name in IDS}
+            self._places = {name: _place(engine_of(tx), name) for name in IDS}
 
     def _document(self, tx: EngineTransaction, writes: Writes, full_key: bytes) -> Row:
         stored = writes.get(full_key)
@@ -56,7 +56,7 @@ class FlatShop(DocumentShop):
         tx.apply(writes, [self._places[name].row_key for name in names], before)
 
     def _new_order(self, shown: lowtide.Transaction, request: Request) -> Any:
-        tx, places = _engine_of(shown), self._places
+        tx, places = engine_of(shown), self._places
         read, place, writes, before = tx.read, f"{WAREHOUSE}.{request.district}", Writes(), Writes()
         warehouse = self._document(tx, writes, places["warehouses"].documents + _text(f"{WAREHOUSE}"))
         at = places["districts"].documents + _text(place)
@@ -131,7 +131,7 @@ class FlatShop(DocumentShop):
         return at, stored
 
     def _payment(self, shown: lowtide.Transaction, request: Request) -> Any:
-        tx, places, amount = _engine_of(shown), self._places, request.number
+        tx, places, amount = engine_of(shown), self._places, request.number
         found = self._found(tx, request)
         if found is None:
             return None
@@ -170,7 +170,7 @@ class FlatShop(DocumentShop):
         return full_keys, [stored for stored in tx.read_many(full_keys) if stored is not None]
 
     def _order_status(self, shown: lowtide.Transaction, request: Request) -> Any:
-        tx, district = _engine_of(shown), request.district
+        tx, district = engine_of(shown), request.district
         found = self._found(tx, request)
         if found is None:
             return None
@@ -185,7 +185,7 @@ class FlatShop(DocumentShop):
         return customer["balance"], order["o_id"], order["carrier_id"], items
 
     def _delivery(self, shown: lowtide.Transaction, request: Request) -> Any:
-        tx, places, delivered = _engine_of(shown), self._places, []
+        tx, places, delivered = engine_of(shown), self._places, []
         writes, before = Writes(), Writes()
         documents, entries, _ = places["new_orders"]
         for district in range(1, DISTRICTS + 1):
@@ -221,7 +221,7 @@ class FlatShop(DocumentShop):
         return delivered
 
     def _stock_level(self, shown: lowtide.Transaction, request: Request) -> Any:
-        tx, places = _engine_of(shown), self._places
+        tx, places = engine_of(shown), self._places
         district = self._document(tx, {}, places["districts"].documents + _text(f"{WAREHOUSE}.{request.district}"))
         upto = district["next_o_id"]
         _, lines = self._lines(tx, request.district, upto - 20, upto)
@@ -231,7 +231,7 @@ class FlatShop(DocumentShop):
         return sum(decode(stock or b"")["quantity"] < request.number for stock in found)
 
 
-def _engine_of(tx: lowtide.Transaction) -> EngineTransaction:
+def engine_of(tx: lowtide.Transaction) -> EngineTransaction:
     found = statements_of(tx).writable()
     assert found is not None
     return found

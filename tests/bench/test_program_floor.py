@@ -9,9 +9,11 @@ import pytest
 
 from bench import program_floor
 from bench.programs.flat_shop import FlatShop
+from bench.programs.flat_works import WORKS, FlatWorks
 from bench.programs.requests import KINDS, Size, stream
 from bench.programs.section import Differs
 from bench.programs.shop_of_documents import DocumentShop
+from bench.programs.statements import DocumentWorks
 
 SIZE = Size(30, 100)
 
@@ -33,20 +35,44 @@ def test_a_flat_shop_answers_as_documents_do_and_leaves_the_same_behind(tmp_path
 
 
 def test_it_counts_each_kind_of_request(tmp_path: Path) -> None:
-    found = program_floor.compare(tmp_path, SIZE, count=100, rounds=2)
+    found = program_floor.programs(tmp_path, SIZE, count=100, rounds=2)
     assert list(found) == [*KINDS, "mix"]
+    assert all(set(by) == {"collections", "flat", "sqlite3"} and min(by.values()) > 0 for by in found.values())
+
+
+def test_flat_writes_leave_what_collections_leave(tmp_path: Path) -> None:
+    works = DocumentWorks(tmp_path / "documents", "unsynced", 100), FlatWorks(tmp_path / "flat", "unsynced", 100)
+    try:
+        for work in WORKS:
+            for together in (True, False):
+                assert works[0].run(work, range(7), together) == works[1].run(work, range(7), together)
+        first, second = (each._store["rows"].find({}, sort=[("k", 1), ("at", 1)]).to_list() for each in works)
+        assert first == second
+        assert len(first) == 114
+        assert all(each._store.verify().ok for each in works)
+    finally:
+        for each in works:
+            each.close()
+
+
+def test_it_measures_each_statement(tmp_path: Path) -> None:
+    found = program_floor.statements(tmp_path, count=100, rounds=2)
+    assert len(found) == 4
     assert all(set(by) == {"collections", "flat", "sqlite3"} and min(by.values()) > 0 for by in found.values())
 
 
 def test_shops_that_answer_differently_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FlatShop, "_payment", lambda self, tx, request: None)
     with pytest.raises(Differs):
-        program_floor.compare(tmp_path, SIZE, count=20, rounds=1)
+        program_floor.programs(tmp_path, SIZE, count=20, rounds=1)
 
 
-def test_it_tells_a_line_for_each_kind(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    given = ["program_floor", "--requests", "100", "--rounds", "1", "--customers", "30"]
-    monkeypatch.setattr(sys, "argv", given)
+@pytest.mark.parametrize("synced", [[], ["--synced"]])
+def test_it_tells_a_line_for_each_kind(
+    synced: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ["program_floor", "--requests", "100", "--rounds", "1", "--customers", "30", "--rows", "100"]
+    monkeypatch.setattr(sys, "argv", given + synced)
     program_floor.main()
     told = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in told] == ["CPU", *KINDS, "mix"]
+    assert [line.split()[0].strip(",") for line in told] == ["µs", *KINDS, "mix", *["update"] * 2, *["insert"] * 2]
