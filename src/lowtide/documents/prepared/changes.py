@@ -11,7 +11,7 @@ from lowtide.documents.prepared.statements import Few, Located, WritableView, at
 from lowtide.documents.results import UpdateResult
 from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.engine import PrefixOf, Statements, Writes
+from lowtide.engine import AutocommitStatements, PrefixOf, Statements, Writes
 from lowtide.system.clock import moment
 from lowtide.values.codec import decode_document, encode_changed, encode_document
 from lowtide.values.values import Document
@@ -169,8 +169,9 @@ def update_by_key(statements: Statements, name: str, key: bytes, change: AnyUpda
 
 def update_by_filter(statements: Statements, name: str, selection: Selection, change: AnyUpdate) -> Updated | None:
     """Run ``update_selected`` as a statement; see ``at_once``."""
-    repeatable = not selection.many and type(change) is PreparedUpdate
-    return at_once(statements, update_selected, name, selection, change, repeatable=repeatable)
+    if selection.many and isinstance(statements, AutocommitStatements):  # scans, which takes a snapshot
+        return statements.transact(lambda tx, _: update_selected(tx, name, selection, change))
+    return at_once(statements, update_selected, name, selection, change, repeatable=type(change) is PreparedUpdate)
 
 
 def update_selected(view: WritableView, name: str, selection: Selection, change: AnyUpdate) -> Updated:
