@@ -160,7 +160,6 @@ class OwnedStore:
             origins=options.snapshot_origins,
             line=Line(options.clock),
             explained=explained,
-            lone=True,
         )
         self.pinning = OwnerPins(
             self.engine,

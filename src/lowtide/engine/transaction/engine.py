@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.line import Line
+from lowtide.engine.transaction.queue import CommitQueue
 from lowtide.engine.transaction.registration import Expired
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request
@@ -85,15 +86,16 @@ class Engine:
     anchor: Callable[[], object] | None = None
     """Makes an object that a transaction without a snapshot of its own holds for as long as it is open, so that what it
     reads from stays; None if nothing is needed for that."""
-    lone: bool = False
-    """Whether statements can be run without a transaction; see ``engine/statements/alone``. Only where the commit lock
-    is in this process."""
     closed: str = ""
     """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
+    lone: bool = field(init=False)
+    """Whether statements can be run without a transaction, see ``engine/statements/alone``: where the commit lock is in
+    this process."""
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired
+        self.lone = isinstance(self.committer, CommitQueue)
 
     @contextmanager
     def in_turn(self) -> Iterator[Engine]:
