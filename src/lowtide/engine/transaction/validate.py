@@ -180,14 +180,13 @@ class Validator:
             return keys[0], self._versions.boundary if not statement.scanned else seen + 1
         for layer in (active,) if frozen is None else (active, frozen):
             chains = layer.chains
-            for key in keys:
+            for key in () if chains.keys().isdisjoint(keys) else keys:
                 chain = chains.get(key)
                 if chain is not None and chain[0] > seen:
                     return key, chain[0]
         for each in earlier:
-            for key in keys:
-                if key in each.writes:
-                    return key, each.ts
+            if not each.writes.keys().isdisjoint(keys):
+                return next(key for key in keys if key in each.writes), each.ts
         return None
 
     def _changed_after(self, key: bytes, since: int) -> int:
