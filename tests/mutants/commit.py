@@ -4,7 +4,59 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+_LONE = "tests/schedules/test_lone_statements.py::test_every_schedule_ends_as_a_serial_order"
+
 MUTANTS = [
+    Mutant(
+        "a statement alone is not compared",
+        "Two statements that read the same counter without a snapshot both commit, and one increment is lost.",
+        "engine/transaction/commit.py",
+        (
+            (
+                "        clash = self._validator.lone_clash(request, statement, earlier)  # point: commit.alone\n",
+                "        clash: Clash | None = None  # point: commit.alone\n",
+            ),
+        ),
+        (f"{_LONE}[a counter-in memory]",),
+    ),
+    Mutant(
+        "a statement that is run again does not see its group",
+        "Two workers whose statements are run again in one commit group take the same job.",
+        "engine/statements/alone.py",
+        (("            self._own.update(each.writes)\n", "            pass\n"),),
+        (f"{_LONE}[three workers-in memory]",),
+    ),
+    Mutant(
+        "a statement alone relies on its keys only",
+        "A statement that looked for the first job takes the second one, since the first was moved meanwhile.",
+        "engine/transaction/validate.py",
+        (
+            (
+                "        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary\n",
+                "        if seen < self._versions.boundary:  # point: validate.boundary\n",
+            ),
+        ),
+        (f"{_LONE}[moved to the front-in memory]",),
+    ),
+    Mutant(
+        "a statement alone does not look at the boundary",
+        "A statement overwrites a change that a checkpoint has brought to the base since it was read.",
+        "engine/transaction/validate.py",
+        (
+            (
+                "        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary\n",
+                "        if statement.scanned:  # point: validate.boundary\n",
+            ),
+        ),
+        (f"{_LONE}[a counter-beside a checkpoint]",),
+    ),
+    Mutant(
+        "a statement alone ignores the catalog row",
+        "A statement that did not know of an index commits after it was created, and its entry is missing.",
+        "engine/transaction/validate.py",
+        (("        keys = [*writes, *statement.relied_on]\n", "        keys = [*writes]\n"),),
+        (f"{_LONE}[a new index-in memory]",),
+    ),
     Mutant(
         "last committer wins",
         "Two transactions that wrote the same key both commit, and the first one's write is lost.",

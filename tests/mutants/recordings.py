@@ -49,6 +49,7 @@ CONVICTED: Final[dict[str, tuple[str, str]]] = {
 _OWN = "it changes only what a transaction sees of its own writes, which is not recorded"
 _DELETED = "a scan does not find keys that are deleted elsewhere, and a scan does not tell which state of those it saw"
 _UNRECORDED = "it changes reads that only snapshots make, which are not transactions and are not recorded"
+_ALONE = "a store that is recorded runs each statement in a transaction"
 _NO_READ = "no read is wrong: it breaks durability, liveness, cost or what is told about the store"
 
 ACQUITTED: Final[dict[str, str]] = {
@@ -86,5 +87,10 @@ ACQUITTED: Final[dict[str, str]] = {
     "a moved boundary is not noticed": "it takes two processes that apply a checkpoint at once",
     "the helper goes by its early sample": "it takes a helper process that is stopped between two requests",
     "a lost answer is forgotten": _NO_READ,
+    "a statement alone is not compared": _ALONE,
+    "a statement that is run again does not see its group": _ALONE,
+    "a statement alone relies on its keys only": _ALONE,
+    "a statement alone does not look at the boundary": _ALONE,
+    "a statement alone ignores the catalog row": _ALONE,
 }
 """The other mutants of the layers that reads go through, and why no recording convicts them."""

@@ -158,8 +158,7 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
             put_back = self._fresh.extend
             put_back(fresh)  # point: scan.drain
             keys = self._within(low, high, reverse)
-            found = [key for each in keys for key in each.irange(low, high, inclusive=(True, False), reverse=reverse)]
-            return found[:limit]
+            return [key for each in keys for key in each.between(low, high, limit, reverse)][:limit]
 
     monkeypatch.setattr(OrderedKeys, "between", between)
 

@@ -12,9 +12,9 @@ from lowtide.documents.indexes.build import Progress, create_index, index_asked_
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import PlainDocuments, delete, insert, prepare, select, update
-from lowtide.documents.prepared.changes import Updated, update_at, update_selected
+from lowtide.documents.prepared.changes import Updated, update_at, update_by_filter, update_by_key
 from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
-from lowtide.documents.prepared.statements import at_once, delete_at, key_of
+from lowtide.documents.prepared.statements import at_once, delete_at, delete_by_key, key_of
 from lowtide.documents.prepared.updates import prepare_update
 from lowtide.documents.projection import Projection, compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
@@ -175,11 +175,11 @@ class Collection(ReadCollection):
         if simple and sort is None and type(filter) is dict and (key := key_of(filter)) is not None:
             if self._tx is not None:
                 return update_at(self._tx, self.name, key, change)
-            done = at_once(self._statements, update_at, self.name, key, change)
+            done = update_by_key(self._statements, self.name, key, change)
         if done is None:
             selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
             if simple:
-                done = at_once(self._statements, update_selected, self.name, selection, change)
+                done = update_by_filter(self._statements, self.name, selection, change)
         if done is not None:
             return done
         seed = filter if upsert else None
@@ -196,7 +196,7 @@ class Collection(ReadCollection):
         key = key_of(filter) if sort is None and hint is None and type(filter) is dict else None
         if key is not None and self._tx is not None:
             return delete_at(self._tx, self.name, key)
-        if key is not None and (done := at_once(self._statements, delete_at, self.name, key)) is not None:
+        if key is not None and (done := delete_by_key(self._statements, self.name, key)) is not None:
             return done
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         return self._write(lambda batch: delete(batch, selection)[0])

@@ -7,11 +7,11 @@ from datetime import datetime
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
 from lowtide.documents.prepared.bound import PreparedFilter, PreparedUpdate
-from lowtide.documents.prepared.statements import Few, Located, WritableView, few_of, located
+from lowtide.documents.prepared.statements import Few, Located, WritableView, at_once, few_of, located
 from lowtide.documents.results import UpdateResult
 from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch
-from lowtide.engine import EngineTransaction, PrefixOf, Writes
+from lowtide.engine import AutocommitStatements, PrefixOf, Statements, Writes
 from lowtide.system.clock import moment
 from lowtide.values.codec import decode_document, encode_changed, encode_document
 from lowtide.values.values import Document
@@ -162,7 +162,19 @@ def _update_plain(view: WritableView, row_key: bytes, found: Few, change: Prepar
     return UpdateResult(len(found.stored), len(writes)), document, new
 
 
-def update_selected(view: EngineTransaction, name: str, selection: Selection, change: AnyUpdate) -> Updated:
+def update_by_key(statements: Statements, name: str, key: bytes, change: AnyUpdate) -> Updated | None:
+    """Run ``update_at`` as a statement; see ``at_once``."""
+    return at_once(statements, update_at, name, key, change, repeatable=type(change) is PreparedUpdate)
+
+
+def update_by_filter(statements: Statements, name: str, selection: Selection, change: AnyUpdate) -> Updated | None:
+    """Run ``update_selected`` as a statement; see ``at_once``."""
+    if selection.many and isinstance(statements, AutocommitStatements):  # scans, which takes a snapshot
+        return statements.transact(lambda tx, _: update_selected(tx, name, selection, change))
+    return at_once(statements, update_selected, name, selection, change, repeatable=type(change) is PreparedUpdate)
+
+
+def update_selected(view: WritableView, name: str, selection: Selection, change: AnyUpdate) -> Updated:
     """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
     filter, sort = selection.filter, selection.sort
     if type(filter) is PreparedFilter:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import compress
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from lowtide.documents.catalog import CATALOG, CatalogRow, row_of
 from lowtide.documents.indexes.entries import LENGTHS
@@ -36,7 +36,6 @@ from lowtide.values.ids import ID_TYPES, MAX_ID
 from lowtide.values.ordering import ENCODERS
 from lowtide.values.values import Document
 
-_Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 _MOST = 256
 """Entries that are read at once."""
@@ -80,18 +79,17 @@ class WritableView(InstantView, WriteView, Protocol):
 
 def at_once(
     statements: Statements,
-    work: Callable[Concatenate[EngineTransaction, _Given], _Result],
-    *given: _Given.args,
-    **named: _Given.kwargs,
+    work: Callable[..., _Result],
+    *given: Any,
+    repeatable: bool = False,
 ) -> _Result | None:
-    """Do ``work`` in a transaction that reads one instant: the caller's, or one of its own. None if the caller's does
-    not: then each of its statements reads an instant of its own."""
-    tx = statements.writable()
-    if tx is not None:
-        return work(tx, *given, **named)
+    """Do ``work``, which reads one instant and writes once, at its end: in the caller's transaction, or alone. None if
+    the caller's transaction does not read one instant: then each of its statements reads an instant of its own.
+    ``repeatable`` says that it reads and writes few keys, and nothing that the caller may change."""
     if isinstance(statements, AutocommitStatements):
-        return statements.transact(lambda tx, _: work(tx, *given, **named))
-    return None
+        return statements.alone(work, given, repeatable=repeatable)
+    tx = statements.writable()
+    return work(tx, *given) if tx is not None else None
 
 
 def key_of(filter: Any) -> bytes | None:
@@ -287,6 +285,11 @@ def delete_at(view: WritableView, name: str, key: bytes) -> DeleteResult:
         batch.delete((key, stored, decode_document(stored)))
         batch.apply()
     return DeleteResult(1)
+
+
+def delete_by_key(statements: Statements, name: str, key: bytes) -> DeleteResult | None:
+    """Run ``delete_at`` as a statement; see ``at_once``."""
+    return at_once(statements, delete_at, name, key, repeatable=True)
 
 
 def entries_of(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol, TypeVar
 
+from lowtide.engine.statements.alone import NotDone, run_alone
 from lowtide.engine.statements.recording import RecordingStatement
 from lowtide.engine.statements.statement import ReadView, Statement, WriteView
 from lowtide.engine.transaction.engine import Engine
@@ -249,6 +250,16 @@ class AutocommitStatements:
             lambda tx: work(tx, tx.engine.catalog.prefix_of),
             attempts or None,
         )
+
+    def alone(self, work: Callable[..., _Result], given: tuple[Any, ...], *, repeatable: bool = False) -> _Result:
+        """As ``transact``, for ``work`` that is called with a view and what is ``given``, and writes once, at its end:
+        without a transaction, if that can be. ``repeatable`` says that it reads and writes few keys."""
+        engine = self._store.engine
+        if engine.lone and engine.new is None and not (engine.read_only or engine.closed or engine.line.places):
+            done = run_alone(engine, work, given, repeatable=repeatable)
+            if not isinstance(done, NotDone):
+                return done
+        return self.transact(lambda tx, _: work(tx, *given))
 
     @property
     def caches(self) -> dict[Any, Any]:

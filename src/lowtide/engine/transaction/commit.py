@@ -21,7 +21,7 @@ from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.queue import CommitQueue
 from lowtide.engine.transaction.registry import Registry
-from lowtide.engine.transaction.request import Request, open_gate
+from lowtide.engine.transaction.request import Alone, Request, open_gate
 from lowtide.engine.transaction.telling import tell
 from lowtide.engine.transaction.validate import Clash, Validator
 from lowtide.engine.transaction.yielding import give_way
@@ -104,7 +104,8 @@ class Committer(CommitQueue):
         try:
             if self.closed is not None:
                 raise self.closed
-            if not self._may_commit(request, ()):
+            # A statement that runs alone is usually the only one: then there is nothing to decide.
+            if (request.alone is None or request.seen != registry.published) and not self._may_commit(request, ()):
                 return
             request.ts = ts = registry.published + 1
             registry.syncing = request.durably
@@ -164,9 +165,15 @@ class Committer(CommitQueue):
 
     def _may_commit(self, request: Request, earlier: Sequence[Request]) -> bool:
         """Decide whether a request may commit after ``earlier``, the accepted members of its group. If not, its
-        ``error`` says why. The caller holds the lock."""
-        if request.guards is not None:
-            request.error = self._unguarded(request, request.guards, earlier)
+        ``error`` says why, unless it has nothing to write. The caller holds the lock."""
+        if request.alone is not None:
+            return self._may_commit_alone(request, request.alone, earlier)
+        guards = request.guards
+        # What a snapshot relies on was seen at the snapshot: without a commit since, there is nothing to compare.
+        if guards is not None and (
+            earlier or request.token <= 0 or request.seen != self._registry.published or guards.yielding is not None
+        ):
+            request.error = self._unguarded(request, guards, earlier)
         if request.token:
             clash = self._validator.clash(request, earlier, self._registry.published)  # point: commit.validate
             # Looked at after validation, which relies on it.
@@ -183,6 +190,15 @@ class Committer(CommitQueue):
         if request.untold and request.error is None:
             self._tell_again(request, earlier)
         return request.error is None
+
+    def _may_commit_alone(self, request: Request, statement: Alone, earlier: Sequence[Request]) -> bool:
+        """As ``_may_commit``, for a statement without a snapshot. If it is run again, it may have nothing to write."""
+        if not earlier and request.seen == self._registry.published:
+            return True
+        clash = self._validator.lone_clash(request, statement, earlier)  # point: commit.alone
+        if clash is not None and not statement.again(request, earlier):
+            request.error = self._conflict(request, clash)
+        return request.error is None and bool(request.writes)
 
     def _tell_again(self, request: Request, earlier: Sequence[Request]) -> None:
         """Encode again what was there before a request that is not validated, if one of its keys has changed since it

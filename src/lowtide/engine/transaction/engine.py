@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.line import Line
+from lowtide.engine.transaction.queue import CommitQueue
 from lowtide.engine.transaction.registration import Expired
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request
@@ -88,9 +89,13 @@ class Engine:
     closed: str = ""
     """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
+    lone: bool = field(init=False)
+    """Whether statements can be run without a transaction, see ``engine/statements/alone``: where the commit lock is in
+    this process."""
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired
+        self.lone = isinstance(self.committer, CommitQueue)
 
     @contextmanager
     def in_turn(self) -> Iterator[Engine]:

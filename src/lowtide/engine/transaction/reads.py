@@ -22,6 +22,7 @@ class TransactionReads:
     __slots__ = (
         "_registration",
         "engine",
+        "latest_few",
         "overlay",
         "policy",
         "reads",
@@ -38,6 +39,9 @@ class TransactionReads:
     writes: Writes
     overlay: Overlay | None
     reads: ReadSet | None
+    latest_few: tuple[Range, int, tuple[list[tuple[bytes, bytes]], bool]] | None
+    """The last question to ``few`` and its answer, which stays right: the transaction reads one instant. It is often
+    asked again, since a program reads what it then changes."""
     _registration: Registration | None
     """What it reads at while it is open; None below SNAPSHOT. If an interrupt keeps the transaction from giving it
     back, it does that itself when the transaction is dropped."""
@@ -110,7 +114,12 @@ class TransactionReads:
             raise self._finished()
         if self.reads is not None or (self.writes and self._touches(wanted)):
             return None
-        found = self.engine.reader.beginning(wanted, self.ts, most)
+        known = self.latest_few
+        if known is not None and known[0] == wanted and known[1] == most:
+            found = known[2]
+        else:
+            found = self.engine.reader.beginning(wanted, self.ts, most)
+            self.latest_few = (wanted, most, found)
         if self.engine.expired:  # after the read, see ``read``
             self.open_ts()
         return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -17,6 +17,16 @@ from lowtide.errors import TransientError
 
 JOINED: Final = -1
 """The token of a commit whose snapshot is in another process. No registration has it."""
+
+
+class Alone(Protocol):
+    """A statement whose commit is a request without a snapshot; see ``engine/statements/alone``. ``relied_on`` are the
+    full keys that it relies on besides those that it writes; ``scanned`` says that it relies on more than keys."""
+
+    relied_on: Iterable[bytes]
+    scanned: bool
+
+    def again(self, request: Request, earlier: Sequence[Request]) -> bool: ...
 
 
 class Request(msgspec.Struct, kw_only=True, eq=False):
@@ -31,6 +41,8 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     ``lease`` is set for the commit of a joined process, which has no snapshot here. It tells why what the validation
     relies on may be gone; ``token`` is then ``JOINED``, or 0 if the last one wins. ``identity`` is in the payload.
     ``untold`` says that the payload lacks the values from before.
+
+    ``alone`` is set for a statement that has no snapshot, but must not lose an update: what it relies on is compared.
 
     A Struct, since each commit makes one: with so many fields an ``__init__`` takes eight times as long.
     """
@@ -55,6 +67,7 @@ class Request(msgspec.Struct, kw_only=True, eq=False):
     done: bool = False
     error: BaseException | None = None
     ts: int = 0
+    alone: Alone | None = None
     recorded: Any = None
     """The transaction, if it notes what it does; see ``recording``."""
 

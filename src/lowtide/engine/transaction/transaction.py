@@ -347,7 +347,7 @@ def begin(
     tx.keep = keep
     tx.state = ""
     tx.writes, tx.before, tx.memo = {}, {}, {}
-    tx.innermost = tx.reads = tx.replaced = tx.callbacks = tx.guards = tx.overlay = None
+    tx.innermost = tx.reads = tx.replaced = tx.callbacks = tx.guards = tx.overlay = tx.latest_few = None
     tx._registration = None
     tx.merging = _NOWHERE
     tx._wrote_at_once = False

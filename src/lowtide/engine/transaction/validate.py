@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from lowtide.engine.base.environment import Base
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.read_set import ReadSet
-from lowtide.engine.transaction.request import Request
+from lowtide.engine.transaction.request import Alone, Request
 from lowtide.engine.types import KEYSPACE_PREFIX, Range, Writes
 from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore
@@ -167,6 +167,26 @@ class Validator:
             for key in request.writes:
                 if guards.meet(key):
                     return key, request.ts
+        return None
+
+    def lone_clash(self, request: Request, statement: Alone, earlier: Sequence[Request]) -> Clash | None:
+        """One of the keys that a statement without a snapshot writes or relies on that was committed after it was read,
+        or that an ``earlier`` member of the group writes. Any key if that cannot be told."""
+        writes, seen = request.writes, request.seen
+        keys = [*writes, *statement.relied_on]
+        active, frozen, _ = self._versions.view
+        # After the layers were taken: they have what was committed after ``seen``, unless the boundary has passed it.
+        if statement.scanned or seen < self._versions.boundary:  # point: validate.boundary
+            return keys[0], self._versions.boundary if not statement.scanned else seen + 1
+        for layer in (active,) if frozen is None else (active, frozen):
+            chains = layer.chains
+            for key in () if chains.keys().isdisjoint(keys) else keys:
+                chain = chains.get(key)
+                if chain is not None and chain[0] > seen:
+                    return key, chain[0]
+        for each in earlier:
+            if not each.writes.keys().isdisjoint(keys):
+                return next(key for key in keys if key in each.writes), each.ts
         return None
 
     def _changed_after(self, key: bytes, since: int) -> int:

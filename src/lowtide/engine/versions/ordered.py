@@ -14,14 +14,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from itertools import groupby, islice
+from itertools import groupby
 from operator import itemgetter
 
-from sortedcontainers import SortedList
-
 from lowtide.engine.types import KEYSPACE_PREFIX
+from lowtide.engine.versions.sorted_keys import SortedKeys
 
 _PREFIX = itemgetter(slice(KEYSPACE_PREFIX))
+_FEW = 16
+"""Up to so many keys are divided one by one."""
 
 
 class KeyspaceKeys:
@@ -30,7 +31,7 @@ class KeyspaceKeys:
     __slots__ = ("fresh", "ordered")
 
     def __init__(self) -> None:
-        self.ordered: SortedList[bytes] = SortedList()
+        self.ordered = SortedKeys()
         self.fresh: list[bytes] = []
 
 
@@ -60,8 +61,7 @@ class OrderedKeys:
         found: list[bytes] = []
         with self._lock:
             for keys in self._within(low, high, reverse):
-                rest = keys.irange(low, high, inclusive=(True, False), reverse=reverse)
-                found += islice(rest, limit - len(found))
+                found += keys.between(low, high, limit - len(found), reverse)
                 if len(found) == limit:
                     break
         return found
@@ -72,8 +72,8 @@ class OrderedKeys:
             return None
         with self._lock:
             for keys in self._within(low, high, reverse):
-                at = keys.bisect_left(high) - 1 if reverse else keys.bisect_left(low)
-                if 0 <= at < len(keys) and low <= (key := keys[at]) < high:
+                key = keys.first(low, high, reverse)
+                if key is not None:
                     return key
         return None
 
@@ -81,26 +81,21 @@ class OrderedKeys:
         """Those of some prefixes that a key begins with. Each is longer than the keyspace's. O(log n) for each."""
         if not self._fresh and not self._parts and not self._draining:
             return []
-        found: list[bytes] = []
         with self._lock:
-            for prefix in prefixes:
-                for keys in self._within(prefix, prefix, False):
-                    at = keys.bisect_left(prefix)
-                    if at < len(keys) and keys[at].startswith(prefix):
-                        found.append(prefix)
-        return found
+            return [
+                prefix
+                for prefix in prefixes
+                if any(keys.has_prefix(prefix) for keys in self._within(prefix, prefix, False))
+            ]
 
     def count(self, low: bytes, high: bytes | None) -> int:
         """How many keys there are with ``low <= key < high``. O(log n), plus sorting what is new."""
         if not self._fresh and not self._parts and not self._draining:
             return 0
         with self._lock:
-            return sum(
-                (len(keys) if high is None else keys.bisect_left(high)) - keys.bisect_left(low)
-                for keys in self._within(low, high, False)
-            )
+            return sum(keys.count(low, high) for keys in self._within(low, high, False))
 
-    def _within(self, low: bytes, high: bytes | None, reverse: bool) -> list[SortedList[bytes]]:
+    def _within(self, low: bytes, high: bytes | None, reverse: bool) -> list[SortedKeys]:
         """The keys of the keyspaces that a range touches, in scan order. Called under the lock."""
         if self._fresh or self._draining:
             self._drain()
@@ -111,7 +106,7 @@ class OrderedKeys:
         touched = [each for each in parts if each >= prefix and (high is None or each < high)]
         return [self._ordered(parts[each]) for each in sorted(touched, reverse=reverse)]
 
-    def _ordered(self, part: KeyspaceKeys) -> SortedList[bytes]:
+    def _ordered(self, part: KeyspaceKeys) -> SortedKeys:
         """The keys of a keyspace, all of them in order. Called under the lock."""
         if part.fresh:
             self._draining = True
@@ -130,10 +125,16 @@ class OrderedKeys:
         if known is not None:
             unsorted = [key for part in parts.values() for key in part.fresh]
             parts, added = {}, list({*known, *unsorted, *fresh})
-        for prefix, keys in groupby(added, _PREFIX):  # the keys of one keyspace mostly come together
-            if prefix not in parts:
-                parts[prefix] = KeyspaceKeys()
-            parts[prefix].fresh.extend(keys)
+        if len(added) <= _FEW:
+            for key in added:
+                if (prefix := key[:KEYSPACE_PREFIX]) not in parts:
+                    parts[prefix] = KeyspaceKeys()
+                parts[prefix].fresh.append(key)
+        else:
+            for prefix, keys in groupby(added, _PREFIX):  # the keys of one keyspace mostly come together
+                if prefix not in parts:
+                    parts[prefix] = KeyspaceKeys()
+                parts[prefix].fresh.extend(keys)
         self._parts = parts
         del self._fresh[: len(fresh)]  # point: scan.drain
         self._draining = False

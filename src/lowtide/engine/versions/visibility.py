@@ -131,26 +131,25 @@ class Reader:
             return [self.get(next(iter(full_keys)), ts)]
         active, frozen, cache = self._versions.view
         chains = active.chains
-        values: list[bytes | None] = []
+        # Most keys are decided by their newest version or by the cache, which loops in C look up.
+        pairs = zip(map(chains.get, full_keys), map(cache.get, full_keys), strict=True)
+        values = [
+            (chain[1] if chain[0] <= ts else None) if chain is not None else
+            row[1] if row is not None and row[0] <= ts else None
+            for chain, row in pairs
+        ]  # fmt: skip
         missing: list[tuple[int, bytes]] = []
-        if chains.keys().isdisjoint(full_keys) and (frozen is None or frozen.chains.keys().isdisjoint(full_keys)):
-            rows = map(cache.get, full_keys)
-            values = [row[1] if row is not None and row[0] <= ts else None for row in rows]
-            missing = [(place, key) for place, key in enumerate(full_keys) if values[place] is None]
-            full_keys = ()
-        for key in full_keys:
-            chain = chains.get(key)
-            if chain is not None and chain[0] > ts:
-                chain = visible(chain[2], ts)
-            if chain is None and frozen is not None:
-                chain = visible(frozen.chains.get(key), ts)
-            if chain is not None:
-                values.append(chain[1])
-            elif (row := cache.get(key)) is not None and row[0] <= ts:
-                values.append(row[1])
-            else:
-                missing.append((len(values), key))
-                values.append(None)
+        for place, key in enumerate(full_keys) if frozen is not None or None in values else ():
+            if values[place] is None or frozen is not None:
+                chain = visible(chains.get(key), ts)
+                if chain is None and frozen is not None:
+                    chain = visible(frozen.chains.get(key), ts)
+                if chain is not None:
+                    values[place] = chain[1]
+                elif (row := cache.get(key)) is not None and row[0] <= ts:
+                    values[place] = row[1]
+                else:
+                    missing.append((place, key))
         if missing:
             if self._versions.closed:  # see ``_row``
                 raise UsageError(self._versions.closed)

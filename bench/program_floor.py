@@ -1,0 +1,140 @@
+"""``python -m bench.program_floor``: what programs cost on collections, as flat code over the engine, and on sqlite3.
+
+Three stores do the same in turns and must give the same answers: collections as a program would use them, flat code
+without collections (``bench/programs/flat_shop`` and ``flat_works``), and sqlite3's tables. What is between the first
+two is the cost of statements on documents. What is between the last two is the cost of an engine and a codec that are
+called from Python; no work on collections can save it.
+
+The five transactions of TPC-C come first, then updates and inserts, in transactions of many and alone. What counts is
+the CPU time, or with ``--synced`` the wall time: the median of the rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter, process_time
+from typing import Any
+
+from bench.programs.flat_shop import FlatShop
+from bench.programs.flat_works import WORKS, FlatWorks
+from bench.programs.requests import KINDS, Request, Size, stream
+from bench.programs.section import MIX, Differs
+from bench.programs.shop_of_documents import DocumentShop
+from bench.programs.shop_of_tables import TableShop
+from bench.programs.statements import DocumentWorks, TableWorks, Works, numbers_of
+from bench.registry import Durability
+
+STORES = ("collections", "flat", "sqlite3")
+Shop = DocumentShop | TableShop
+Clock = Callable[[], float]
+Found = dict[str, dict[str, float]]
+"""By work and store, microseconds of one."""
+
+
+def answered(shop: Shop, requests: list[Request], clock: Clock = process_time) -> tuple[list[Any], dict[str, float]]:
+    """The answers of a shop; and by kind of request, and for all of them, the microseconds that one took."""
+    gc.collect()
+    answers: list[Any] = []
+    took: dict[str, list[float]] = {}
+    for request in requests:
+        started = clock()
+        answers.append(shop.answer(request))
+        seconds = clock() - started
+        for kind in (request.kind, MIX):
+            took.setdefault(kind, []).append(seconds)
+    return answers, {kind: sum(each) / len(each) * 1e6 for kind, each in took.items()}
+
+
+def programs(
+    place: Path, size: Size, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
+) -> Found:
+    """What each kind of request takes."""
+    shops: dict[str, Shop] = {
+        "collections": DocumentShop(place / "documents", durability, size),
+        "flat": FlatShop(place / "flat", durability, size),
+        "sqlite3": TableShop(place / "tables", durability, size),
+    }
+    took: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in STORES} for kind in (*KINDS, MIX)}
+    try:
+        for number in range(rounds):
+            requests, answers = stream(size, number + 1, count), []
+            for name, shop in shops.items():
+                found, spent = answered(shop, requests, clock)
+                answers.append(found)
+                shop.settle()
+                for kind, each in spent.items():
+                    took[kind][name].append(each)
+            if not answers[0] == answers[1] == answers[2]:
+                told = zip(requests, *answers, strict=True)
+                raise Differs(next(each for each in told if not each[1] == each[2] == each[3]))
+    finally:
+        for shop in shops.values():
+            shop.close()
+    return _medians(took)
+
+
+def statements(
+    place: Path, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
+) -> Found:
+    """What an update and an insert take, of ``count`` rows."""
+    stores: dict[str, Works] = {
+        "collections": DocumentWorks(place / "documents", durability, count),
+        "flat": FlatWorks(place / "flat", durability, count),
+        "sqlite3": TableWorks(place / "tables", durability, count),
+    }
+    named = {f"{work}, {where}": (work, where != "alone") for work in WORKS for where in ("in a transaction", "alone")}
+    took: dict[str, dict[str, list[float]]] = {each: {name: [] for name in STORES} for each in named}
+    try:
+        for each, (work, together) in named.items():
+            for number in range(rounds):
+                numbers, sums = numbers_of(number, count, max(count // 20, 5)), set()
+                for name, store in stores.items():
+                    gc.collect()
+                    started = clock()
+                    sums.add(store.run(work, numbers, together))
+                    took[each][name].append((clock() - started) / len(numbers) * 1e6)
+                    store.settle()
+                if len(sums) > 1:
+                    raise Differs(f"{each}: the stores did {sums}")
+    finally:
+        for store in stores.values():
+            store.close()
+    return _medians(took)
+
+
+def _medians(took: dict[str, dict[str, list[float]]]) -> Found:
+    return {work: {name: median(each) for name, each in by.items()} for work, by in took.items() if all(by.values())}
+
+
+def tell(found: Found) -> None:
+    """Print a line for each work."""
+    for work, by in found.items():
+        ours, flat, tables = (by[name] for name in STORES)
+        print(f"{work:24} {ours:12.1f} {flat:8.1f} {tables:8.1f} {tables / ours:13.2f} {tables / flat:8.2f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--customers", type=int, default=300)
+    parser.add_argument("--synced", action="store_true")
+    given = parser.parse_args()
+    durability: Durability = "synced" if given.synced else "unsynced"
+    clock = perf_counter if given.synced else process_time
+    headings = f"{'collections':>12} {'flat':>8} {'sqlite3':>8} {'collections /':>13} {'flat /':>8}"
+    print(f"{'µs each, ' + durability:24} {headings}")
+    with tempfile.TemporaryDirectory() as name:
+        size = Size(given.customers, 1000)
+        tell(programs(Path(name) / "programs", size, given.requests, given.rounds, durability, clock))
+        tell(statements(Path(name) / "statements", given.rows, given.rounds, durability, clock))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,287 @@
+"""A statement that is its own transaction, without the transaction: no snapshot, no buffer, one look at the commit.
+
+A ``LoneStatement`` reads the newest state, key by key, and remembers the last commit from before its first read, its
+*instant*. What it writes is committed at once, if that is still right:
+
+* If nothing was committed after its instant, everything it has read is the state of that instant.
+* Otherwise the keys that it writes and relies on are compared. If none of them was committed after its instant, these
+  are as they were, and nothing else that it has read matters. A statement that has looked for the first key of a range,
+  or read many keys of which it writes only some, is not compared: another one may be the right one now.
+* If one has changed, the leader of the commit group runs the statement again, under the commit lock: against what is
+  committed, and what the earlier members of the group are about to write (``TurnStatement``). Nothing can come between
+  that and its commit, so it does not conflict. A statement chooses its instant itself, so it may be this one. Workers
+  that all want the first job of a queue thus get one each, in one group.
+
+A statement that ends without a commit, or with an error, is right if nothing was committed meanwhile. Otherwise, and
+where a statement needs more than this gives (``NeedsTransaction``), it is run in a transaction as any other.
+
+No snapshot is registered, so a deletion may leave no trace in the base. A statement whose instant is below the boundary
+of the base counts as changed.
+
+Who writes: the statement's thread; then, from ``submit`` to ``done``, the leader of the commit group, under the commit
+lock. Its thread waits meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+from lowtide.engine.log.frame import encode_payload
+from lowtide.engine.transaction.engine import Engine
+from lowtide.engine.transaction.request import Request
+from lowtide.engine.types import KEYSPACE_PREFIX, MAX_COMMIT, Range, Writes, commit_too_large
+from lowtide.errors import TransientError
+
+_Result = TypeVar("_Result")
+
+
+class NeedsTransaction(Exception):
+    """Says that a statement cannot be run alone. Nothing was written."""
+
+
+class NewestReads:
+    """What a statement that runs alone can read. It has ``read`` from those that inherit from it."""
+
+    __slots__ = ("engine", "replaced", "ts")
+
+    engine: Engine
+    ts: int
+    """Its instant."""
+    replaced: frozenset[bytes] | None
+
+    def peek(self, full_keys: list[bytes]) -> NoReturn:
+        raise NeedsTransaction
+
+    def scan(self, wanted: Range) -> Iterator[tuple[bytes, bytes]]:
+        raise NeedsTransaction
+
+    def chunks(self, wanted: Range) -> Iterator[list[tuple[bytes, bytes]]]:
+        raise NeedsTransaction
+
+    def few(self, wanted: Range, most: int) -> tuple[list[tuple[bytes, bytes]], bool] | None:
+        raise NeedsTransaction
+
+    def keys_under(self, prefixes: list[bytes], most: int | None = None) -> list[list[bytes] | None]:
+        raise NeedsTransaction
+
+    def about(self, wanted: Range) -> int:
+        raise NeedsTransaction
+
+    def rely_on(self, wanted: Range) -> None:
+        raise NeedsTransaction
+
+    @property
+    def pending(self) -> Writes:
+        raise NeedsTransaction
+
+    @property
+    def tracked(self) -> bool:
+        return False
+
+    def note_replaced(self, full_keys: set[bytes]) -> None:
+        """Let the change feed say that documents were replaced, not updated."""
+        self.replaced = frozenset(full_keys)
+
+    def time(self) -> float:
+        """The time of the store's clock, in seconds since the epoch."""
+        return self.engine.time()
+
+
+class LoneStatement(NewestReads):
+    """A statement at its first attempt. ``work`` is what it does, to be done again if ``repeatable``."""
+
+    __slots__ = ("_given", "_looked_at", "_work", "decided", "read", "relied_on", "result", "scanned", "submitted")
+
+    def __init__(self, engine: Engine, work: Callable[..., Any], given: tuple[Any, ...], repeatable: bool) -> None:
+        self.engine = engine
+        self.ts = engine.registry.published  # before the first read
+        self.read: Callable[[bytes], bytes | None] = engine.reader.get_latest
+        self.replaced = None
+        self.relied_on: Iterable[bytes] = ()
+        self.scanned = False
+        """Whether it relies on more than the keys that it names."""
+        self.submitted = False
+        self.decided = False
+        """Whether ``result``, or its error, was found under the commit lock."""
+        self.result: Any = None
+        self._work = work if repeatable else None
+        self._given = given
+        self._looked_at: list[bytes] | None = None
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys. One that was committed after the instant may be missing."""
+        if self._looked_at is not None:
+            self.scanned = True
+        self._looked_at = full_keys
+        return self.engine.reader.get_many(full_keys, self.ts)
+
+    def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
+        """The first entry of a range of full keys that has an end, with the user's key."""
+        self.scanned = True
+        entry = self.engine.reader.first(wanted, self.ts)
+        return (entry[0][KEYSPACE_PREFIX:], entry[1]) if entry is not None else None
+
+    def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
+        """As ``apply``, for one key."""
+        self._submit({full_key: value}, (relied_on,), [before])
+
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """Commit the result of the statement."""
+        if merging:
+            raise NeedsTransaction
+        self._submit(writes, relied_on, _told(self, writes, before))
+
+    def _submit(self, writes: Writes, relied_on: Iterable[bytes], before: list[bytes | None]) -> None:
+        engine = self.engine
+        time, names, payload = _encoded(self, writes, before)
+        self.relied_on = relied_on
+        if self._looked_at is not None and not writes.keys() >= set(self._looked_at):
+            self.scanned = True
+        self.submitted = True
+        engine.committer.submit(
+            Request(
+                writes=writes,
+                seen=self.ts,
+                time=time,
+                payload=payload,
+                durably=engine.durable,
+                names=names,
+                replaced=self.replaced,
+                alone=self,
+            )
+        )
+
+    def again(self, request: Request, earlier: Sequence[Request]) -> bool:
+        """Run the statement again, and let its request write what it writes now: nothing if it has ended without a
+        commit, or by an error, which the request then has. Returns False if that cannot be done here. Called by the
+        leader of a commit group, which holds the commit lock; ``earlier`` are the accepted members of the group."""
+        work = self._work
+        if work is None:
+            return False
+        turn = TurnStatement(self.engine, earlier)
+        try:
+            self.result = work(turn, *self._given)
+            writes = turn.writes
+            if writes:
+                request.time, request.names, request.payload = _encoded(turn, writes, turn.before)
+            request.writes, request.replaced, request.seen = writes, turn.replaced, turn.ts
+        except NeedsTransaction:
+            return False
+        except Exception as error:
+            request.writes = {}
+            request.error = error
+        self.decided = True
+        return True
+
+
+class TurnStatement(NewestReads):
+    """A statement that is run under the commit lock, by the thread that holds it. It sees what ``earlier`` requests are
+    about to write over the newest state, and keeps what it writes itself."""
+
+    __slots__ = ("_newest", "_own", "before", "writes")
+
+    def __init__(self, engine: Engine, earlier: Sequence[Request]) -> None:
+        self.engine = engine
+        self.ts = engine.registry.published
+        self.replaced = None
+        self._newest: Callable[[bytes], bytes | None] = engine.reader.get_latest
+        self._own: Writes = {}
+        for each in earlier:
+            self._own.update(each.writes)
+        self.writes: Writes = {}
+        self.before: list[bytes | None] = []
+
+    def read(self, full_key: bytes) -> bytes | None:
+        """The value of a full key."""
+        return self._own[full_key] if full_key in self._own else self._newest(full_key)
+
+    def read_many(self, full_keys: list[bytes]) -> list[bytes | None]:
+        """The values of many full keys."""
+        return [self.read(full_key) for full_key in full_keys]
+
+    def first(self, wanted: Range) -> tuple[bytes, bytes] | None:
+        """The first entry of a range of full keys that has an end, with the user's key."""
+        own, rest = self._own, wanted
+        entry = self.engine.reader.first(rest, self.ts)
+        while entry is not None and entry[0] in own:
+            rest = rest.beyond(entry[0])
+            entry = self.engine.reader.first(rest, self.ts)
+        found = [(key, value) for key, value in own.items() if value is not None and wanted.covers(key)]
+        if entry is not None:
+            found.append(entry)
+        if not found:
+            return None
+        key, value = max(found) if wanted.reverse else min(found)
+        return key[KEYSPACE_PREFIX:], value
+
+    def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
+        """As ``apply``, for one key."""
+        self.writes, self.before = {full_key: value}, [before]
+
+    def apply(
+        self,
+        writes: Writes,
+        relied_on: Iterable[bytes],
+        before: Writes | None = None,
+        merging: frozenset[bytes] = frozenset(),
+    ) -> None:
+        """Keep the result of the statement."""
+        if merging:
+            raise NeedsTransaction
+        self.writes, self.before = writes, _told(self, writes, before)
+
+
+def _told(statement: LoneStatement | TurnStatement, writes: Writes, before: Writes | None) -> list[bytes | None]:
+    """The values that are there before the writes, in their order."""
+    if before is not None and before.keys() >= writes.keys():
+        return [before[full_key] for full_key in writes]
+    return statement.read_many(list(writes))
+
+
+def _encoded(
+    statement: NewestReads, writes: Writes, before: list[bytes | None]
+) -> tuple[float, dict[str, bytes] | None, bytes]:
+    """The time of a commit, the new keyspaces that it names, and its payload."""
+    engine = statement.engine
+    names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
+    time = engine.time()
+    payload = encode_payload(time, writes, names, before, engine.before_images, replaced=statement.replaced)
+    if len(payload) > MAX_COMMIT:
+        raise commit_too_large(payload)
+    return time, names, payload
+
+
+class NotDone:
+    """Says that a statement has to be run in a transaction."""
+
+
+NOT_DONE: Final = NotDone()
+
+
+def run_alone(
+    engine: Engine, work: Callable[..., _Result], given: tuple[Any, ...], *, repeatable: bool
+) -> _Result | NotDone:
+    """Run a statement that writes once, at its end. ``repeatable`` says that it reads and writes few keys, so that it
+    may be run again under the commit lock. Returns NOT_DONE if it has to be run in a transaction."""
+    statement = LoneStatement(engine, work, given, repeatable)
+    try:
+        result = work(statement, *given)
+    except (NeedsTransaction, TransientError):
+        return NOT_DONE
+    except Exception:
+        if statement.decided or engine.registry.published == statement.ts:
+            raise
+        return NOT_DONE
+    if statement.decided:
+        found: _Result = statement.result
+        return found
+    if not statement.submitted and engine.registry.published != statement.ts:
+        return NOT_DONE  # it has committed nothing, and may have read more than one instant
+    return result
