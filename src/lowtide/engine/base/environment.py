@@ -18,13 +18,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from struct import error as StructError
 
 import lmdb
 
-from lowtide.engine.base.chunks import keys_under, stretch, visible_entries
+from lowtide.engine.base.chunks import keys_among, keys_under, stretch, visible_entries
 from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
@@ -139,6 +139,18 @@ class Base(LmdbFile):
     def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]:
         """The rows of the keys that have one, read in one transaction."""
         return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
+
+    def present(self, full_keys: list[bytes], ts: int) -> Collection[bytes] | None:
+        """Those of ascending keys that have a value at ``ts``, perhaps among others. None if rows have to be read for
+        it: there are tombstones, or the history may have some."""
+        try:
+            with self._begin() as txn:  # before ``history_below`` is read, see ``chunk``: no row is newer than that
+                if ts < self.history_below or txn.stat(self.tombstones)["entries"]:
+                    return None
+                found = keys_among(txn.cursor(self.rows), full_keys)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.present(full_keys, ts), full_keys[0])
+        return full_keys if found == full_keys else set(found)
 
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """The superseded value that ``full_key`` had at ``ts``. This may run in a later LMDB transaction than the one

@@ -19,7 +19,7 @@ than a snapshot. No reader of the new view sees what a reader of the old view st
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from itertools import islice
+from itertools import islice, repeat
 from typing import Final, NewType, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
@@ -323,7 +323,7 @@ def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:
     if len(writes) >= _MANY and len(set(islice(values, _SAMPLED))) <= _SAMPLED // 2:
         shared: dict[bytes | None, Chain] = {value: (ts, value, None) for value in set(values)}
         return map(shared.__getitem__, values)
-    return [(ts, value, None) for value in values]
+    return zip(repeat(ts), values, repeat(None))
 
 
 def _size(key: bytes, value: bytes | None) -> int:
