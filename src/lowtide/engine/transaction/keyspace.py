@@ -130,14 +130,14 @@ class Keyspace(ReadKeyspace):
 
         >>> store.keyspace("fruit").put_many({b"lime": b"green", b"plum": b"purple"})
         """
-        prefix, entry = self.prefix, None
+        prefix, entry = self.prefix, (b"", b"")
         writes: Writes = {}
         try:
             for entry in entries.items() if isinstance(entries, Mapping) else entries:
                 key, value = entry
                 writes[prefix + key] = value
         except (TypeError, ValueError):
-            _check_pair(entry)
+            _check_pair(entry)  # of which it may have been
             raise
         if any(type(value) is not bytes or len(value) > 65536 for value in writes.values()):
             writes = {full_key: check_value(value) for full_key, value in writes.items()}
