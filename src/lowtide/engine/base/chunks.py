@@ -107,7 +107,7 @@ def keys_among(cursor: lmdb.Cursor[bytes], wanted: list[bytes]) -> list[bytes]:
             return found
         if len(found) > _MOST_WALKED * bisect_right(wanted, found[-1]):
             return list(map(_key, cursor.getmulti(wanted)))
-        step = max(len(wanted) - len(found), len(found) // 4)
+        step = max(len(wanted) - len(found), len(found) // 4, _LEAST_STEP)
 
 
 def keys_under(
