@@ -267,6 +267,27 @@ def test_damaged_pages_are_refused_or_read_but_never_run_forever(
     assert refused > 100
 
 
+def test_a_stretch_that_would_end_before_its_beginning_is_refused(
+    damaged: tuple[Path, Table, list[int], bytes],
+) -> None:
+    """A scan goes on after the last key of a stretch, so it would read the same stretch again and again."""
+    data, table, _, whole = damaged
+    refused = 0
+    for number in range(301, 340):
+        data.write_bytes(whole.replace(PREFIX + b"%04d" % number, PREFIX + b"0001"))
+        low = PREFIX + b"%04d" % (number - 3)
+        descriptor = os.open(data, os.O_RDONLY)
+        try:
+            _, last = LeafWalk(descriptor, 4096, table.root, table.depth).entries(low, END, 4, TS, 0)
+            assert last is None or last >= low
+        except Unreadable:
+            refused += 1
+        finally:
+            os.close(descriptor)
+    data.write_bytes(whole)
+    assert refused > 10
+
+
 def test_a_file_that_was_cut_is_refused(damaged: tuple[Path, Table, list[int], bytes]) -> None:
     data, table, _, whole = damaged
     for length in (0, 2 * 4096, table.root * 4096, table.root * 4096 + 100, len(whole) // 2):

@@ -80,6 +80,23 @@ def test_a_key_is_told_to_exist_exactly_if_a_read_finds_it(
                 snapshot.close()
 
 
+def test_a_key_that_left_a_tombstone_is_told_to_be_new() -> None:
+    """A deletion that a live transaction may conflict with leaves a tombstone in the base."""
+    with temporary_directory() as directory, lowtide.open(directory / "store", durability="relaxed") as store:
+        rows = store.keyspace("k")
+        rows.put_many({b"%03d" % number: b"v" for number in range(300)})
+        writer = store.begin()
+        with store.transaction() as tx:
+            for number in range(100, 200):
+                tx.keyspace("k").delete(b"%03d" % number)
+        store.checkpoint()
+        reader, ts = backend_of(store).engine.reader, store.stats().last_commit
+        writes: dict[bytes, bytes | None] = {rows.prefix + b"%03d" % number: b"new" for number in range(300)}
+        told = before_of(reader, writes, ts, False)
+        assert [number for number, value in enumerate(told) if value is None] == [*range(100, 200)]
+        writer.rollback()
+
+
 @pytest.mark.parametrize("checkpointed", [True, False])
 def test_the_feed_tells_inserts_of_a_batch_from_updates(checkpointed: bool) -> None:
     """A batch of many keys, of which some exist, some were deleted and some are new."""
