@@ -50,7 +50,9 @@ def visible(rows: Rows, low: bytes, high: bytes | None) -> list[tuple[bytes, byt
     return [(key, value) for key in within for ts, value in (rows[key],) if ts <= TS and value is not None]
 
 
-def in_chunks(leaves: LeafFile, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int) -> Iterator:
+def in_chunks(
+    leaves: LeafFile, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int
+) -> Iterator[list[tuple[bytes, bytes]]]:
     """The chunks of a range, each with the last key that was read."""
     start: bytes | None = low
     while start is not None:
@@ -194,7 +196,7 @@ def test_a_base_whose_file_is_exchanged_is_read_from_the_new_one(base: Base, mon
     with base.env.begin() as txn:
         before = decode_table(txn.get(b"rows")).root
     with base.writing:
-        reopen(base, lambda: compacted.replace(data))
+        reopen(base, lambda: os.replace(compacted, data))
     with base.env.begin() as txn:
         assert decode_table(txn.get(b"rows")).root != before
     entries, _ = base.chunk(BEGINNING, END, TS, limit=200, reverse=False, strip=4)
@@ -211,8 +213,9 @@ def damaged() -> Iterator[tuple[Path, Table, list[int], bytes]]:
     with temporary_directory() as directory:
         base = Base(directory, 1 << 24, create=True)
         base.initialise(STORE_ID)
-        large = {PREFIX + b"%04d" % number: (1, b"L" * 5000) for number in range(0, 600, 60)}
-        fill(base, {PREFIX + b"%04d" % number: (1, b"value" * 20) for number in range(600)} | large)
+        rows: Rows = {PREFIX + b"%04d" % number: (1, b"value" * 20) for number in range(600)}
+        rows |= {PREFIX + b"%04d" % number: (1, b"L" * 5000) for number in range(0, 600, 60)}
+        fill(base, rows)
         with base.env.begin() as txn:
             table = decode_table(txn.get(b"rows"))
         base.close()
