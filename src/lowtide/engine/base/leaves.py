@@ -61,12 +61,12 @@ class LeafWalk:
         first ``strip`` bytes and values; and the last key that was read, None if the range is exhausted. Fewer rows if
         they are large."""
         found: list[Entry] = []
-        return found, self._read(low, high, limit, ts, strip, found, None)
+        return found, self._read(low, high, limit=limit, ts=ts, strip=strip, entries=found, values=None)
 
     def values(self, low: bytes, high: bytes | None, limit: int, ts: int) -> tuple[list[bytes], bytes | None]:
         """As ``entries``, without keys."""
         found: list[bytes] = []
-        return found, self._read(low, high, limit, ts, 0, None, found)
+        return found, self._read(low, high, limit=limit, ts=ts, strip=0, entries=None, values=found)
 
     def _read(
         self,
@@ -95,7 +95,7 @@ class LeafWalk:
                 end = first + left
                 within = True
             if entries is not None:
-                stop = self._add_entries(page, first, end, ts, strip, entries)
+                stop = self._add_entries(page, first, end, ts=ts, strip=strip, found=entries)
             else:
                 assert values is not None
                 stop = self._add_values(page, first, end, ts, values)
