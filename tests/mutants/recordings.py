@@ -86,5 +86,9 @@ ACQUITTED: Final[dict[str, str]] = {
     "a moved boundary is not noticed": "it takes two processes that apply a checkpoint at once",
     "the helper goes by its early sample": "it takes a helper process that is stopped between two requests",
     "a lost answer is forgotten": _NO_READ,
+    "pages are trusted after their transaction has ended": "it takes the map to grow within one read of pages",
+    "leaf pages show rows of every commit": "only a compiled build reads pages, and mutants are plain Python",
+    "a damaged key sends a scan back": "it takes a damaged page",
+    "a deleted key is told to have existed": _NO_READ,
 }
 """The other mutants of the layers that reads go through, and why no recording convicts them."""
