@@ -92,5 +92,9 @@ ACQUITTED: Final[dict[str, str]] = {
     "a statement alone relies on its keys only": _ALONE,
     "a statement alone does not look at the boundary": _ALONE,
     "a statement alone ignores the catalog row": _ALONE,
+    "pages are trusted after their transaction has ended": "it takes the map to grow within one read of pages",
+    "leaf pages show rows of every commit": "only a compiled build reads pages, and mutants are plain Python",
+    "a damaged key sends a scan back": "it takes a damaged page",
+    "a deleted key is told to have existed": _NO_READ,
 }
 """The other mutants of the layers that reads go through, and why no recording convicts them."""

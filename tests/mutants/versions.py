@@ -205,4 +205,47 @@ MUTANTS = [
         (("        self._keys = None\n        self.gaps = ()\n", "        self._keys = None\n"),),
         ("tests/unit/engine/versions/test_own.py::test_what_was_deleted_in_a_savepoint_that_is_undone_is_shown_again",),
     ),
+    Mutant(
+        "pages are trusted after their transaction has ended",
+        "The map grows while leaf pages are decoded, LMDB reuses them, and the scan returns what it has read there.",
+        "engine/base/leaf_file.py",
+        (("                txn.id()  # raises if the transaction was ended meanwhile\n", ""),),
+        (("tests/unit/engine/base/test_leaves.py::test_a_read_whose_transaction_ended_meanwhile_is_repeated"),),
+    ),
+    Mutant(
+        "leaf pages show rows of every commit",
+        "A scan of the compiled build shows rows that are newer than its snapshot.",
+        "engine/base/leaves.py",
+        (
+            (
+                "                if 0 <= _ts(page, value) <= ts:\n                    found.append((page",
+                "                if 0 <= _ts(page, value):\n                    found.append((page",
+            ),
+        ),
+        ("tests/unit/engine/base/test_leaves.py::test_keys_lose_the_prefix_and_rows_their_timestamp",),
+    ),
+    Mutant(
+        "a damaged key sends a scan back",
+        "The last key of a stretch lies before its first one, so the scan reads the same stretch again and again.",
+        "engine/base/leaves.py",
+        (
+            (
+                "                    if last < low:  # the caller goes on after it, so it would never end\n",
+                "                    if last is None:\n",
+            ),
+        ),
+        (("tests/unit/engine/base/test_leaves.py::test_a_stretch_that_would_end_before_its_beginning_is_refused"),),
+    ),
+    Mutant(
+        "a deleted key is told to have existed",
+        "The base keeps a tombstone of a deleted key, and a batch that puts it again is logged as an update.",
+        "engine/base/environment.py",
+        (
+            (
+                '                if ts < self.history_below or txn.stat(self.tombstones)["entries"]:\n',
+                "                if ts < self.history_below:\n",
+            ),
+        ),
+        ("tests/unit/engine/versions/test_presence.py::test_a_key_that_left_a_tombstone_is_told_to_be_new",),
+    ),
 ]

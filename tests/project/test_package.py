@@ -22,6 +22,8 @@ import lowtide.spark
 from tests.project.source import ROOT, nodes_at
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+OF_THE_COMPILER = "mypy_extensions"
+"""Has types that only a compiled build knows: mypyc brings it."""
 FOR_USERS = sorted([*(ROOT / "examples").glob("*.py"), *(ROOT / "demo").glob("*.py")])
 
 
@@ -55,6 +57,22 @@ def packages_required(*paths: Path) -> set[tuple[str, str]]:
     return found
 
 
+def test_types_of_the_compiler_are_not_imported_when_the_package_runs() -> None:
+    """Else it would be a dependency."""
+    importing = [path for path in (ROOT / "src").rglob("*.py") if OF_THE_COMPILER in packages_imported(path)]
+    assert importing
+    for path in importing:
+        unread = {
+            id(inner)
+            for node in ast.walk(ast.parse(path.read_text()))
+            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+            for statement in node.body
+            for inner in ast.walk(statement)
+            if isinstance(inner, ast.ImportFrom) and inner.module == OF_THE_COMPILER
+        }
+        assert len(unread) == path.read_text().count(OF_THE_COMPILER), path
+
+
 def test_the_dependencies_are_what_the_source_imports() -> None:
     source = ROOT / "src" / "lowtide"
     commands = set((source / "cli").rglob("*.py"))
@@ -63,7 +81,7 @@ def test_the_dependencies_are_what_the_source_imports() -> None:
     for_pipeline = set((source / "pipeline").rglob("*.py"))
     for_rdf = {*(source / "quads").rglob("*.py"), *(source / "rdf").rglob("*.py")}
     others = set((ROOT / "src").rglob("*.py")) - commands - columns - for_spark - for_pipeline - for_rdf
-    needed = packages_imported(*others) - {"lowtide"}
+    needed = packages_imported(*others) - {"lowtide", OF_THE_COMPILER}
     assert needed == declared(PROJECT["dependencies"])
     for_commands = packages_imported(*commands) - {"lowtide"}
     for_statements = declared(PROJECT["optional-dependencies"]["rdf"])  # of the commands of lowtide rdf

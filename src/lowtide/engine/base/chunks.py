@@ -6,7 +6,7 @@ an older reader lives.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -24,6 +24,8 @@ _FIRST_STEP = 8
 _FEW_UNDER = 4
 """The entries that are read at first where a few keys with a prefix are expected."""
 _LEAST_STEP = 64
+_MOST_WALKED = 4
+"""A walk over keys goes on as long as one in this many is wanted."""
 _MOST_BYTES = 64 << 20
 """The bytes after which a stretch of values ends, about: the usual number of large values would fill the memory."""
 _SAMPLED = 8
@@ -88,6 +90,24 @@ def visible_entries(entries: list[Entry], newer: bytes, strip: int) -> list[Entr
     if not strip:
         return [(key, row[8:]) for key, row in entries if row < newer]
     return [(key[strip:], row[8:]) for key, row in entries if row < newer]
+
+
+def keys_among(cursor: lmdb.Cursor[bytes], wanted: list[bytes]) -> list[bytes]:
+    """Those of ``wanted`` that a table has, and perhaps others; all of them ascend. Where the table has few keys
+    between the first and the last of them, it walks over these, which is faster than looking each one up."""
+    if not cursor.set_range(wanted[0]):
+        return []
+    rest, last = cursor.iternext(values=False), wanted[-1]
+    found: list[bytes] = []
+    step = min(len(wanted), _LEAST_STEP)
+    while True:
+        count = len(found)
+        found += islice(rest, step)
+        if len(found) < count + step or found[-1] >= last:
+            return found
+        if len(found) > _MOST_WALKED * bisect_right(wanted, found[-1]):
+            return list(map(_key, cursor.getmulti(wanted)))
+        step = max(len(wanted) - len(found), len(found) // 4, _LEAST_STEP)
 
 
 def keys_under(

@@ -18,18 +18,19 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from struct import error as StructError
 
 import lmdb
 
-from lowtide.engine.base.chunks import keys_under, stretch, visible_entries
+from lowtide.engine.base.chunks import keys_among, keys_under, stretch, visible_entries
 from lowtide.engine.base.codec import decode_ts, encode_ts, horizon, row_ts
 from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.forks import note_opened
 from lowtide.engine.base.history import HistoryTable, open_index
+from lowtide.engine.base.leaf_file import PAYS, LeafFile
 from lowtide.engine.base.lmdb_file import LmdbFile
 from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
@@ -71,7 +72,9 @@ class Base(LmdbFile):
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
-        self._file = (self.directory / "data.mdb").stat()
+        data = self.directory / "data.mdb"
+        self._file = data.stat()
+        self.leaves = LeafFile(data, int(self.env.stat()["psize"])) if PAYS else None
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> TableHandle:
@@ -137,6 +140,18 @@ class Base(LmdbFile):
         """The rows of the keys that have one, read in one transaction."""
         return self.read(lambda txn: dict(txn.cursor(self.rows).getmulti(full_keys)))
 
+    def present(self, full_keys: list[bytes], ts: int) -> Collection[bytes] | None:
+        """Those of ascending keys that have a value at ``ts``, perhaps among others. None if rows have to be read for
+        it: there are tombstones, or the history may have some."""
+        try:
+            with self._begin() as txn:  # before ``history_below`` is read, see ``chunk``: no row is newer than that
+                if ts < self.history_below or txn.stat(self.tombstones)["entries"]:
+                    return None
+                found = keys_among(txn.cursor(self.rows), full_keys)
+        except lmdb.Error as error:
+            return self._again(error, lambda: self.present(full_keys, ts), full_keys[0])
+        return full_keys if found == full_keys else set(found)
+
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """The superseded value that ``full_key`` had at ``ts``. This may run in a later LMDB transaction than the one
         that found the row too new or absent: what a live snapshot sees stays in the history."""
@@ -169,9 +184,11 @@ class Base(LmdbFile):
         That key is None when the range is exhausted. ``strip`` bytes are removed from the entries' keys.
         """
         try:
-            with self._begin(self.rows) as txn:  # before ``history_below`` is read, which is raised before a commit
+            with self._begin() as txn:  # before ``history_below`` is read, which is raised before a commit
                 if ts < self.history_below:
                     return self.at(ts, True).entries(txn, low, high, limit=limit, reverse=reverse, strip=strip)
+                if self.leaves is not None and not reverse:
+                    return self.leaves.entries(txn, low, high, limit=limit, ts=ts, strip=strip)
                 entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
             return visible_entries(entries, horizon(ts), strip), entries[-1][0] if more else None
         except lmdb.Error as error:
@@ -194,7 +211,7 @@ class Base(LmdbFile):
 
     def at(self, ts: int, old: bool) -> VisibleRows:
         """The tables as of ``ts``; ``old`` if that may be below the boundary."""
-        return VisibleRows(self.rows, self.history, ts, old)
+        return VisibleRows(self.rows, self.history, ts, old, self.leaves)
 
     def changed_keys(self, low: bytes, high: bytes | None, since: int, limit: int) -> tuple[list[bytes], bytes | None]:
         """The keys of a stretch that changed after ``since``, including deletions, and the last key that was read."""

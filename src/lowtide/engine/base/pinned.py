@@ -115,6 +115,9 @@ class PinnedBase:
 
         return self._base.read(look)
 
+    def present(self, full_keys: list[bytes], ts: int) -> None:
+        """The same as ``Base.present``. At a pin rows have to be read, because the history may have some."""
+
     def read_history(self, full_key: bytes, ts: int) -> bytes | None:
         """Return None: ``row`` has looked there already."""
         return None

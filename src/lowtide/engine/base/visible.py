@@ -13,6 +13,7 @@ import lmdb
 from lowtide.engine.base.chunks import Entry, distinct_keys, stretch, values_of_stretch, visible_entries
 from lowtide.engine.base.codec import encode_row, horizon
 from lowtide.engine.base.history import HistoryTable
+from lowtide.engine.base.leaf_file import LeafFile
 from lowtide.engine.base.types import TableHandle
 
 _first, _second = itemgetter(0), itemgetter(1)
@@ -25,12 +26,16 @@ class VisibleRows(NamedTuple):
     history: HistoryTable
     ts: int
     old: bool
+    leaves: LeafFile | None = None
+    """Reads stretches forwards, if that pays, where the history has nothing."""
 
     def entries(
         self, txn: lmdb.Transaction[bytes], low: bytes, high: bytes | None, limit: int, reverse: bool, strip: int
     ) -> tuple[list[Entry], bytes | None]:
         """The entries of a stretch in scan order, and the last key that was read; None when the range is exhausted.
         ``strip`` bytes are removed from the entries' keys."""
+        if self.leaves is not None and not reverse and not self.old:
+            return self.leaves.entries(txn, low, high, limit=limit, ts=self.ts, strip=strip)
         newer = horizon(self.ts)
         entries, more = stretch(txn, self.rows, low, high, limit=limit, reverse=reverse)
         last = entries[-1][0] if more else None
@@ -59,6 +64,8 @@ class VisibleRows(NamedTuple):
         if self.old and distinct_keys(txn, self.history.index, low, high, limit=1, reverse=False)[0]:
             entries, last = self.entries(txn, low, high, limit=limit, reverse=False, strip=0)
             return list(map(_second, entries)), last
+        if self.leaves is not None:
+            return self.leaves.values(txn, low, high, limit=limit, ts=self.ts)
         rows, last = values_of_stretch(txn, self.rows, low, high, limit)
         newer = horizon(self.ts)
         return [row[8:] for row in rows if row < newer], last

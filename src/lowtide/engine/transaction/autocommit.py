@@ -11,6 +11,7 @@ from lowtide.engine.transaction.origin import caller
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.scans import scan_latest
 from lowtide.engine.types import KEYSPACE_PREFIX, MAX_COMMIT, Range, Writes, commit_too_large
+from lowtide.engine.versions.presence import before_of
 from lowtide.errors import UsageError
 
 
@@ -47,7 +48,8 @@ class Autocommit:
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         seen = engine.registry.published  # before the read: if it is still the last at the commit, the read is current
         time = engine.time()
-        payload = encode_payload(time, writes, names, engine.reader.get_many(writes, seen), engine.before_images)
+        before = before_of(engine.reader, writes, seen, engine.before_images)
+        payload = encode_payload(time, writes, names, before, engine.before_images)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
         request = Request(writes=writes, seen=seen, time=time, payload=payload, durably=engine.durable, names=names)

@@ -130,12 +130,15 @@ class Keyspace(ReadKeyspace):
 
         >>> store.keyspace("fruit").put_many({b"lime": b"green", b"plum": b"purple"})
         """
-        pairs = list(entries.items() if isinstance(entries, Mapping) else entries)
-        prefix = self.prefix
+        prefix, entry = self.prefix, (b"", b"")
+        writes: Writes = {}
         try:
-            writes: Writes = {prefix + key: value for key, value in pairs}
+            for entry in entries.items() if isinstance(entries, Mapping) else entries:
+                key, value = entry
+                writes[prefix + key] = value
         except (TypeError, ValueError):
-            writes = {prefix + key: value for key, value in map(_checked_pair, pairs)}
+            _check_pair(entry)  # of which it may have been
+            raise
         if any(type(value) is not bytes or len(value) > 65536 for value in writes.values()):
             writes = {full_key: check_value(value) for full_key, value in writes.items()}
         if max(map(len, writes), default=0) > 256:
@@ -157,11 +160,9 @@ class Keyspace(ReadKeyspace):
         self._source.write(full_key, None)
 
 
-def _checked_pair(entry: object) -> tuple[bytes, bytes]:
-    """The entry, or a UsageError that says what is wrong with it."""
+def _check_pair(entry: object) -> None:
+    """Raise a UsageError that says what is wrong with an entry."""
     if not isinstance(entry, tuple | list) or len(entry) != 2:
         raise UsageError(f"put_many takes a mapping or pairs of key and value, not {entry!r}")
-    key, value = entry
-    if not isinstance(key, bytes):
-        raise bad_key(key)
-    return key, value
+    if not isinstance(entry[0], bytes):
+        raise bad_key(entry[0])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 from lowtide.engine.transaction.engine import Engine
@@ -18,8 +18,7 @@ _CHUNK: Final = 512
 
 def entries_of(chunks: Iterator[list[tuple[bytes, bytes]]]) -> Iterator[tuple[bytes, bytes]]:
     """The entries of chunks, one by one."""
-    for chunk in chunks:
-        yield from chunk
+    return chain.from_iterable(chunks)
 
 
 def chunks_of(entries: Iterator[tuple[bytes, bytes]]) -> Iterator[list[tuple[bytes, bytes]]]:

@@ -25,6 +25,7 @@ from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.savepoint import MISSING, Savepoint
 from lowtide.engine.transaction.yielding import Yielding
 from lowtide.engine.types import MAX_COMMIT, Range, Writes, commit_too_large
+from lowtide.engine.versions.presence import before_of
 from lowtide.errors import ConflictError, UsageError
 
 _MANY: Final = 1_000
@@ -241,7 +242,7 @@ class EngineTransaction(TransactionReads):
         elif token and self.before.keys() >= writes.keys():
             before = [self.before[full_key] for full_key in writes]
         else:
-            before = engine.reader.get_many(writes, seen)
+            before = before_of(engine.reader, writes, seen, engine.before_images)
         replaced = frozenset(self.replaced) if self.replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced=replaced)
         if len(payload) > MAX_COMMIT:

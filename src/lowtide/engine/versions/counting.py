@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Final
 
 from lowtide.engine.types import Range
+from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import BaseRows
 
 MOST: Final = 20_000
 """The number of keys in the layers above which it is faster to read everything."""

@@ -14,9 +14,9 @@ from lowtide.engine.base.cuts import nearest, tidy, with_points
 from lowtide.engine.base.marks import newest_in
 from lowtide.engine.base.outline import Outline, outline
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
+from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import Layer, VersionStore
-from lowtide.engine.versions.visibility import BaseRows
 
 if TYPE_CHECKING:
     from lowtide.engine.base.types import Txn

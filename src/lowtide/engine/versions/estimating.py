@@ -15,7 +15,7 @@ from lowtide.engine.versions.layers import VersionStore
 
 if TYPE_CHECKING:
     from lowtide.engine.base.types import Txn
-    from lowtide.engine.versions.visibility import BaseRows
+    from lowtide.engine.versions.below import BaseRows
 
 
 def estimated_count(versions: VersionStore, rows: BaseRows, wanted: Range) -> int:

@@ -350,7 +350,7 @@ def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:
     if len(writes) >= _MANY and len(set(islice(values, _SAMPLED))) <= _SAMPLED // 2:
         shared: dict[bytes | None, Chain] = {value: (ts, value, None) for value in set(values)}
         return map(shared.__getitem__, values)
-    return [(ts, value, None) for value in values]
+    return zip(repeat(ts), values, repeat(None))
 
 
 def _size(key: bytes, value: bytes | None) -> int:

@@ -13,7 +13,7 @@ from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import View
 
 if TYPE_CHECKING:
-    from lowtide.engine.versions.visibility import BaseRows
+    from lowtide.engine.versions.below import BaseRows
 
 
 def first_after_deleted(

@@ -6,9 +6,9 @@ import sys
 
 from lowtide.engine.base.marks import newest_in
 from lowtide.engine.types import after_prefix
+from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.engine.versions.visibility import BaseRows
 
 
 def newest_change(versions: VersionStore, rows: BaseRows, prefix: bytes, ts: int) -> int | None:

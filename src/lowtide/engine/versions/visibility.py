@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
-from pathlib import Path
 from time import sleep
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from lowtide.engine.base.codec import LATEST, horizon
-from lowtide.engine.base.types import TableHandle, Txn
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
+from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
@@ -24,7 +23,6 @@ from lowtide.engine.versions.leading import first_after_deleted
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.errors import UsageError
 
-_Result = TypeVar("_Result")
 _READS_BETWEEN = 128
 """One in this many reads yields to a commit. With a smaller number, switching costs more than it saves in waiting."""
 _second = itemgetter(1)
@@ -43,39 +41,6 @@ class Published(Protocol):
     syncing: bool
 
     def timestamps(self) -> list[int]: ...
-
-
-class BaseRows(Protocol):
-    """The rows below the layers: the base, or the base as it was at a pin."""
-
-    directory: Path
-
-    @property
-    def meta(self) -> TableHandle: ...
-
-    def boundary_in(self, txn: Txn) -> int | None: ...
-
-    def read(self, look: Callable[[Txn], _Result]) -> _Result: ...
-
-    def counted(self, low: bytes, high: bytes | None, ts: int, keys: list[bytes]) -> tuple[int, set[bytes]] | None: ...
-
-    def row(self, full_key: bytes) -> bytes | None: ...
-
-    def first(self, low: bytes, high: bytes, ts: int, reverse: bool) -> tuple[bool, tuple[bytes, bytes] | None]: ...
-
-    def rows_of(self, full_keys: list[bytes]) -> dict[bytes, bytes]: ...
-
-    def read_history(self, full_key: bytes, ts: int) -> bytes | None: ...
-
-    def has_history(self, ts: int) -> bool: ...
-
-    def chunk(
-        self, low: bytes, high: bytes | None, ts: int, limit: int, reverse: bool, strip: int
-    ) -> tuple[list[tuple[bytes, bytes]], bytes | None]: ...
-
-    def values(self, low: bytes, high: bytes | None, ts: int, limit: int) -> tuple[list[bytes], bytes | None]: ...
-
-    def keys_under(self, prefixes: list[bytes], ts: int, *, most: int, strip: int) -> list[list[bytes] | None]: ...
 
 
 class Reader:

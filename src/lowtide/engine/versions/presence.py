@@ -1,0 +1,38 @@
+"""What was there before a commit, for its record in the log: the values, or only which keys had one.
+
+Most stores log no earlier values. For many keys it is then faster to walk over the base's keys, which are not copied
+with their rows, than to look up each one. A bulk of keys is mostly in order and close together, or all of it is new.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from lowtide.engine.types import Writes
+from lowtide.engine.versions.visibility import Reader
+from lowtide.errors import UsageError
+
+_MANY: Final = 64
+"""From so many keys on, a walk is worth trying."""
+PRESENT: Final = b""
+"""Stands for the value of a key that had one."""
+
+
+def before_of(reader: Reader, writes: Writes, ts: int, values: bool) -> list[bytes | None]:
+    """Of each key that is written the value at ``ts``, None if it had none. Without ``values``, an existing one may be
+    replaced by PRESENT."""
+    if values or len(writes) < _MANY:
+        return reader.get_many(writes, ts)
+    versions, base = reader.sources
+    active, frozen, _ = versions.view  # before the base, see ``visibility``
+    if not active.chains.keys().isdisjoint(writes) or not (frozen is None or frozen.chains.keys().isdisjoint(writes)):
+        return reader.get_many(writes, ts)
+    if versions.closed:  # after the view was taken, see ``visibility``
+        raise UsageError(versions.closed)
+    keys = sorted(writes)
+    present = base.present(keys, ts)
+    if present is None:
+        return reader.get_many(writes, ts)
+    if present is keys:
+        return [PRESENT] * len(keys)
+    return [PRESENT if key in present else None for key in writes] if present else [None] * len(keys)
