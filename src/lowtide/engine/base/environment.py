@@ -33,11 +33,13 @@ from lowtide.engine.base.history import HistoryTable, open_index
 from lowtide.engine.base.lmdb_file import LmdbFile
 from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
+from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.pin_table import PinTable
+from lowtide.engine.base.place import DATA, HeldDirectory, Place, opened_in
 from lowtide.engine.base.soundness import check_environment
 from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
-from lowtide.errors import CorruptionError
+from lowtide.errors import CorruptionError, Error
 
 _BOUNDARY = b"boundary"
 _NUMBERS = b"numbers"
@@ -51,12 +53,12 @@ class Base(LmdbFile):
     def __init__(
         self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
     ) -> None:
-        env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
-        super().__init__(directory, env, may_grow=may_grow)
         self.fixed = fixed
+        if create:
+            directory.mkdir(mode=0o700, exist_ok=True)
+        env, place = _open(directory, map_size, create=create, fixed=fixed)
+        super().__init__(directory, env, place, may_grow=may_grow)
         try:
-            if not create:
-                check_environment(env, directory, most=0)
             self.open_tables(create)
         except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             env.close()
@@ -71,7 +73,6 @@ class Base(LmdbFile):
 
     def open_tables(self, create: bool) -> None:
         """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
-        self._file = (self.directory / "data.mdb").stat()
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> TableHandle:
@@ -84,10 +85,20 @@ class Base(LmdbFile):
             self.pins = PinTable(table(b"pins"), self.directory)
             self.consumers = ConsumerTable(table(b"consumers"), self.directory)
             self.meta = table(b"meta")
+            self._store = txn.get(_STORE, db=self.meta) if txn is not None else None
 
     def is_of(self, data: Path) -> bool:
         """Whether this is open on the file ``data``."""
-        return os.path.samestat(self._file, data.stat())
+        return os.path.samestat(self.place.file, data.stat())
+
+    @property
+    def file(self) -> os.stat_result:
+        """The file that is open, which need not be the one that has its name."""
+        return self.place.file
+
+    def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile:
+        """The pages of the file, as the transaction sees them."""
+        return PageFile(self.directory / DATA, txn.id(), self.place.file)
 
     def take_over(self) -> None:
         """Turn a base that was only read into the owner's. From now on only old snapshots need the history."""
@@ -243,6 +254,7 @@ class Base(LmdbFile):
             self.put_boundary(txn, 0)
 
         self.write(change)
+        self._store = store_id
 
     def reserved_number(self) -> int:
         """The last number of a keyspace that was reserved for joined processes."""
@@ -269,12 +281,62 @@ class Base(LmdbFile):
             txn.put(name.encode(), prefix, db=self.keyspaces)
 
     def open_again(self, map_size: int) -> None:
-        """Reopen environment and tables while readers are kept out. The table objects stay the same and get new
-        handles: a read that is retried may hold a method of one."""
-        history, pins, consumers = self.history, self.pins, self.consumers
+        """Reopen environment and tables while readers are kept out."""
         self.env.close()
-        self.env = open_largest(self.directory, map_size, False)
+        self._adopt(*_open(self.directory, map_size))
+
+    def _adopt(self, env: lmdb.Environment, place: Place) -> None:
+        """Continue with ``env``. The table objects stay the same and get new handles: a read that is retried may hold a
+        method of one."""
+        history, pins, consumers = self.history, self.pins, self.consumers
+        self.env, self.place = env, place
         self.open_tables(False)
         history.rows, history.index = self.history.rows, self.history.index
         pins.table, consumers.table = self.pins.table, self.consumers.table
         self.history, self.pins, self.consumers = history, pins, consumers
+        self.moved = place.moved  # last: from here on, reads look for the next exchange
+
+    def _follow(self) -> None:
+        """Continue with the base that has taken the place of this one; the caller holds ``writing``. Reads that are cut
+        short are retried, see ``_again``."""
+        with self.steady, self.keep_readers_out():
+            old, (env, place) = self.env, _open(self.directory, self.map_size)
+            try:
+                if _store_in(env) != self._store:
+                    raise Error(f"{self.directory} was replaced by that of another store; close this one and reopen it")
+                self._adopt(env, place)
+            except BaseException as error:
+                if self.env is old:
+                    env.close()
+                else:
+                    self._adopt(env, place)  # again: it was interrupted, and environment and tables belong together
+                if isinstance(error, lmdb.Error):
+                    raise Error(f"LMDB could not follow {self.directory} after a compaction: {error}") from error
+                raise
+            finally:
+                if self.env is not old:
+                    old.close()
+
+
+def _open(
+    directory: Path, map_size: int, *, create: bool = False, fixed: bool = False
+) -> tuple[lmdb.Environment, Place]:
+    """Open the environment in ``directory``, whichever it is by now."""
+
+    def opened(held: HeldDirectory) -> tuple[lmdb.Environment, Place]:
+        env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
+        try:
+            if not create:
+                check_environment(env, directory, most=0)
+            return env, held.place(fixed=fixed)
+        except BaseException:
+            env.close()
+            raise
+
+    return opened_in(directory, opened, lambda pair: pair[0].close())
+
+
+def _store_in(env: lmdb.Environment) -> bytes | None:
+    """The id of the store that an environment belongs to."""
+    with env.begin(write=True) as txn:  # see ``open_tables``
+        return txn.get(_STORE, db=env.open_db(b"meta", txn=txn, create=False))

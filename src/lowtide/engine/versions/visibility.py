@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from operator import itemgetter
-from pathlib import Path
 from time import sleep
 from typing import Protocol, TypeVar
 
 from lowtide.engine.base.codec import LATEST, horizon
+from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.types import TableHandle, Txn
 from lowtide.engine.types import KEYSPACE_PREFIX, Range
 from lowtide.engine.versions.chain import visible
@@ -48,7 +48,7 @@ class Published(Protocol):
 class BaseRows(Protocol):
     """The rows below the layers: the base, or the base as it was at a pin."""
 
-    directory: Path
+    def pages(self, txn: Txn) -> PageFile: ...
 
     @property
     def meta(self) -> TableHandle: ...
