@@ -362,7 +362,7 @@ class Store(Kinds[AutocommitStatements]):
 
     def compact(self) -> CompactReport:
         """Return the space of free pages and spare log files to the file system. Readers and writers pause
-        briefly; checkpoints wait. Needs room for a second base. Raises UsageError if another process reads the store.
+        briefly; checkpoints wait. Needs room for a second base. Other processes may have the store open.
 
         >>> report = store.compact()
         >>> report.after <= report.before

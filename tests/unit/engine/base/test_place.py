@@ -16,6 +16,7 @@ from lowtide.engine.base.borrowing import borrow, give_back, loan_of
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.exchange import copy_of, put_in_place, settle, write_copy
 from lowtide.engine.base.leases import Leases
+from lowtide.engine.base.mapping import open_largest
 from lowtide.engine.base.pages import Unreadable
 from lowtide.engine.base.place import HeldDirectory, set_mark
 from lowtide.errors import CorruptionError, DiskFull, Error
@@ -141,7 +142,7 @@ def test_the_files_of_two_directories_are_never_opened_together(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exchanges = [True, True]
-    opened = environment.open_largest
+    opened = open_largest
     environments: list[lmdb.Environment] = []
 
     def open_late(path: Path, size: int, create: bool) -> lmdb.Environment:
@@ -214,9 +215,8 @@ def test_an_interrupt_while_it_follows_leaves_a_base_that_works(
             monkeypatch.undo()
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(
-            *((base, interrupted) if hasattr(base, interrupted) else (environment, interrupted)), interrupt
-        )
+        target: object = base if interrupted == "open_tables" else environment
+        monkeypatch.setattr(target, interrupted, interrupt)
         with pytest.raises(KeyboardInterrupt):
             got(base, b"store")
         assert got(base, b"store") == b"the store"
