@@ -72,20 +72,27 @@ class Base(LmdbFile):
         that sees that commit sees this, and reading the history needlessly only costs time."""
 
     def open_tables(self, create: bool) -> None:
-        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours. The
+        table objects of an earlier environment stay, and get new handles: a read that is retried may hold a method of
+        one."""
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> TableHandle:
                 return self.env.open_db(name, txn=txn, create=create)
 
             self.rows = table(b"rows")
-            self.history = HistoryTable(table(b"history"), open_index(self.env, txn, create))
+            history, index = table(b"history"), open_index(self.env, txn, create)
             self.tombstones = table(b"tombstones")
             self.keyspaces = table(b"keyspaces")
-            self.pins = PinTable(table(b"pins"), self.directory)
-            self.consumers = ConsumerTable(table(b"consumers"), self.directory)
+            pins, consumers = table(b"pins"), table(b"consumers")
             self.meta = table(b"meta")
             self._store = txn.get(_STORE, db=self.meta) if txn is not None else None
+        if not hasattr(self, "consumers"):
+            self.history = HistoryTable(history, index)
+            self.pins = PinTable(pins, self.directory)
+            self.consumers = ConsumerTable(consumers, self.directory)
+        self.history.rows, self.history.index = history, index
+        self.pins.table, self.consumers.table = pins, consumers
 
     def is_of(self, data: Path) -> bool:
         """Whether this is open on the file ``data``."""
@@ -286,14 +293,9 @@ class Base(LmdbFile):
         self._adopt(*_open(self.directory, map_size))
 
     def _adopt(self, env: lmdb.Environment, place: Place) -> None:
-        """Continue with ``env``. The table objects stay the same and get new handles: a read that is retried may hold a
-        method of one."""
-        history, pins, consumers = self.history, self.pins, self.consumers
+        """Continue with ``env``."""
         self.env, self.place = env, place
         self.open_tables(False)
-        history.rows, history.index = self.history.rows, self.history.index
-        pins.table, consumers.table = self.pins.table, self.consumers.table
-        self.history, self.pins, self.consumers = history, pins, consumers
         self.moved = place.moved  # last: from here on, reads look for the next exchange
 
     def _follow(self) -> None:

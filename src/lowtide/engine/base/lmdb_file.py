@@ -53,7 +53,10 @@ class LmdbFile:
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[Any]] = env.begin
         self._writer = 0
-        """The thread that writes; it has nothing to follow, since there is no exchange while it does."""
+        """The thread that writes, under ``writing``; it has nothing to follow: there is no exchange while it does."""
+        self._repeating = 0
+        """The thread that repeats a read, under ``_growing``. It must not wait for ``writing``, so it does not follow:
+        its read began before the exchange."""
 
     # Reading
 
@@ -88,7 +91,11 @@ class LmdbFile:
                 self.env.info()
             except lmdb.Error as gone:
                 raise Error(f"LMDB has closed {self.directory}: {gone}; close the store and open it again") from gone
-            return attempt()
+            before, self._repeating = self._repeating, threading.get_ident()
+            try:
+                return attempt()
+            finally:
+                self._repeating = before
 
     # Writing
 
@@ -176,7 +183,7 @@ class LmdbFile:
 
     def follow(self) -> None:
         """Continue with the base that has taken the place of this one, if another process has compacted it."""
-        if self._writer == threading.get_ident() or not self._was_exchanged():
+        if threading.get_ident() in (self._writer, self._repeating) or not self._was_exchanged():
             return
         with self.writing:
             if self._was_exchanged():  # another thread may have followed it

@@ -6,6 +6,7 @@ import errno
 import os
 import shutil
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
@@ -15,10 +16,12 @@ from lowtide.engine.base import environment, exchange
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.exchange import copy_of, put_in_place, settle, write_copy
+from lowtide.engine.base.history import open_index
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.mapping import open_largest
 from lowtide.engine.base.pages import Unreadable
 from lowtide.engine.base.place import HeldDirectory, set_mark
+from lowtide.engine.base.types import TableHandle
 from lowtide.errors import CorruptionError, DiskFull, Error
 from tests.support.patience import PATIENCE
 
@@ -89,6 +92,46 @@ def test_tables_and_pages_go_with_the_environment(directory: Path) -> None:
     assert (base.pins, base.history) == (pins, history)
     with base.env.begin() as txn, base.pages(txn):
         pass
+    base.close()
+
+
+def test_a_method_of_a_table_that_was_taken_meanwhile_works_after_the_next_exchange(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = Base(directory, SIZE)
+    taken: list[Callable[..., object]] = []
+    opened = open_index
+
+    def open_late(env: lmdb.Environment, txn: lmdb.Transaction[bytes] | None, create: bool) -> TableHandle:
+        taken.append(base.pins.all)
+        return opened(env, txn, create)
+
+    monkeypatch.setattr(environment, "open_index", open_late)
+    for _ in range(2):
+        compacted_elsewhere(directory)
+        assert got(base, b"store") == b"the store"
+    taken.append(base.pins.all)
+    compacted_elsewhere(directory)
+    assert [base.read(each) for each in taken] == [[]] * 3
+    base.close()
+
+
+def test_a_read_that_is_repeated_waits_for_no_writer(directory: Path) -> None:
+    """A writer may be the one who follows, and waits for it."""
+    base = Base(directory, SIZE)
+    compacted_elsewhere(directory)
+    found: list[bytes | None] = []
+
+    def repeat() -> None:
+        found.append(base._again(lmdb.Error("cut short"), lambda: got(base, b"store"), b""))
+
+    with base.writing:
+        thread = threading.Thread(target=repeat, daemon=True)
+        thread.start()
+        thread.join(PATIENCE)
+        assert found == [b"the store"]
+    assert got(base, b"store") == b"the store"
+    assert base.is_of(directory / "data.mdb")
     base.close()
 
 
