@@ -54,10 +54,14 @@ class Base(LmdbFile):
         self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
     ) -> None:
         self.fixed = fixed
+        self.directory = directory
+        self.strays: list[lmdb.Environment] = []
+        """Environments that are being opened; changed by the thread that holds ``writing``."""
         if create:
             directory.mkdir(mode=0o700, exist_ok=True)
-        env, place = _open(directory, map_size, create=create, fixed=fixed)
+        env, place = self._opened(map_size, create=create)
         super().__init__(directory, env, place, may_grow=may_grow)
+        self.strays.clear()
         try:
             self.open_tables(create)
         except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
@@ -290,28 +294,32 @@ class Base(LmdbFile):
     def open_again(self, map_size: int) -> None:
         """Reopen environment and tables while readers are kept out."""
         self.env.close()
-        self._adopt(*_open(self.directory, map_size))
+        self.close_strays()
+        self._adopt(*self._opened(map_size))
 
     def _adopt(self, env: lmdb.Environment, place: Place) -> None:
         """Continue with ``env``."""
         self.env, self.place = env, place
         self.open_tables(False)
         self.moved = place.moved  # last: from here on, reads look for the next exchange
+        self.strays.clear()
 
     def _follow(self) -> None:
         """Continue with the base that has taken the place of this one; the caller holds ``writing``. Reads that are cut
         short are retried, see ``_again``."""
         with self.steady, self.keep_readers_out():
-            old, (env, place) = self.env, _open(self.directory, self.map_size)
+            old = self.env
+            self.close_strays()
             try:
+                env, place = self._opened(self.map_size)
                 if _store_in(env) != self._store:
                     raise Error(f"{self.directory} was replaced by that of another store; close this one and reopen it")
                 self._adopt(env, place)
             except BaseException as error:
                 if self.env is old:
-                    env.close()
+                    self.close_strays()
                 else:
-                    self._adopt(env, place)  # again: it was interrupted, and environment and tables belong together
+                    self._adopt(self.env, self.place)  # again: environment and tables belong together
                 if isinstance(error, lmdb.Error):
                     raise Error(f"LMDB could not follow {self.directory} after a compaction: {error}") from error
                 raise
@@ -319,23 +327,26 @@ class Base(LmdbFile):
                 if self.env is not old:
                     old.close()
 
+    def _opened(self, map_size: int, *, create: bool = False) -> tuple[lmdb.Environment, Place]:
+        """Open the environment that is in the directory by now."""
 
-def _open(
-    directory: Path, map_size: int, *, create: bool = False, fixed: bool = False
-) -> tuple[lmdb.Environment, Place]:
-    """Open the environment in ``directory``, whichever it is by now."""
-
-    def opened(held: HeldDirectory) -> tuple[lmdb.Environment, Place]:
-        env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
-        try:
+        def opened(held: HeldDirectory) -> tuple[lmdb.Environment, Place]:
+            directory = self.directory
+            self.strays.append(open_fixed(directory) if self.fixed else open_largest(directory, map_size, create))
+            env = self.strays[-1]
             if not create:
                 check_environment(env, directory, most=0)
-            return env, held.place(fixed=fixed)
-        except BaseException:
-            env.close()
-            raise
+            return env, held.place(fixed=self.fixed)
 
-    return opened_in(directory, opened, lambda pair: pair[0].close())
+        return opened_in(self.directory, opened, self.close_strays)
+
+    def close_strays(self) -> None:
+        """Close what was opened and did not become the environment: py-lmdb would refuse to open the file again, for as
+        long as an interrupt's traceback keeps it open."""
+        for env in self.strays:
+            if env is not getattr(self, "env", None):
+                env.close()
+        self.strays.clear()
 
 
 def _store_in(env: lmdb.Environment) -> bytes | None:

@@ -69,7 +69,7 @@ def write_copy(base: Base) -> None:
             os.close(descriptor)
         prepare_mark(copy)
         prepare_mark(base.directory)
-        with _writer_lock_of(copy, base.map_size):
+        with _writer_lock_of(base, copy):
             pass  # it now has LMDB's lock file
         for each in (copy, *copy.iterdir()):
             if (each.stat().st_uid, each.stat().st_gid) != (there.st_uid, there.st_gid):
@@ -84,19 +84,18 @@ def write_copy(base: Base) -> None:
 
 def remove_copy(directory: Path) -> None:
     """Remove what a compaction of the base in ``directory`` has left: a copy, or the old base. Processes that have that
-    one open continue to read it until they follow, or end."""
+    one open continue to read it until they follow, or end. They are told once more, and the exchange is made durable:
+    the one who made it may have been killed or interrupted before."""
     copy = copy_of(directory)
     if copy.exists():
+        _sync(copy.parent)
+        set_mark(copy, moved=True)
         shutil.rmtree(copy)
 
 
 def settle(directory: Path) -> None:
-    """Finish what an owner that was killed began: if it has exchanged the base, make that durable, and tell the
-    processes that have the old one open. For the next owner, before it opens the base."""
-    if copy_of(directory).exists():
-        _sync(copy_of(directory).parent)
-        set_mark(copy_of(directory), moved=True)
-        remove_copy(directory)
+    """Finish what an owner that was killed began. For the next owner, before it opens the base."""
+    remove_copy(directory)
     (directory / COMPACTED).unlink(missing_ok=True)
     set_mark(directory, moved=False)  # a base that was put back by hand
 
@@ -134,7 +133,7 @@ def put_in_place(base: Base, release: Callable[[], None], step: Callable[[str], 
     """
     copy, data = copy_of(base.directory), base.directory / DATA
     try:
-        with _writer_lock_of(copy, base.map_size):
+        with _writer_lock_of(base, copy):
             try:
                 if not _exchanged(copy, Path(os.path.realpath(base.directory))):
                     with sole_use(base.directory):
@@ -157,8 +156,9 @@ def last_change(base: Base) -> int:
 class _OpenCopy:
     """The environment of a copy, which a forked child must not touch either."""
 
-    def __init__(self, copy: Path, map_size: int) -> None:
-        self.env = open_largest(copy, map_size, False)
+    def __init__(self, base: Base, copy: Path) -> None:
+        base.strays.append(open_largest(copy, base.map_size, False))
+        self.env = base.strays[-1]
         self.file = (copy / DATA).stat()
         self.closed = False
         note_opened(self)
@@ -168,8 +168,9 @@ class _OpenCopy:
 
 
 @contextmanager
-def _writer_lock_of(copy: Path, map_size: int) -> Iterator[None]:
-    opened = _OpenCopy(copy, map_size)
+def _writer_lock_of(base: Base, copy: Path) -> Iterator[None]:
+    """Hold the writer lock of the copy."""
+    opened = _OpenCopy(base, copy)
     try:
         txn = opened.env.begin(write=True)
         try:
@@ -178,7 +179,7 @@ def _writer_lock_of(copy: Path, map_size: int) -> Iterator[None]:
             txn.commit()  # it is empty
     finally:
         opened.closed = True
-        opened.env.close()
+        base.close_strays()
 
 
 def _exchanged(first: Path, second: Path) -> bool:

@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 import lmdb
 
 from lowtide.engine.base.mapping import ask_for_room, too_many_readers
-from lowtide.engine.base.place import DATA, Place
+from lowtide.engine.base.place import DATA, NEVER, Place
 from lowtide.engine.base.soundness import DAMAGED, Soundness
 from lowtide.engine.types import check_key
 from lowtide.errors import DiskFull, Error, UsageError
@@ -164,19 +164,19 @@ class LmdbFile:
     def other_writers_out(self) -> Iterator[Callable[[], None]]:
         """Keep all processes from writing, by LMDB's writer lock, until the block ends or calls the function that it
         gets. The environment must not be closed before. The caller holds ``writing``."""
-        while True:
-            try:
-                txn = self.env.begin(write=True)
-                break
-            except lmdb.MapResizedError:
-                self._set_map_size(0)
-        held = [txn]
+        held: list[lmdb.Transaction[bytes]] = []
 
         def release() -> None:
-            if held:
-                held.pop().commit()  # it is empty
+            with contextlib.suppress(lmdb.Error):  # after an interrupt the environment may have been reopened
+                while held:
+                    held.pop().commit()  # it is empty
 
         try:
+            while not held:
+                try:
+                    held.append(self.env.begin(write=True))
+                except lmdb.MapResizedError:
+                    self._set_map_size(0)
             yield release
         finally:
             release()
@@ -277,6 +277,7 @@ class LmdbFile:
     def abandon(self) -> None:
         """Never touch the environment again, in a forked child: it belongs to the parent."""
         self.closed = self.abandoned = True
+        self._unmap()
         self._begin = self._refuse
 
     def _refuse(self, *arguments: object, **named: object) -> NoReturn:
@@ -287,4 +288,9 @@ class LmdbFile:
             return  # closing would free the parent's slots in the table of readers
         with self.writing, self.steady:  # LMDB must not be closed during a write: py-lmdb would never return
             self.closed = True
+            self._unmap()
             self.env.close()  # point: close.base
+
+    def _unmap(self) -> None:
+        """Let go of the mark. Its map is closed when the last reader has looked at it."""
+        self.moved = self.place.moved = NEVER

@@ -86,24 +86,20 @@ class HeldDirectory:
         os.close(self._descriptor)
 
 
-def opened_in(directory: Path, opened: Callable[[HeldDirectory], _Opened], undo: Callable[[_Opened], None]) -> _Opened:
+def opened_in(directory: Path, opened: Callable[[HeldDirectory], _Opened], undo: Callable[[], None]) -> _Opened:
     """What ``opened`` returns if all the files that it opened by name in ``directory`` are of one directory. LMDB opens
     two files by name, and an exchange may come between; then it is undone and tried again."""
     while True:
         with HeldDirectory(directory) as held:
             try:
                 result = opened(held)
-            except Exception:  # of LMDB or the file system: the old directory's files are removed
-                if held.has_its_name():
-                    raise
-                continue
-            try:
                 if held.has_its_name():
                     return result
-            except BaseException:
-                undo(result)  # an interrupt's traceback would keep it open
-                raise
-            undo(result)
+            except Exception:  # of LMDB or the file system: the old directory's files are removed
+                if held.has_its_name():
+                    undo()
+                    raise
+            undo()
 
 
 def _map_mark(directory: int) -> mmap.mmap | bytes:

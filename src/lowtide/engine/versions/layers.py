@@ -35,6 +35,8 @@ ABSENT: Final = (1 << 62, None)
 _MANY: Final = 1_000
 _SAMPLED: Final = 64
 """Of so many writes, this many are looked at to see whether they put the same values."""
+_FEW: Final = 8
+"""Up to so many writes are put on their chains one by one, which is faster."""
 LARGEST_CACHED = 504
 """Larger values are not cached, so that the number of rows bounds the size of a cache."""
 
@@ -125,24 +127,27 @@ class VersionStore:
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
-        timestamp is published. It may be repeated after an interrupt, followed by ``recount``."""
+        timestamp is published. It may be repeated after an interrupt, from an earlier commit on as well, followed by
+        ``recount``."""
         layer = self.active
         chains = layer.chains
         grown: list[bytes] = []
-        if chains.keys().isdisjoint(writes):
+        if len(writes) > _FEW and chains.keys().isdisjoint(writes):
             layer.keys.add_all(writes)
             chains.update(zip(writes, _first_versions(ts, writes), strict=True))
+            size = sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
         else:
+            size = 0
             for key, value in writes.items():
                 older = chains.get(key)
                 if older is None:
                     layer.keys.add(key)
                 else:
-                    if older[0] == ts:
-                        older = older[2]
+                    if older[0] >= ts:
+                        older = _before(older, ts)
                     grown.append(key)
                 chains[key] = (ts, value, older)
-        size = sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
+                size += len(key) if value is None else len(key) + len(value)
         gaps = self.gaps
         # Most commits need no call. Watches first, in the same order as in ``put``.
         if gaps.watches or gaps.of:  # point: publish.gaps
@@ -324,6 +329,15 @@ def _first_versions(ts: int, writes: Writes) -> Iterable[Chain]:
         shared: dict[bytes | None, Chain] = {value: (ts, value, None) for value in set(values)}
         return map(shared.__getitem__, values)
     return [(ts, value, None) for value in values]
+
+
+def _before(chain: Chain, ts: int) -> Chain | None:
+    """The part of a chain below commit ``ts``. What is above was published in part and is published again: an interrupt
+    has cut that short, and no reader has seen it."""
+    older: Chain | None = chain
+    while older is not None and older[0] >= ts:
+        older = older[2]
+    return older
 
 
 def _size(key: bytes, value: bytes | None) -> int:
