@@ -35,7 +35,7 @@ def directory(tmp_path: Path) -> Path:
     return path
 
 
-def compacted_elsewhere(directory: Path, *, marked: bool = True) -> None:
+def compacted_elsewhere(directory: Path, *, marked: bool = True, kept: str = "") -> None:
     """Exchange the base as another process does it: past the locks of this one."""
     copy = directory.with_name("copy")
     copy.mkdir()
@@ -44,7 +44,10 @@ def compacted_elsewhere(directory: Path, *, marked: bool = True) -> None:
     assert exchange._exchanged(copy, directory)
     if marked:
         set_mark(copy, moved=True)
-    shutil.rmtree(copy)
+    if kept:
+        copy.rename(directory.with_name(kept))
+    else:
+        shutil.rmtree(copy)
 
 
 def put(base: Base, key: bytes, value: bytes) -> None:
@@ -184,8 +187,8 @@ def test_the_files_of_two_directories_are_never_opened_together(
         env = opened(path, size, create)
         environments.append(env)
         if exchanges:
+            compacted_elsewhere(directory, kept=f"old {len(exchanges)}")
             exchanges.pop()
-            compacted_elsewhere(directory)
         return env
 
     monkeypatch.setattr(environment, "open_largest", open_late)
