@@ -8,6 +8,7 @@ same cores and the same disk. The owner has no work of its own here: a process t
 owner of a store does, is slower.
 
 ``--work MICROSECONDS`` makes each process compute for so long before each commit: about what a transaction takes.
+The CPU time of a commit, of both ends together, says how many there can be on the cores of the machine.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ import lmdb
 from bench.processes import changed, encode
 
 _CONTEXT = multiprocessing.get_context("fork")
-_SIZE = 1 << 26
+_SIZE = 1 << 24
 
 
 def own(path: Path, ends: list[socket.socket], synced: bool) -> int:
@@ -78,11 +79,12 @@ def commit(end: socket.socket, seconds: float, work: float, together: Barrier, r
         latencies.append(ended - now)
         now = ended
     latencies.sort()
-    result.send((len(latencies), latencies[len(latencies) // 2], resource.getrusage(resource.RUSAGE_SELF).ru_utime))
+    result.send((len(latencies), latencies[len(latencies) // 2]))
     end.close()
 
 
 def through_an_owner(place: Path, processes: int, seconds: float, *, synced: bool, work: float) -> dict[str, Any]:
+    begun = cpu_time()
     pairs = [socket.socketpair() for _ in range(processes)]
     together = _CONTEXT.Barrier(processes)
     pipes, started = [], []
@@ -100,7 +102,18 @@ def through_an_owner(place: Path, processes: int, seconds: float, *, synced: boo
     for each in started:
         each.join()
     commits = sum(each[0] for each in found)
-    return {"rate": commits / seconds, "p50": sorted(each[1] for each in found)[0], "group": commits / max(groups, 1)}
+    return {
+        "rate": commits / seconds,
+        "p50": sorted(each[1] for each in found)[0],
+        "group": commits / max(groups, 1),
+        "cpu": (cpu_time() - begun) / commits,
+    }
+
+
+def cpu_time() -> float:
+    """Seconds of CPU time of this process and of its children that have ended."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used)
 
 
 def of_sqlite(place: Path, seconds: float) -> float:
@@ -151,7 +164,8 @@ def main() -> None:
                 beside = f", {found['rate'] / sqlite:.2f} times sqlite3, {found['rate'] / other:.2f} times py-lmdb"
                 print(
                     f"{count} processes and an owner, {'synced' if synced else 'unsynced'}: {found['rate']:,.0f}/s, "
-                    f"p50 {found['p50'] * 1e6:.0f} us, {found['group']:.1f} commits a write" + beside * synced
+                    f"p50 {found['p50'] * 1e6:.0f} us, {found['group']:.1f} commits a write, "
+                    f"{found['cpu'] * 1e6:.0f} us of CPU time a commit" + beside * synced
                 )
 
 
