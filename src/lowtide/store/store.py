@@ -11,7 +11,6 @@ from typing import TypeVar
 
 from lowtide.documents.sql import Parameters, SqlResult
 from lowtide.engine.statements.runners import AutocommitStatements
-from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT, Isolation, Policy, policy_of
 from lowtide.engine.transaction.keyspace import Keyspace
 from lowtide.engine.transaction.origin import caller
@@ -114,15 +113,12 @@ class Store(Kinds[AutocommitStatements]):
         most, seconds = bounds(attempts, timeout)
         opened_by = caller() if self._origins else None
         policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
-        engine: Engine | None = self._backend.engine
+        first = [self._backend.engine]  # a retry takes a later one
 
         def begun() -> EngineTransaction:
-            nonlocal engine
-            now, engine = engine or self._backend.engine, None  # a retry sees what was published since
-            return begin(now, policy, False, opened_by, keep=self)
+            return begin(first.pop() if first else self._backend.engine, policy, False, opened_by, keep=self)
 
-        assert engine is not None
-        return run(engine.line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
+        return run(first[0].line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """Open a read-only snapshot of the last commit, or of ``at``: a pin, its name, or the timestamp of a commit
