@@ -169,7 +169,7 @@ def test_a_compaction_that_is_killed_leaves_either_file_whole(tmp_path: Path, st
     assert verify_files(tmp_path / "store").ok
     assert commit_in(tmp_path / "store", tmp_path / "scratch") == 40
     with lowtide.open(tmp_path / "store", **SMALL) as store:
-        assert not (tmp_path / "store" / "base" / "data.mdb.tmp").exists()
+        assert not (tmp_path / "store" / "base.tmp").exists()
         put(store, 1)
         assert store.verify().ok
 

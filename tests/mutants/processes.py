@@ -8,6 +8,7 @@ _JOINED = "tests/processes/test_joined.py"
 _OWNER = "tests/processes/test_owner.py"
 _INBOX = "tests/unit/sharing/test_inbox.py"
 _FOLLOWER = "tests/unit/sharing/test_follower.py"
+_PLACE = "tests/unit/engine/base/test_place.py"
 
 MUTANTS = [
     Mutant(
@@ -165,5 +166,53 @@ MUTANTS = [
             ),
         ),
         ("tests/unit/sharing/test_spin.py::test_after_one_that_comes_late_more_and_more_of_the_next_are_slept_for",),
+    ),
+    Mutant(
+        "a process writes to a base that was compacted",
+        "The owner has exchanged the base. A pin that another process takes is in the old one, and lost.",
+        "engine/base/lmdb_file.py",
+        (
+            (
+                "            if self._was_exchanged():\n                txn.commit()",
+                "            if False:\n                txn.commit()",
+            ),
+        ),
+        (f"{_PLACE}::test_a_write_goes_to_the_base_that_has_the_name[False]",),
+    ),
+    Mutant(
+        "a process reads on in a base that was compacted",
+        "Pins that other processes have taken or removed since are not seen, for as long as it does not write.",
+        "engine/base/lmdb_file.py",
+        (
+            (
+                "        if self.moved[0]:\n",
+                "        if False:\n",
+            ),
+        ),
+        (f"{_PLACE}::test_a_read_follows_the_mark_and_sees_what_was_written_since",),
+    ),
+    Mutant(
+        "the lock file of one base is opened with the data of another",
+        "A process opens the base while it is exchanged. Its writer lock keeps nobody out.",
+        "engine/base/place.py",
+        (
+            (
+                "                if held.has_its_name():\n                    return result\n",
+                "                return result\n",
+            ),
+        ),
+        (f"{_PLACE}::test_the_files_of_two_directories_are_never_opened_together",),
+    ),
+    Mutant(
+        "commits that are published again are put above later ones",
+        "A process was interrupted while it followed the log. A snapshot that begins later sees an older version.",
+        "engine/versions/layers.py",
+        (
+            (
+                "                    if older[0] >= ts:\n                        older = _before(older, ts)\n",
+                "                    if older[0] == ts:\n                        older = older[2]\n",
+            ),
+        ),
+        ("tests/unit/engine/versions/test_layers.py::test_publishing_again_from_an_earlier_commit_on_changes_nothing",),
     ),
 ]

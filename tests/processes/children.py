@@ -54,6 +54,32 @@ def perform(what, name=None, **more):
             open_now["store"].keyspace("k").put(bytes.fromhex(key), bytes.fromhex(value))
     elif what == "pin":
         return open_now["store"].pin(name, **more).ts
+    elif what == "unpin":
+        return open_now["store"].unpin(name)
+    elif what == "pins":
+        return [pin.name for pin in open_now["store"].pins()]
+    elif what == "compact":
+        report = open_now["store"].compact()
+        return [report.before, report.after]
+    elif what == "add":
+        def add(tx):
+            counter = tx.keyspace("k")
+            counter.put(b"n", b"%d" % (int(counter.get(b"n") or b"0") + 1))
+        for number in range(more["times"]):
+            open_now["store"].run(add)
+            if number % more.get("pins", 1 << 30) == 0:
+                with open_now["store"].pin(f"of {os.getpid()}", ttl=60) as pin:
+                    with open_now["store"].snapshot(at=pin) as snapshot:
+                        assert int(snapshot.keyspace("k").get(b"n")) > 0
+    elif what == "forked":
+        here, there = os.pipe()
+        child = os.fork()
+        if child == 0:
+            open_now["store"].keyspace("k").put(b"of the child", b"1")
+            os.write(there, json.dumps(len(list(open_now["store"].keyspace("k").scan()))).encode())
+            os._exit(0)
+        os.waitpid(child, 0)
+        return json.loads(os.read(here, 100))
     elif what == "begin scan":
         scan = open_now["snapshot"].keyspace("k").scan()
         return next(scan)[0].hex()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from lowtide.sharing.joined import Joined
 from lowtide.store import backend_of
 from lowtide.store.owned import OwnedStore
 from tests.crash.stores import wait_until
-from tests.processes.begun import STOPPED, increment
+from tests.processes.begun import increment
 from tests.support.patience import PATIENCE
 
 LEVELS = [level.value for level in lowtide.Isolation]
@@ -244,23 +242,12 @@ def test_upkeep_is_done_by_the_owner(owner: lowtide.Store, joined: lowtide.Store
     assert joined.verify().ok
     assert joined.inspect_key("k", b"b").versions[0].begin == 2
     assert joined.inspect_base().tables[0].name == "rows"
+    report = joined.compact()
+    assert report.after == (owner.path / "base" / "data.mdb").stat().st_size
+    assert joined.keyspace("k").get(b"b") == owner.keyspace("k").get(b"b") == b"2"
     assert joined.backup(tmp_path / "copy").reaches == 2
     with lowtide.open(tmp_path / "copy") as copy:
         assert copy.keyspace("k").get(b"b") == b"2"
-
-
-def test_compaction_is_refused_with_the_reason_and_a_way(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
-        with (
-            lowtide.open(tmp_path / "store") as store,
-            pytest.raises(lowtide.UsageError, match=r"(?s)other processes.*has joined.*`lowtide compact` asks"),
-        ):
-            store.compact()
-        process.kill()
 
 
 def test_statistics_show_every_process(owner: lowtide.Store, joined: lowtide.Store) -> None:

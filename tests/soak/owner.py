@@ -174,13 +174,8 @@ class Owner:
         tell("seen", seen.ts, seen.digest)
         shutil.rmtree(copy)
 
-    def _compact(self) -> bool:
-        try:
-            self.store.compact()
-        except lowtide.UsageError:
-            tell("refused", "compact")  # another process reads the store
-            return False
-        return True
+    def _compact(self) -> None:
+        self.store.compact()
 
 
 def same(first: Seen, second: Seen) -> None:

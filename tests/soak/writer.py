@@ -29,6 +29,8 @@ bound the history would grow with the square of their length."""
 BALANCE: Final = 100
 SLOTS: Final = 12
 """The values of the unique index."""
+COMPACTIONS: Final = 0.002
+"""How often a process compacts the store before a transaction."""
 
 
 def keyspace_of(level: str) -> str:
@@ -64,8 +66,11 @@ class Writer:
         os.write(self.ledger, json.dumps(entry).encode() + b"\n")
 
     def step(self) -> None:
-        """One transaction of a random kind; a refused one is over."""
+        """One transaction of a random kind; a refused one is over. Now and then, a compaction, which others are killed
+        in the middle of."""
         self.counter += 1
+        if self.random.random() < COMPACTIONS:
+            self.store.compact()
         work = self.random.choice([self.registers, self.lists, self.lists, self.transfer, self.document])
         with contextlib.suppress(lowtide.TransientError):
             work(self.random.choice(LEVELS))

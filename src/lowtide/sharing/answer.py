@@ -31,9 +31,18 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     error: tuple[str, str] | None = None
 
 
+encode_ask = msgspec.msgpack.Encoder().encode
 decode_ask = msgspec.msgpack.Decoder(Ask).decode
 decode_answer = msgspec.msgpack.Decoder(Answer).decode
 encode_answer = msgspec.msgpack.Encoder(enc_hook=str).encode
+
+
+_COMMIT_ASK: Final = encode_ask(Ask(COMMIT))[: -len(msgspec.msgpack.encode({}))]
+
+
+def commit_ask(message: bytes) -> bytes:
+    """The request to commit an encoded message. The same as the encoded ``Ask``, at half of its cost."""
+    return _COMMIT_ASK + message
 
 
 def refusal(error: Exception) -> Answer:

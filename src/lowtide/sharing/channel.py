@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from lowtide.errors import UsageError
-from lowtide.sharing.answer import COMMIT
+from lowtide.sharing.answer import Ask, commit_ask, encode_ask
 from lowtide.sharing.commit_message import CommitMessage, encode_message
 from lowtide.sharing.joined_commits import Committed, JoinedCommits
 from lowtide.sharing.owner import Owner, OwnerGone, OwnerSilent, reach_owner
@@ -60,7 +60,7 @@ class Channel:
     def commit(self, message: CommitMessage, since: int) -> Committed:
         """Have the owner commit a message; ``since`` is a commit before it was first sent. The owner that answers may
         not be the one that it was sent to first. Waits for as long as an owner lives and does not answer."""
-        encoded = msgspec.Raw(encode_message(message))
+        encoded = commit_ask(encode_message(message))
         while True:
             owner = self._reach(self._committing)
             if owner is None:
@@ -69,16 +69,16 @@ class Channel:
             try:
                 # A sync takes longer than any spin.
                 spin = None if message.durably else self._spin
-                ts, left_out = self._send(self._committing, owner, COMMIT, encoded, spin=spin)
+                ts, left_out = self._send(self._committing, owner, encoded, spin=spin)
                 return Committed(ts, left_out)
             except OwnerGone:
                 message = msgspec.structs.replace(message, unanswered=since)
-                encoded = msgspec.Raw(encode_message(message))
+                encoded = commit_ask(encode_message(message))
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Have the owner do something that can be repeated; return its answer. Raises OwnerSilent if it does not answer
         within ``timeout`` seconds, from the first of several owners on."""
-        encoded = msgspec.Raw(msgspec.msgpack.encode(arguments))
+        encoded = encode_ask(Ask(operation, msgspec.Raw(msgspec.msgpack.encode(arguments))))
         deadline = None if timeout is None else SYSTEM_CLOCK.monotonic() + timeout
         while True:
             owner = self._reach(self._asking)
@@ -87,21 +87,20 @@ class Channel:
                 return self._local.handler(operation)(**arguments)
             left = None if deadline is None else max(deadline - SYSTEM_CLOCK.monotonic(), _LEAST)
             with contextlib.suppress(OwnerGone):
-                return self._send(self._asking, owner, operation, encoded, left)
+                return self._send(self._asking, owner, encoded, left)
 
     def _send(
         self,
         idle: deque[Owner],
         owner: Owner,
-        operation: str,
-        arguments: msgspec.Raw,
+        request: bytes,
         timeout: float | None = None,
         spin: Spin | None = None,
     ) -> Any:
         """Send a request. The connection is kept for the next one, unless it is in an unknown state."""
         reusable = False
         try:
-            answer = owner.send(operation, arguments, timeout, spin)
+            answer = owner.send(request, timeout, spin)
             reusable = True
             return answer
         except (OwnerGone, OwnerSilent):

@@ -94,7 +94,8 @@ def request_of(message: CommitMessage, *, keep_before: bool) -> Request:
     commit = commit_of(message.payload)
     if commit.identity != message.identity or len(message.identity) != IDENTITY or commit.existed is None:
         raise msgspec.ValidationError("the payload of a commit has another identity than its message")
-    if not all(KEYSPACE_PREFIX <= len(key) <= KEYSPACE_PREFIX + MAX_KEY for key in commit.writes):
+    lengths = [*map(len, commit.writes), KEYSPACE_PREFIX]
+    if min(lengths) < KEYSPACE_PREFIX or max(lengths) > KEYSPACE_PREFIX + MAX_KEY:
         raise msgspec.ValidationError("a key is too short or too long")
     return Request(
         writes=commit.writes,

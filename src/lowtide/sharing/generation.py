@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import Leases
@@ -23,6 +23,7 @@ from lowtide.engine.checkpoint.apply import Changes
 from lowtide.engine.garbage.horizon import make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.cursor import LogCursor
+from lowtide.engine.log.frame import Commit
 from lowtide.engine.recovery.replay import Followed
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.engine import Engine, NoCommits
@@ -37,6 +38,10 @@ from lowtide.system.identity import identify
 
 LEASE = 30.0
 """Seconds after which a follower's pin expires if it is not renewed."""
+
+
+_TOGETHER: Final = 16
+"""Up to so many commits are published together. More are not: one that stops in between must not have read too many."""
 
 
 class Generation:
@@ -99,6 +104,11 @@ class Generation:
             self._rewind()
         self._ahead = True
         for commits in self._cursor.read_many(upto):
+            if 1 < len(commits) <= _TOGETHER:
+                self._publish(commits)
+                if stop():
+                    return False
+                continue
             for commit in commits:
                 if commit.names is not None:
                     self._names.update(commit.names)
@@ -116,6 +126,22 @@ class Generation:
             versions.active.recount()
         self._ahead = False
         return True
+
+    def _publish(self, commits: list[Commit]) -> None:
+        """Publish a few commits together, as the owner does with a group: no snapshot is between them."""
+        versions, registry = self.versions, self.registry
+        grown: list[bytes] = []
+        for commit in commits:
+            if commit.names is not None:
+                self._names.update(commit.names)
+                self._catalog.learn(commit.names.items())
+            grown += versions.publish(commit.ts, commit.writes)
+        registry.published = commits[-1].ts
+        if grown and registry.live:
+            horizon = make_horizon("exact", registry.timestamps(), registry.published)
+            versions.prune(grown, partial(prune, horizon=horizon))
+        elif grown:
+            versions.keep_newest(grown)
 
     def _rewind(self) -> None:
         """Read again what was read and not published here: the last call was interrupted, or ended early."""

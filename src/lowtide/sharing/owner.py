@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from lowtide import errors
-from lowtide.sharing.answer import Ask, decode_answer
+from lowtide.sharing.answer import Ask, decode_answer, encode_ask
 from lowtide.sharing.connection import Connection
 from lowtide.sharing.service import is_trusted, socket_address
 from lowtide.sharing.spin import Spin
@@ -23,8 +23,6 @@ _CONNECT = 2.0
 
 _LONGEST_ANSWER: Final = (1 << 32) - 1
 """The longest answer, in bytes: an owner is trusted. It is read piece by piece."""
-
-_encode = msgspec.msgpack.Encoder().encode
 
 _KINDS: Final[dict[str, Callable[[str], errors.Error]]] = {
     "UsageError": errors.UsageError,
@@ -58,18 +56,16 @@ class Owner:
 
     def ask(self, operation: str, *, timeout: float | None = None, **arguments: Any) -> Any:
         """Send the owner a request, and wait up to ``timeout`` seconds for its answer."""
-        return self.send(operation, msgspec.Raw(msgspec.msgpack.encode(arguments)), timeout)
+        return self.send(encode_ask(Ask(operation, msgspec.Raw(msgspec.msgpack.encode(arguments)))), timeout)
 
-    def send(
-        self, operation: str, arguments: msgspec.Raw, timeout: float | None = None, spin: Spin | None = None
-    ) -> Any:
-        """The same as ``ask``, with arguments that are encoded already. An answer that is likely to come soon is waited
-        for by ``spin``."""
+    def send(self, request: bytes, timeout: float | None = None, spin: Spin | None = None) -> Any:
+        """The same as ``ask``, with an encoded ``Ask``. An answer that is likely to come soon is waited for by
+        ``spin``."""
         try:
             if timeout != self._timeout:
                 self._socket.settimeout(timeout)
                 self._timeout = timeout
-            self._connection.send(_encode(Ask(operation, arguments)))
+            self._connection.send(request)
             data = self._connection.receive() if spin is None else spin.receive(self._connection)
         except TimeoutError as error:
             self.close()

@@ -66,14 +66,18 @@ class RemoteCommits:
     def __init__(self, session: CommitSession, registry: Registry, lease: Callable[[], tuple[str, bytes]]) -> None:
         self._session = session
         self._registry = registry
-        self._lease = lease
+        self._lease_of = lease
+        self._lease: Lease | None = None
         self.callbacks = session.callbacks
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, and return its timestamp when it is as durable as it asked for."""
         held = None if request.token else Registry.register(self._registry, (True, 0.0, None))
+        lease = self._lease
+        if lease is None:
+            lease = self._lease = Lease(*self._lease_of())
         try:
-            return self._session.commit(request, Lease(*self._lease()))
+            return self._session.commit(request, lease)
         finally:
             if held is not None:
                 held.release(_nothing)

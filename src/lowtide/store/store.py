@@ -112,12 +112,13 @@ class Store(Kinds[AutocommitStatements]):
         """
         most, seconds = bounds(attempts, timeout)
         opened_by = caller() if self._origins else None
-        policy = self._policy(isolation)
+        policy = SNAPSHOT if isolation == "snapshot" else self._policy(isolation)
+        first = [self._backend.engine]  # a retry takes a later one
 
         def begun() -> EngineTransaction:
-            return begin(self._backend.engine, policy, False, opened_by, keep=self)
+            return begin(first.pop() if first else self._backend.engine, policy, False, opened_by, keep=self)
 
-        return run(self._backend.engine.line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
+        return run(first[0].line, begun, lambda tx: fn(transaction_of(tx)), most, seconds)
 
     def snapshot(self, at: int | str | Pin | None = None) -> Snapshot:
         """Open a read-only snapshot of the last commit, or of ``at``: a pin, its name, or the timestamp of a commit
@@ -362,7 +363,7 @@ class Store(Kinds[AutocommitStatements]):
 
     def compact(self) -> CompactReport:
         """Return the space of free pages and spare log files to the file system. Readers and writers pause
-        briefly; checkpoints wait. Needs room for a second base. Raises UsageError if another process reads the store.
+        briefly; checkpoints wait. Needs room for a second base. Other processes may have the store open.
 
         >>> report = store.compact()
         >>> report.after <= report.before

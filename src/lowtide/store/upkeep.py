@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 
-from lowtide.errors import UsageError
 from lowtide.quads.checking import examine_quads
 from lowtide.sharing.joined import Joined
 from lowtide.store.access import Backend
@@ -44,11 +43,5 @@ def back_up(backend: Backend, dest: str | os.PathLike[str], progress: Callable[[
 
 def compact(backend: Backend) -> CompactReport:
     if isinstance(backend, Joined):
-        try:
-            return backend.report("compact", CompactReport)
-        except UsageError as error:
-            raise UsageError(
-                f"{error}. This process is one of them: it has joined the store. Compact it in the owner while no "
-                "other process has it open; `lowtide compact` asks the owner without opening the store itself"
-            ) from error
+        return backend.report("compact", CompactReport)
     return compaction.compact(backend.running)

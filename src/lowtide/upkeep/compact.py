@@ -1,33 +1,31 @@
 """Compaction: replaces the base by a copy without free pages, and removes spare log files.
 
-LMDB reuses free pages, and never gives them back to the file system. So a compact copy is made beside ``data.mdb``,
-synced, and renamed over it; then the environment is reopened. A crash before the rename leaves the old file and a copy
-that the next opening removes; a crash after it leaves the new file, which has the same content.
+LMDB reuses free pages, and never gives them back to the file system. So a compact copy of the base is made beside it,
+synced, and exchanged with it in one step; then the environment is reopened. A crash before the exchange leaves the old
+base, a crash after it the new one, which has the same content. The next owner removes the other one.
 
-The base is not written meanwhile: checkpoints and sweeps are held off, other writers of the base wait
-(``Base.writing``). Readers of this process continue; they are blocked only while the file is exchanged, as when the map
-grows. Other processes cannot be made to reopen the file, so there is no compaction while one has the base open: see
-``base.sharing``. If one opened it, wrote a pin and closed it while the copy was made, the copy is out of date and is
-made again. Commits continue too, in memory and log; the next checkpoint comes after the compaction.
+The base is not written meanwhile: checkpoints and sweeps are held off, other writers of this process wait
+(``Base.writing``). Readers of this process continue; they are blocked only while the base is exchanged, as when the map
+grows. Other processes continue to read the old base, until they write to it or are told: see ``base.place``. If one of
+them writes a pin while the copy is made, the copy is out of date and is made again, at last with LMDB's writer lock
+held. Commits continue too, in memory and log; the next checkpoint comes after the compaction.
 
-Locks, in this order: checkpointer, collector, base (``writing``, ``steady``, ``_growing``).
+Locks, in this order: checkpointer, collector, base (``writing``, LMDB's writer lock, ``steady``,
+``_growing``).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 from lowtide.engine.base.environment import Base
-from lowtide.engine.base.exchange import COMPACTED, copy_base, last_change, reopen
-from lowtide.engine.base.sharing import sole_use
-from lowtide.errors import UsageError
+from lowtide.engine.base.exchange import copy_of, last_change, put_in_place, remove_copy, reopen, write_copy
+from lowtide.engine.base.place import DATA
 from lowtide.upkeep.basis import Running
-from lowtide.upkeep.destination import sync_directory
 
-_ATTEMPTS = 5
+_ATTEMPTS = 2
+"""Copies that are made while other processes may write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +49,6 @@ class CompactReport:
 
 def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> CompactReport:
     """Compact an open store, after a checkpoint and a collection, which free as much space as possible."""
-    with sole_use(running.base.directory):
-        pass  # before the work is done for nothing
     running.checkpointer.run()
     running.collector.collect(thorough=True)
     with running.checkpointer.held_off(), running.collector.held_off():
@@ -63,36 +59,26 @@ def compact(running: Running, step: Callable[[str], None] = lambda _: None) -> C
 
 
 def _exchange(base: Base, step: Callable[[str], None]) -> tuple[int, int]:
-    """Replace the base's file by a compact copy. Returns the sizes before and after, in bytes."""
-    data, copy = base.directory / "data.mdb", base.directory / COMPACTED
-
-    def exchange() -> None:
-        os.rename(copy, data)
-        step("renamed")
-        sync_directory(base.directory)  # point: compact.renamed
-
+    """Put a compact copy in the place of the base. Returns the sizes before and after, in bytes."""
     with base.writing:
         try:
             for _ in range(_ATTEMPTS):
                 copied = last_change(base)
-                _write_copy(base, copy)
+                write_copy(base)
                 step("copied")
-                with sole_use(base.directory):
+                with base.other_writers_out() as release:
                     if last_change(base) == copied:
-                        before, after = data.stat().st_size, copy.stat().st_size
-                        reopen(base, exchange)
-                        step("reopened")
-                        return before, after
+                        return _replace(base, release, step)
+            with base.other_writers_out() as release:
+                write_copy(base)
+                step("copied again")
+                return _replace(base, release, step)
         finally:
-            copy.unlink(missing_ok=True)
-    raise UsageError(f"other processes keep changing {base.directory}; nothing was changed, try again later")
+            remove_copy(base.directory)
 
 
-def _write_copy(base: Base, copy: Path) -> None:
-    copy.unlink(missing_ok=True)
-    descriptor = os.open(copy, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    try:
-        copy_base(base, descriptor)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _replace(base: Base, release: Callable[[], None], step: Callable[[str], None]) -> tuple[int, int]:
+    before, after = (each.stat().st_size for each in (base.directory / DATA, copy_of(base.directory) / DATA))
+    reopen(base, lambda: put_in_place(base, release, step))
+    step("reopened")
+    return before, after

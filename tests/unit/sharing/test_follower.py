@@ -312,6 +312,38 @@ def test_a_read_that_is_interrupted_while_it_follows_the_log_loses_no_commit(
     assert (active.versions, active.bytes) == counted
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_commits_of_one_key_that_are_published_together_keep_their_order_after_an_interrupt(
+    store: lowtide.Store, reader: lowtide.Store, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    assert get(reader) == b"1"
+    put(store, b"2")
+    assert get(reader) == b"2"  # its place in the log is known: the next commits are read together
+    for number in (b"3", b"4", b"5"):
+        put(store, number)
+    generation = follower_of(reader)._current
+    assert generation is not None
+    original, published = generation.versions.publish, []
+
+    def interrupted(ts: int, writes: dict[bytes, bytes | None]) -> list[bytes]:
+        published.append(ts)
+        grown = original(ts, writes)
+        if len(published) == after:
+            monkeypatch.undo()
+            raise KeyboardInterrupt
+        return grown
+
+    monkeypatch.setattr(generation.versions, "publish", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        get(reader)
+    assert len(published) == after
+    put(store, b"6")
+    assert get(reader) == b"6"
+    generation.versions.active.check()
+    chain = generation.versions.active.chains
+    assert all(older is None for _, _, older in chain.values())
+
+
 def _interrupt(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     def interrupt(*_: object) -> Any:
         monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Compaction gives space back under readers and writers, and not under other processes."""
+"""Compaction gives space back under readers and writers. Other processes: tests/processes/test_compaction.py."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import lowtide
+from lowtide.engine.base import exchange
+from lowtide.engine.base.place import set_mark
 from lowtide.engine.base.sharing import SharedUse
 from lowtide.upkeep.compact import compact
 from tests.conftest import OpenStore
@@ -38,7 +40,7 @@ def test_the_space_of_what_was_deleted_goes_back_to_the_file_system(store: lowti
     assert report.freed == report.before - report.after + report.spares
     assert f"gave {report.freed} bytes back" in str(report)
     assert len(list(store.keyspace("fruit").scan())) == 10
-    assert not (store.path / "base" / "data.mdb.tmp").exists()
+    assert not (store.path / "base.tmp").exists()
 
 
 def test_everything_works_on_in_the_new_file_and_after_a_restart(tmp_path: Path) -> None:
@@ -141,6 +143,13 @@ with SharedUse(Path(sys.argv[1])):
 """
 
 
+@pytest.fixture
+def cannot_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system on which two directories cannot exchange their names."""
+    monkeypatch.setattr(exchange, "_exchanged", lambda first, second: False)
+
+
+@pytest.mark.usefixtures("cannot_exchange")
 def test_another_process_that_reads_prevents_it_until_it_ends(store: lowtide.Store) -> None:
     fill_and_empty(store)
     base = store.path / "base"
@@ -158,6 +167,7 @@ def test_another_process_that_reads_prevents_it_until_it_ends(store: lowtide.Sto
     assert store.compact().after < size
 
 
+@pytest.mark.usefixtures("cannot_exchange")
 def test_one_that_comes_while_the_copy_is_made_prevents_it_too(store: lowtide.Store) -> None:
     fill_and_empty(store)
     held: list[SharedUse] = []
@@ -170,7 +180,7 @@ def test_one_that_comes_while_the_copy_is_made_prevents_it_too(store: lowtide.St
     assert len(held) == 1
     held[0].close()
     held[0].close()
-    assert not (store.path / "base" / "data.mdb.tmp").exists()
+    assert not (store.path / "base.tmp").exists()
     assert len(list(store.keyspace("fruit").scan())) == 10
     assert store.compact().freed > 0
 
@@ -191,16 +201,19 @@ def test_what_another_process_wrote_while_the_copy_was_made_is_not_lost(store: l
     assert base.read(lambda txn: txn.get(b"written", db=base.meta)) == b"meanwhile"
 
 
-def test_one_that_writes_all_the_time_prevents_it(store: lowtide.Store) -> None:
+def test_one_that_writes_all_the_time_waits_for_the_last_copy(store: lowtide.Store) -> None:
     base = parts_of(store).base
-    numbers = iter(range(1000))
+    steps: list[str] = []
 
     def step(name: str) -> None:
-        with base.env.begin(write=True) as txn:
-            txn.put(b"written", b"%d" % next(numbers), db=base.meta)
+        steps.append(name)
+        if name == "copied":
+            with base.env.begin(write=True) as txn:
+                txn.put(b"written", b"%d" % len(steps), db=base.meta)
 
-    with pytest.raises(lowtide.UsageError, match="keep changing"):
-        compact(store._backend.running, step)
+    compact(store._backend.running, step)
+    assert steps == ["copied", "copied", "copied again", "renamed", "reopened"]
+    assert base.read(lambda txn: txn.get(b"written", db=base.meta)) == b"2"
     assert store.verify().ok
 
 
@@ -210,9 +223,48 @@ def test_a_closed_store_is_not_compacted(store: lowtide.Store) -> None:
         store.compact()
 
 
-def test_a_copy_that_was_never_finished_is_removed_at_opening(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["base/data.mdb.tmp", "base.tmp/data.mdb"])
+def test_a_copy_that_was_never_finished_is_removed_at_opening(tmp_path: Path, name: str) -> None:
     lowtide.open(tmp_path / "store", **SMALL).close()
-    stray = tmp_path / "store" / "base" / "data.mdb.tmp"
+    stray = tmp_path / "store" / name
+    stray.parent.mkdir(exist_ok=True)
     stray.write_bytes(b"half")
     lowtide.open(tmp_path / "store", **SMALL).close()
     assert not stray.exists()
+    assert not (tmp_path / "store" / "base.tmp").exists()
+
+
+def test_a_base_that_is_a_link_stays_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "store"
+    with lowtide.open(path, **SMALL) as store:
+        fill_and_empty(store)
+    (path / "base").rename(tmp_path / "elsewhere")
+    (path / "base").symlink_to(tmp_path / "elsewhere")
+    with lowtide.open(path, **SMALL) as store:
+        before = (tmp_path / "elsewhere" / "data.mdb").stat().st_size
+        store.compact()
+        assert (path / "base").is_symlink()
+        assert (tmp_path / "elsewhere" / "data.mdb").stat().st_size < before
+        assert sorted(each.name for each in tmp_path.iterdir()) == ["elsewhere", "store"]
+        assert len(list(store.keyspace("fruit").scan())) == 10
+
+
+def test_the_files_keep_their_rights(store: lowtide.Store) -> None:
+    base = store.path / "base"
+    base.chmod(0o750)
+    store.compact()
+    assert {each.name: each.stat().st_mode & 0o7777 for each in (base, *base.iterdir())} == {
+        "base": 0o750,
+        "data.mdb": 0o600,
+        "lock.mdb": 0o600,
+        "readers.lock": 0o600,
+    }
+
+
+def test_a_base_that_was_put_back_by_hand_is_not_taken_for_an_old_one(tmp_path: Path) -> None:
+    with lowtide.open(tmp_path / "store", **SMALL) as store:
+        store.keyspace("fruit").put(b"apple", b"red")
+    set_mark(tmp_path / "store" / "base", moved=True)
+    with lowtide.open(tmp_path / "store", **SMALL) as store:
+        assert store.keyspace("fruit").get(b"apple") == b"red"
+        assert (tmp_path / "store" / "base" / "readers.lock").read_bytes() == bytes(8)

@@ -18,6 +18,7 @@ from lowtide.engine.base.history import Interval
 from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.log.frame import encode_frame
 from lowtide.engine.log.segment import scan_segment, segment_paths
+from lowtide.engine.versions.sorted_keys import SortedKeys
 from lowtide.upkeep.verify import verify_files
 from tests.support.parts import parts_of
 from tests.unit.upkeep.stores import Lived, base_of, live_in, unsound
@@ -177,8 +178,9 @@ def miscount_bytes(lived: Lived) -> None:
 
 def forget_order(lived: Lived) -> None:
     keys = active(lived).keys
-    keys.between(b"", None, 1, False)
-    keys._parts[FRUIT].ordered.remove(FRUIT + b"last")
+    ordered = keys.between(FRUIT, None, 1000, False)
+    ordered.remove(FRUIT + b"last")
+    keys._parts[FRUIT].ordered = SortedKeys(ordered)
 
 
 def forget_held(lived: Lived) -> None:

@@ -7,6 +7,7 @@ process does not own the store, it holds the base shared (see sharing), so that 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import threading
@@ -16,9 +17,10 @@ from pathlib import Path
 
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.media import is_read_only, not_writable
+from lowtide.engine.base.place import DATA
 from lowtide.engine.base.sharing import SharedUse
 from lowtide.engine.base.soundness import check_owned
-from lowtide.errors import CorruptionError
+from lowtide.errors import CorruptionError, Error
 
 
 @dataclass(slots=True)
@@ -70,6 +72,7 @@ def borrow(directory: Path, map_size: int, *, create: bool = False, owner: bool 
             uses.owner = next(_loans)
         else:
             uses.readers += 1
+        base.owned = bool(uses.owner)
         uses.adjust_hold(directory)
         return base
 
@@ -94,14 +97,27 @@ def _check_sound(base: Base) -> None:
 
 def _find(directory: Path) -> Base | None:
     """The base that this process has open on the current file in ``directory``. A base whose file was deleted does not
-    count, even if another file now has its path or its inode number."""
-    data = directory / "data.mdb"
+    count, even if another file now has its path or its inode number. One that another process has compacted is
+    followed first: LMDB must not open the new file twice either."""
+    data = directory / DATA
     for base in list(_uses):
         if base.closed:
             base.close()  # again: the first time may have been interrupted
-        elif data.exists() and base.is_of(data):
+            continue
+        if not data.exists():
+            continue
+        if not base.owned and not base.is_of(data) and _is_same(base.directory, directory):
+            with contextlib.suppress(Error):  # it is that of another store
+                base.follow()
+        if base.is_of(data):
             return base
     return None
+
+
+def _is_same(first: Path, second: Path) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.samefile(first, second)
+    return False
 
 
 def loan_of(base: Base) -> int:
@@ -121,6 +137,7 @@ def give_back(base: Base, *, owner: int = 0) -> None:
             uses.owner = 0
         else:
             uses.readers -= 1
+        base.owned = bool(uses.owner)
         uses.adjust_hold(base.directory)
         if not uses.owner and uses.readers <= 0:
             base.close()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lowtide.engine.base.codec import is_tombstone
 from lowtide.engine.base.marks import newest_in
-from lowtide.engine.base.pages import PageFile, Unreadable, decode_table
+from lowtide.engine.base.pages import Unreadable, decode_table
 from lowtide.engine.types import KEYSPACE_PREFIX
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def count_rows(
     if int(txn.stat(base.tombstones)["entries"]) > _MOST_TOMBSTONES:
         return None
     try:
-        with PageFile(base.directory / "data.mdb", txn.id()) as pages:
+        with base.pages(txn) as pages:
             count = pages.count_between(decode_table(txn.get(b"rows")), low, high)
     except (Unreadable, OSError, StructError):
         return None

@@ -30,15 +30,17 @@ from lowtide.engine.base.consumers import ConsumerTable
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.forks import note_opened
 from lowtide.engine.base.history import HistoryTable, open_index
-from lowtide.engine.base.leaf_file import PAYS, LeafFile
+from lowtide.engine.base.leaf_file import LeafFile, leaf_file
 from lowtide.engine.base.lmdb_file import LmdbFile
 from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
+from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.pin_table import PinTable
+from lowtide.engine.base.place import DATA, HeldDirectory, Place, opened_in
 from lowtide.engine.base.soundness import check_environment
 from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
-from lowtide.errors import CorruptionError
+from lowtide.errors import CorruptionError, Error
 
 _BOUNDARY = b"boundary"
 _NUMBERS = b"numbers"
@@ -52,12 +54,18 @@ class Base(LmdbFile):
     def __init__(
         self, directory: Path, map_size: int, *, create: bool = False, may_grow: bool = True, fixed: bool = False
     ) -> None:
-        env = open_fixed(directory) if fixed else open_largest(directory, map_size, create)
-        super().__init__(directory, env, may_grow=may_grow)
         self.fixed = fixed
+        self.directory = directory
+        self.leaves: LeafFile | None = None
+        """The pages of the file, if scans read those."""
+        self.strays: list[lmdb.Environment] = []
+        """Environments that are being opened; changed by the thread that holds ``writing``."""
+        if create:
+            directory.mkdir(mode=0o700, exist_ok=True)
+        env, place = self._opened(map_size, create=create)
+        super().__init__(directory, env, place, may_grow=may_grow)
+        self.strays.clear()
         try:
-            if not create:
-                check_environment(env, directory, most=0)
             self.open_tables(create)
         except (lmdb.NotFoundError, lmdb.CorruptedError, lmdb.PageNotFoundError) as error:
             env.close()
@@ -66,31 +74,46 @@ class Base(LmdbFile):
             env.close()
             raise
         note_opened(self)
+        self._read_leaves()
         self.history_below = self.read_boundary() or 0
         """Snapshots below this may need the history. It is raised *before* the LMDB commit that makes it true: a reader
         that sees that commit sees this, and reading the history needlessly only costs time."""
 
     def open_tables(self, create: bool) -> None:
-        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours."""
-        data = self.directory / "data.mdb"
-        self._file = data.stat()
-        self.leaves = LeafFile(data, int(self.env.stat()["psize"])) if PAYS else None
+        """Open the tables in one write transaction: py-lmdb forgets what is opened in a read transaction of ours. The
+        table objects of an earlier environment stay, and get new handles: a read that is retried may hold a method of
+        one."""
         with self.env.begin(write=True) if not self.fixed else contextlib.nullcontext() as txn:
 
             def table(name: bytes) -> TableHandle:
                 return self.env.open_db(name, txn=txn, create=create)
 
             self.rows = table(b"rows")
-            self.history = HistoryTable(table(b"history"), open_index(self.env, txn, create))
+            history, index = table(b"history"), open_index(self.env, txn, create)
             self.tombstones = table(b"tombstones")
             self.keyspaces = table(b"keyspaces")
-            self.pins = PinTable(table(b"pins"), self.directory)
-            self.consumers = ConsumerTable(table(b"consumers"), self.directory)
+            pins, consumers = table(b"pins"), table(b"consumers")
             self.meta = table(b"meta")
+            self._store = txn.get(_STORE, db=self.meta) if txn is not None else None
+        if not hasattr(self, "consumers"):
+            self.history = HistoryTable(history, index)
+            self.pins = PinTable(pins, self.directory)
+            self.consumers = ConsumerTable(consumers, self.directory)
+        self.history.rows, self.history.index = history, index
+        self.pins.table, self.consumers.table = pins, consumers
 
     def is_of(self, data: Path) -> bool:
         """Whether this is open on the file ``data``."""
-        return os.path.samestat(self._file, data.stat())
+        return os.path.samestat(self.place.file, data.stat())
+
+    @property
+    def file(self) -> os.stat_result:
+        """The file that is open, which need not be the one that has its name."""
+        return self.place.file
+
+    def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile:
+        """The pages of the file, as the transaction sees them."""
+        return PageFile(self.directory / DATA, txn.id(), self.place.file)
 
     def take_over(self) -> None:
         """Turn a base that was only read into the owner's. From now on only old snapshots need the history."""
@@ -260,6 +283,7 @@ class Base(LmdbFile):
             self.put_boundary(txn, 0)
 
         self.write(change)
+        self._store = store_id
 
     def reserved_number(self) -> int:
         """The last number of a keyspace that was reserved for joined processes."""
@@ -286,12 +310,73 @@ class Base(LmdbFile):
             txn.put(name.encode(), prefix, db=self.keyspaces)
 
     def open_again(self, map_size: int) -> None:
-        """Reopen environment and tables while readers are kept out. The table objects stay the same and get new
-        handles: a read that is retried may hold a method of one."""
-        history, pins, consumers = self.history, self.pins, self.consumers
+        """Reopen environment and tables while readers are kept out."""
+        self.leaves = None
         self.env.close()
-        self.env = open_largest(self.directory, map_size, False)
+        self.close_strays()
+        self._adopt(*self._opened(map_size))
+        self._read_leaves()
+
+    def _adopt(self, env: lmdb.Environment, place: Place) -> None:
+        """Continue with ``env``."""
+        self.env, self.place = env, place
         self.open_tables(False)
-        history.rows, history.index = self.history.rows, self.history.index
-        pins.table, consumers.table = self.pins.table, self.consumers.table
-        self.history, self.pins, self.consumers = history, pins, consumers
+        self.moved = place.moved  # last: from here on, reads look for the next exchange
+        self.strays.clear()
+
+    def _follow(self) -> None:
+        """Continue with the base that has taken the place of this one; the caller holds ``writing``. Reads that are cut
+        short are retried, see ``_again``."""
+        with self.steady, self.keep_readers_out():
+            old = self.env
+            self.close_strays()
+            try:
+                env, place = self._opened(self.map_size)
+                if _store_in(env) != self._store:
+                    raise Error(f"{self.directory} was replaced by that of another store; close this one and reopen it")
+                self.leaves = None
+                self._adopt(env, place)
+            except BaseException as error:
+                if self.env is old:
+                    self.close_strays()
+                else:
+                    self._adopt(self.env, self.place)  # again: environment and tables belong together
+                if isinstance(error, lmdb.Error):
+                    raise Error(f"LMDB could not follow {self.directory} after a compaction: {error}") from error
+                raise
+            finally:
+                if self.env is not old:
+                    old.close()
+                    self._read_leaves()
+
+    def _read_leaves(self) -> None:
+        """Let scans read the pages of the file that is open now. Readers are kept out, and the environment of an
+        earlier file is closed: no transaction of that one may read pages of this one."""
+        self.leaves = leaf_file(self.directory / DATA, self.place.file, int(self.env.stat()["psize"]))
+
+    def _opened(self, map_size: int, *, create: bool = False) -> tuple[lmdb.Environment, Place]:
+        """Open the environment that is in the directory by now."""
+
+        def opened(held: HeldDirectory) -> tuple[lmdb.Environment, Place]:
+            directory = self.directory
+            self.strays.append(open_fixed(directory) if self.fixed else open_largest(directory, map_size, create))
+            env = self.strays[-1]
+            if not create:
+                check_environment(env, directory, most=0)
+            return env, held.place(fixed=self.fixed)
+
+        return opened_in(self.directory, opened, self.close_strays)
+
+    def close_strays(self) -> None:
+        """Close what was opened and did not become the environment: py-lmdb would refuse to open the file again, for as
+        long as an interrupt's traceback keeps it open."""
+        for env in self.strays:
+            if env is not getattr(self, "env", None):
+                env.close()
+        self.strays.clear()
+
+
+def _store_in(env: lmdb.Environment) -> bytes | None:
+    """The id of the store that an environment belongs to."""
+    with env.begin(write=True) as txn:  # see ``open_tables``
+        return txn.get(_STORE, db=env.open_db(b"meta", txn=txn, create=False))

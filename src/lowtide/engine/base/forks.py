@@ -30,8 +30,11 @@ class OpenedEnvironment(Protocol):
     """An object that has an environment open."""
 
     env: lmdb.Environment
-    directory: Path
     closed: bool
+
+    @property
+    def file(self) -> os.stat_result:
+        """Its data file."""
 
     def abandon(self) -> None:
         """Never touch the environment again: it is the parent's."""
@@ -48,7 +51,7 @@ def note_opened(opened: OpenedEnvironment) -> None:
 def _abandon_after_fork() -> None:
     for each in list(_opened):
         if not each.closed:
-            inherit(each.env, each.directory)
+            inherit(each.env, each.file)
             each.abandon()
     _opened.clear()
 
@@ -56,10 +59,9 @@ def _abandon_after_fork() -> None:
 os.register_at_fork(after_in_child=_abandon_after_fork)
 
 
-def inherit(env: lmdb.Environment, directory: Path) -> None:
+def inherit(env: lmdb.Environment, file: os.stat_result) -> None:
     """Remember, in a forked child, that ``env`` is the parent's."""
-    with contextlib.suppress(OSError):
-        _inherited[_identity(directory)] = env
+    _inherited[file.st_dev, file.st_ino] = env
 
 
 def open_environment(directory: Path, **settings: Any) -> lmdb.Environment:

@@ -31,6 +31,15 @@ _Result = TypeVar("_Result")
 _FAULTS = (Unreadable, IndexError, OSError)
 
 
+def leaf_file(data: Path, file: os.stat_result, page_size: int) -> LeafFile | None:
+    """The pages of ``file``, which has the name ``data``; None if that does not pay, or if another process has given
+    the name to another file meanwhile."""
+    if not PAYS:
+        return None
+    found = LeafFile(data, page_size)
+    return found if found.is_of(file) else None
+
+
 class LeafFile:
     """Reads the table ``rows``. Each read takes place in an LMDB transaction of the caller, which is checked after it:
     growing the map ends the transactions of this process, and then LMDB may reuse their pages. Such a read raises
@@ -43,6 +52,9 @@ class LeafFile:
         self._tree = (-1, 0, 0)
         """LMDB's transaction, and the root and the depth of the table in it."""
         self._descriptor = os.open(data, os.O_RDONLY | os.O_CLOEXEC)
+
+    def is_of(self, file: os.stat_result) -> bool:
+        return os.path.samestat(os.fstat(self._descriptor), file)
 
     def __del__(self) -> None:
         with contextlib.suppress(AttributeError, OSError):  # its construction was interrupted

@@ -28,6 +28,7 @@ from lowtide.system.identity import Identity, identify
 
 _Name = TypeVar("_Name", str, bytes)
 _UNPINNED = b"unpinned"
+_MOST_LEASES = 1024
 
 
 class _Place(NamedTuple):
@@ -49,6 +50,9 @@ class Leases:
         self._base = base
         self._time = time
         self._owner = owner
+        self._leased: dict[bytes, tuple[bytes, bytes, int | None]] = {}
+        """By the key of a lease its row, and what it says: the id, and the timestamp if it is that of a writer. A hint,
+        compared with the row each time; any thread replaces an entry as a whole."""
 
     def _note_removal(self, txn: lmdb.Transaction[bytes], ts: int) -> None:
         noted = txn.get(_UNPINNED, default=b"", db=self._base.meta)
@@ -276,8 +280,17 @@ class Leases:
     def leased_from(self, name: str, identity: bytes) -> int | None:
         """The timestamp of the lease of a joined process; None if it was removed. A lease that has expired counts until
         then: nothing that it keeps is gone."""
-        row = _the_one(self._base.read(lambda txn: self._base.pins.get(txn, name)), identity)
-        return row.ts if row is not None and row.writer else None
+        base, key = self._base, name.encode()
+        data = base.read(lambda txn: txn.get(key, db=base.pins.table))
+        if data is None:
+            return None
+        known = self._leased.get(key)
+        if known is None or known[0] != data:
+            row = base.pins.decoded(key, data)
+            if len(self._leased) > _MOST_LEASES:
+                self._leased.clear()
+            known = self._leased[key] = data, row.id, row.ts if row.writer else None
+        return known[2] if known[1] == identity else None
 
     def holder_of(self, ts: int) -> tuple[str, PinRow]:
         """The name and row of a live pin at ``ts``, preferably one that holds all keyspaces."""

@@ -1,7 +1,7 @@
 """An open LMDB file: its transactions, the growth of its map, and the check of its pages.
 
 Growing the map ends the read transactions that are running, and so does an exchange of the file (see exchange). Such
-reads are repeated: see ``_again``.
+reads are repeated: see ``_again``. If another process has exchanged the base, it is followed there (see place).
 
 Locks, in the order in which they are taken:
 
@@ -23,6 +23,7 @@ from typing import Any, NoReturn, TypeVar
 import lmdb
 
 from lowtide.engine.base.mapping import ask_for_room, too_many_readers
+from lowtide.engine.base.place import DATA, NEVER, Place
 from lowtide.engine.base.soundness import DAMAGED, Soundness
 from lowtide.engine.types import check_key
 from lowtide.errors import DiskFull, Error, UsageError
@@ -35,9 +36,13 @@ _Result = TypeVar("_Result")
 class LmdbFile:
     """An open environment. Any thread may read; one writes at a time."""
 
-    def __init__(self, directory: Path, env: lmdb.Environment, *, may_grow: bool) -> None:
+    def __init__(self, directory: Path, env: lmdb.Environment, place: Place, *, may_grow: bool) -> None:
         self.directory = directory
         self.env = env
+        self.place = place
+        self.moved = place.moved
+        self.owned = False
+        """Whether this process owns the store: then no other process exchanges the base."""
         self._may_grow = may_grow
         self.closed = False
         self.soundness = Soundness(directory)
@@ -47,11 +52,18 @@ class LmdbFile:
         self.steady = threading.RLock()
         self._growing = threading.RLock()
         self._begin: Callable[..., lmdb.Transaction[Any]] = env.begin
+        self._writer = 0
+        """The thread that writes, under ``writing``; it has nothing to follow: there is no exchange while it does."""
+        self._repeating = 0
+        """The thread that repeats a read, under ``_growing``. It must not wait for ``writing``, so it does not follow:
+        its read began before the exchange."""
 
     # Reading
 
     def read(self, look: Callable[[lmdb.Transaction[bytes]], _Result]) -> _Result:
         """Call ``look`` in one read transaction, and return its result. It may be called again if the map grows."""
+        if self.moved[0]:
+            self.follow()
         try:
             with self._begin() as txn:
                 return look(txn)
@@ -79,7 +91,11 @@ class LmdbFile:
                 self.env.info()
             except lmdb.Error as gone:
                 raise Error(f"LMDB has closed {self.directory}: {gone}; close the store and open it again") from gone
-            return attempt()
+            before, self._repeating = self._repeating, threading.get_ident()
+            try:
+                return attempt()
+            finally:
+                self._repeating = before
 
     # Writing
 
@@ -93,7 +109,11 @@ class LmdbFile:
         if self.abandoned:
             self._refuse()  # before the lock, which a thread of the parent may have held
         with self.writing:
-            return self._write(change, refuses)
+            self._writer = threading.get_ident()
+            try:
+                return self._write(change, refuses)
+            finally:
+                self._writer = 0
 
     def _write(self, change: Callable[[lmdb.Transaction[bytes]], _Result], refuses: bool) -> _Result:
         while True:
@@ -106,6 +126,12 @@ class LmdbFile:
                 if self.closed:
                     raise UsageError("the store is closed") from error
                 raise Error(f"LMDB could not write {self.directory}: {error}") from error
+            if self._was_exchanged():
+                txn.commit()  # it is empty
+                if not self._may_grow:
+                    raise Error(f"{self.directory} was compacted by another owner of the store")
+                self._follow()
+                continue
             try:
                 result = change(txn)
                 txn.commit()  # point: base.commit
@@ -133,6 +159,42 @@ class LmdbFile:
             except BaseException:
                 self._abort(txn)
                 raise
+
+    @contextlib.contextmanager
+    def other_writers_out(self) -> Iterator[Callable[[], None]]:
+        """Keep all processes from writing, by LMDB's writer lock, until the block ends or calls the function that it
+        gets. The environment must not be closed before. The caller holds ``writing``."""
+        held: list[lmdb.Transaction[bytes]] = []
+
+        def release() -> None:
+            with contextlib.suppress(lmdb.Error):  # after an interrupt the environment may have been reopened
+                while held:
+                    held.pop().commit()  # it is empty
+
+        try:
+            while not held:
+                try:
+                    held.append(self.env.begin(write=True))
+                except lmdb.MapResizedError:
+                    self._set_map_size(0)
+            yield release
+        finally:
+            release()
+
+    def follow(self) -> None:
+        """Continue with the base that has taken the place of this one, if another process has compacted it."""
+        if threading.get_ident() in (self._writer, self._repeating) or not self._was_exchanged():
+            return
+        with self.writing:
+            if self._was_exchanged():  # another thread may have followed it
+                self._follow()
+
+    def _was_exchanged(self) -> bool:
+        return not (self.owned or self.closed or self.place.is_named(self.directory / DATA))
+
+    def _follow(self) -> None:
+        """The same, by a caller that holds ``writing``."""
+        raise NotImplementedError
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for a moment in which no thread is inside LMDB. With many readers
@@ -215,6 +277,7 @@ class LmdbFile:
     def abandon(self) -> None:
         """Never touch the environment again, in a forked child: it belongs to the parent."""
         self.closed = self.abandoned = True
+        self._unmap()
         self._begin = self._refuse
 
     def _refuse(self, *arguments: object, **named: object) -> NoReturn:
@@ -225,4 +288,9 @@ class LmdbFile:
             return  # closing would free the parent's slots in the table of readers
         with self.writing, self.steady:  # LMDB must not be closed during a write: py-lmdb would never return
             self.closed = True
+            self._unmap()
             self.env.close()  # point: close.base
+
+    def _unmap(self) -> None:
+        """Let go of the mark. Its map is closed when the last reader has looked at it."""
+        self.moved = self.place.moved = NEVER

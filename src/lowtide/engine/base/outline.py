@@ -7,10 +7,9 @@ read, and the exact row is found in its leaf.
 
 from __future__ import annotations
 
-from pathlib import Path
 from random import Random
 from struct import error as StructError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from lowtide.engine.base.cuts import crossings, tidy
 from lowtide.engine.base.pages import LEAF, LeafSpan, PageFile, Unreadable, decode_table
@@ -26,6 +25,12 @@ by less than a fifth."""
 _FEWEST_OF_A_STRETCH = 2
 
 
+class PagedRows(Protocol):
+    """Gives the pages of the file that a transaction reads."""
+
+    def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile: ...
+
+
 class Outline(NamedTuple):
     """The result. ``rows`` is about how many rows count: by default all, including tombstones. ``cuts`` are full keys
     in the range. ``heavy`` says whether many values are so large that they are stored outside the B+tree's leaves."""
@@ -37,7 +42,7 @@ class Outline(NamedTuple):
 
 def outline(
     txn: lmdb.Transaction[bytes],
-    directory: Path,
+    rows: PagedRows,
     low: bytes,
     high: bytes | None,
     parts: int,
@@ -53,7 +58,7 @@ def outline(
     """
     try:
         found = decode_table(txn.get(table))
-        with PageFile(directory / "data.mdb", txn.id()) as pages:
+        with rows.pages(txn) as pages:
             stretches = list(pages.stretches(found, low, high))
             look = _Look(pages, below)
             counts = look.counts(stretches, parts)

@@ -93,11 +93,14 @@ def decode_table(record: bytes | None) -> Table:
 
 
 class PageFile:
-    """The mapped file. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one."""
+    """The mapped file. ``since`` is the LMDB transaction that reads: a file that has not seen it is another one. So is
+    one that is not ``file``, if that is given."""
 
-    def __init__(self, path: Path, since: int) -> None:
+    def __init__(self, path: Path, since: int, file: os.stat_result | None = None) -> None:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
+            if file is not None and not os.path.samestat(file, os.fstat(descriptor)):
+                raise Unreadable("the base was compacted meanwhile")
             self._map = mmap.mmap(descriptor, 0, prot=mmap.PROT_READ)
         except ValueError as error:
             raise Unreadable("the file is empty") from error

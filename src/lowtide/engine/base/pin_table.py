@@ -108,7 +108,11 @@ class PinTable:
 
     def get(self, txn: lmdb.Transaction[bytes], name: str) -> PinRow | None:
         row = txn.get(name.encode(), db=self.table)
-        return self._decoded(name.encode(), row)[1] if row is not None else None
+        return self.decoded(name.encode(), row) if row is not None else None
+
+    def decoded(self, key: bytes, row: bytes) -> PinRow:
+        """The row of a pin, as it is in the table."""
+        return self._decoded(key, row)[1]
 
     def put(self, txn: lmdb.Transaction[bytes], name: str, row: PinRow) -> None:
         txn.put(name.encode(), _encode(row), db=self.table)

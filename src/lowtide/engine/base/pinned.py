@@ -18,6 +18,7 @@ from lowtide.engine.base.codec import encode_ts, horizon
 from lowtide.engine.base.counting import count_rows
 from lowtide.engine.base.environment import Base
 from lowtide.engine.base.leases import valid
+from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
@@ -35,7 +36,6 @@ class PinnedBase:
 
     def __init__(self, base: Base, name: str, row: PinRow, time: Callable[[], float] | None) -> None:
         self._base = base
-        self.directory = base.directory
         self._name = name
         self._key = name.encode()
         self._id = row.id
@@ -59,6 +59,10 @@ class PinnedBase:
         except SnapshotExpired:
             self.lost = True
             raise
+
+    def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile:
+        """The pages of the base, as the transaction sees them."""
+        return self._base.pages(txn)
 
     @property
     def meta(self) -> TableHandle:

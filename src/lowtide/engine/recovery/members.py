@@ -154,8 +154,12 @@ class Members:
     def end_waiting(self, token: int) -> None:
         """The commit is answered, or its fate no longer matters."""
         with self._lock:
-            if self._waiting.pop(token, None) == self._words[_UNANSWERED]:
-                self._words[_UNANSWERED] = min(self._waiting.values(), default=_NOTHING)
+            waiting = self._waiting
+            since = waiting.pop(token, None)
+            if not waiting:
+                self._words[_UNANSWERED] = _NOTHING
+            elif since == self._words[_UNANSWERED]:
+                self._words[_UNANSWERED] = min(waiting.values())
 
     @property
     def waiting(self) -> set[int]:

@@ -16,7 +16,7 @@ from pathlib import Path
 from lowtide.engine.base.borrowing import borrow, give_back, loan_of
 from lowtide.engine.base.consumers import ConsumerRow
 from lowtide.engine.base.environment import Base
-from lowtide.engine.base.exchange import COMPACTED
+from lowtide.engine.base.exchange import settle
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.types import Txn
 from lowtide.engine.garbage.horizon import make_horizon
@@ -52,7 +52,7 @@ ARCHIVES = "archives.json"
 
 _OURS = {
     *(MANIFEST, MANIFEST + ".tmp", LOCK, BACKUP, BACKUP + ".tmp"),
-    *("base", "log", "published", "staging", MEMBERS, CACHE, ARCHIVES),
+    *("base", "base.tmp", "log", "published", "staging", MEMBERS, CACHE, ARCHIVES),
 }
 
 
@@ -175,7 +175,7 @@ def _tidy(path: Path, options: Options) -> None:
 
     A backup may have been restored over a store with later commits. The cache of those commits is then invalid.
     """
-    (path / "base" / COMPACTED).unlink(missing_ok=True)
+    settle(path / "base")
     if (path / BACKUP).exists():
         shutil.rmtree(path / CACHE, ignore_errors=True)
         (path / BACKUP).unlink()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
 from typing import Protocol, TypeVar
 
+from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.types import TableHandle, Txn
 
 _Result = TypeVar("_Result")
@@ -14,7 +14,7 @@ _Result = TypeVar("_Result")
 class BaseRows(Protocol):
     """The rows below the layers: the base, or the base as it was at a pin."""
 
-    directory: Path
+    def pages(self, txn: Txn) -> PageFile: ...
 
     @property
     def meta(self) -> TableHandle: ...

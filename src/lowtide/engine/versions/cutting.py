@@ -60,7 +60,7 @@ def _is_older(rows: BaseRows, txn: Txn, prefix: bytes, ts: int) -> bool:
 def _outline(
     rows: BaseRows, wanted: Range, parts: int, *, table: bytes = b"rows", below: bytes | None = None
 ) -> Outline | None:
-    return rows.read(lambda txn: outline(txn, rows.directory, wanted.low, wanted.high, parts, table=table, below=below))
+    return rows.read(lambda txn: outline(txn, rows, wanted.low, wanted.high, parts, table=table, below=below))
 
 
 def _points(layers: list[Layer], rows: BaseRows, keys: list[bytes], ts: int) -> list[tuple[bytes, float]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from struct import error as StructError
 from typing import TYPE_CHECKING
 
-from lowtide.engine.base.pages import PageFile, Unreadable, decode_table
+from lowtide.engine.base.pages import Unreadable, decode_table
 from lowtide.engine.types import Range
 from lowtide.engine.versions.layers import VersionStore
 
@@ -26,7 +26,7 @@ def estimated_count(versions: VersionStore, rows: BaseRows, wanted: Range) -> in
 
 def _below(rows: BaseRows, txn: Txn, wanted: Range) -> int:
     try:
-        with PageFile(rows.directory / "data.mdb", txn.id()) as pages:
+        with rows.pages(txn) as pages:
             return pages.estimate_between(decode_table(txn.get(b"rows")), wanted.low, wanted.high)
     except (Unreadable, OSError, StructError):
         return 0

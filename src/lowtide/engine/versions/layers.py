@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice, repeat
+from operator import itemgetter
 from typing import Final, NewType, NoReturn, TypeAlias
 
 from lowtide.engine.types import Names, Writes
@@ -38,6 +39,7 @@ _MANY: Final = 1_000
 _SAMPLED: Final = 64
 """Of so many writes, this many are looked at to see whether they put the same values."""
 _FREED_AT_ONCE: Final = 2_000
+_TS: Final = itemgetter(0)
 LARGEST_CACHED = 504
 """Larger values are not cached, so that the number of rows bounds the size of a cache."""
 
@@ -128,13 +130,16 @@ class VersionStore:
 
     def publish(self, ts: int, writes: Writes) -> list[bytes]:
         """Put the versions of one commit on their chains; return the keys that had one. No reader sees them until the
-        timestamp is published. It may be repeated after an interrupt, followed by ``recount``."""
+        timestamp is published. It may be repeated after an interrupt, from an earlier commit on as well, followed by
+        ``recount``."""
         layer = self.active
         chains = layer.chains
         grown: list[bytes] = []
-        size = 0
-        last = chains.get(next(reversed(writes))) if len(writes) > _FEW else None
-        if len(writes) <= _FEW or (last is not None and last[0] >= ts):
+        olds: list[Chain | None] = []
+        if len(writes) > _FEW and not chains.keys().isdisjoint(writes):
+            olds = list(map(chains.get, writes))
+        if len(writes) <= _FEW or (olds and max(map(_TS, filter(None, olds))) >= ts):
+            size = 0
             for key, value in writes.items():
                 older = chains.get(key)
                 if older is None:
@@ -147,14 +152,13 @@ class VersionStore:
                 size += len(key) + len(value) if value is not None else len(key)
         else:
             # Each step is one loop in C. A key is among the keys before it is in the dict.
-            if chains.keys().isdisjoint(writes):
-                layer.keys.add_all(writes)
-                chains.update(zip(writes, _first_versions(ts, writes), strict=True))
-            else:
-                olds = list(map(chains.get, writes))
+            if olds:
                 layer.keys.add_all([key for key, older in zip(writes, olds, strict=True) if older is None])
                 grown = [key for key, older in zip(writes, olds, strict=True) if older is not None]
                 chains.update(zip(writes, zip(repeat(ts), writes.values(), olds, strict=False), strict=True))
+            else:
+                layer.keys.add_all(writes)
+                chains.update(zip(writes, _first_versions(ts, writes), strict=True))
             size = sum(map(len, writes)) + sum(map(len, filter(None, writes.values())))
         gaps = self.gaps
         # Most commits need no call. Watches first, in the same order as in ``put``.

@@ -309,3 +309,19 @@ def test_what_is_refused_leaves_nothing_behind(leases: Leases, clock: ManualCloc
         leases.take("p", 10, beside=("gone", old))
     assert leases.all() == [("p", old)]
     assert leases.removed_elsewhere() == []
+
+
+def test_what_is_known_of_a_lease_is_compared_with_its_row_each_time(leases: Leases, clock: ManualClock) -> None:
+    lease = leases.take("l", 10, writer=True)
+    for _ in range(2):
+        assert leases.leased_from("l", lease.id) == lease.ts
+        assert leases.leased_from("l", b"another!") is None
+        leases.renew("l", lease.id)
+    leases.remove("l", lease.id)
+    assert leases.leased_from("l", lease.id) is None
+    other = leases.take("l", 10, writer=True)
+    assert leases.leased_from("l", lease.id) is None
+    assert leases.leased_from("l", other.id) == other.ts
+    leases.remove("l")
+    plain = leases.take("l", 10)
+    assert leases.leased_from("l", plain.id) is None

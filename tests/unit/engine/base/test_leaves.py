@@ -185,7 +185,7 @@ def test_a_chunk_is_of_one_commit_while_a_writer_reuses_pages_and_the_map_grows(
 
 
 def test_a_base_whose_file_is_exchanged_is_read_from_the_new_one(base: Base, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowtide.engine.base.environment.PAYS", True)
+    monkeypatch.setattr("lowtide.engine.base.leaf_file.PAYS", True)
     fill(base, {PREFIX + b"%d" % number: (1, b"x" * 500) for number in range(100)})
     fill(base, {PREFIX + b"%d" % number: (2, b"y" * 500) for number in range(100)})
     base.history_below = 0

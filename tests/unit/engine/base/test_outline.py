@@ -72,7 +72,7 @@ def delete(base: Base, batch: list[tuple[bytes, bytes]], txn: lmdb.Transaction[b
 
 
 def outlined(base: Base, parts: int, low: bytes = PREFIX, high: bytes | None = after_prefix(PREFIX)) -> Outline:
-    found = base.read(lambda txn: outline(txn, base.directory, low, high, parts))
+    found = base.read(lambda txn: outline(txn, base, low, high, parts))
     assert found is not None
     return found
 
@@ -130,7 +130,7 @@ def test_only_the_rows_below_a_horizon_are_counted_if_it_is_given() -> None:
         fill(base, rows)
         for ts in (0, 4, 9):
             seen = sorted(key for key, (began, value) in rows.items() if began <= ts and value is not None)
-            found = base.read(lambda txn, ts=ts: outline(txn, base.directory, PREFIX, None, 4, below=horizon(ts)))  # type: ignore[misc]
+            found = base.read(lambda txn, ts=ts: outline(txn, base, PREFIX, None, 4, below=horizon(ts)))  # type: ignore[misc]
             assert found is not None
             assert found.rows == len(seen)
             assert not seen or all(0.9 < share < 1.1 for share in shares(seen, found.cuts, 4))
@@ -144,7 +144,7 @@ def test_the_keys_of_the_history_are_counted_once_each() -> None:
     ]
     with new_base(1 << 26) as base:
         fill(base, {}, kept)
-        found = base.read(lambda txn: outline(txn, base.directory, PREFIX, None, 3, table=b"history-index"))
+        found = base.read(lambda txn: outline(txn, base, PREFIX, None, 3, table=b"history-index"))
         assert found is not None
         assert found.rows == 3000
         assert found.cuts == [PREFIX + b"01000", PREFIX + b"02000"]
@@ -188,9 +188,9 @@ def test_the_outline_is_right_beside_a_writer() -> None:
 
 def test_a_base_without_branch_pages_has_no_outline() -> None:
     with new_base() as base:
-        assert base.read(lambda txn: outline(txn, base.directory, PREFIX, None, 2)) is None
+        assert base.read(lambda txn: outline(txn, base, PREFIX, None, 2)) is None
         fill(base, {PREFIX + b"a": (1, b"x")})
-        assert base.read(lambda txn: outline(txn, base.directory, PREFIX, None, 2)) is None
+        assert base.read(lambda txn: outline(txn, base, PREFIX, None, 2)) is None
 
 
 @pytest.mark.parametrize(
@@ -235,6 +235,16 @@ def test_a_record_that_is_no_plain_table_is_refused(record: bytes | None) -> Non
         decode_table(record)
 
 
+class Elsewhere:
+    """Rows whose pages are read from another file."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def pages(self, txn: lmdb.Transaction[bytes]) -> PageFile:
+        return PageFile(self._directory / "data.mdb", txn.id())
+
+
 @settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=4)), min_size=1, max_size=30))
 def test_whatever_the_pages_hold_nothing_but_keys_of_the_range_comes_out(damage: list[tuple[int, bytes]]) -> None:
@@ -250,7 +260,7 @@ def test_whatever_the_pages_hold_nothing_but_keys_of_the_range_comes_out(damage:
         (copy / "data.mdb").write_bytes(data)
         high = after_prefix(PREFIX) or b""
         for below in (None, horizon(1)):
-            found = base.read(partial(outline, directory=copy, low=PREFIX, high=high, parts=4, below=below))
+            found = base.read(partial(outline, rows=Elsewhere(copy), low=PREFIX, high=high, parts=4, below=below))
             cuts = found.cuts if found is not None else []
             assert cuts == sorted(set(cuts))
             assert all(PREFIX < cut < high for cut in cuts)

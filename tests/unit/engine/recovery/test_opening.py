@@ -31,7 +31,8 @@ def make(path: Path) -> str:
 def test_a_new_store_has_a_manifest_a_base_and_a_log(tmp_path: Path) -> None:
     assert make(tmp_path / "store") == "fresh"
     names = {str(path.relative_to(tmp_path / "store")) for path in (tmp_path / "store").rglob("*")}
-    assert names == {"store.json", "base", "base/data.mdb", "base/lock.mdb", "log", "log/0000000001.log"}
+    in_base = {"base/data.mdb", "base/lock.mdb", "base/readers.lock"}
+    assert names == {"store.json", "base", *in_base, "log", "log/0000000001.log"}
     manifest = json.loads((tmp_path / "store" / MANIFEST).read_text())
     assert manifest["format"] == 2
     assert len(bytes.fromhex(manifest["store"])) == 16

@@ -18,7 +18,10 @@ from lowtide.engine.versions.layers import LARGEST_CACHED, VersionStore, slices_
 from lowtide.errors import UsageError
 
 keys = st.sampled_from([b"a", b"b", b"c", b"dd"])
-writes = st.dictionaries(keys, st.none() | st.binary(max_size=3), min_size=1, max_size=4)
+values = st.none() | st.binary(max_size=3)
+few = st.dictionaries(keys, values, min_size=1, max_size=4)
+many = st.fixed_dictionaries({b"%d" % number: values for number in range(12)}, optional=dict.fromkeys([b"a"], values))
+writes = few | many
 
 
 class Versions(RuleBasedStateMachine):
@@ -113,6 +116,21 @@ def test_publishing_a_commit_again_changes_nothing(first: Writes, second: Writes
     store.keep_newest(grown)
     store.active.check()
     assert store.active.keys.between(b"", None, 9, False) == keys_in_order
+
+
+@given(st.lists(writes, min_size=1, max_size=4), st.integers(0, 3))
+def test_publishing_again_from_an_earlier_commit_on_changes_nothing(commits: list[Writes], published: int) -> None:
+    """Commits that become visible together, and were cut short by an interrupt, are published again from the first."""
+    expected, store = VersionStore(0), VersionStore(0)
+    for ts, each in enumerate(commits, 1):
+        expected.publish(ts, each)
+        store.publish(ts, each)
+    for ts, each in enumerate(commits, 1):
+        if ts > published:
+            store.publish(ts, each)
+    store.active.recount()
+    assert store.active.chains == expected.active.chains
+    assert (store.active.versions, store.active.bytes) == (expected.active.versions, expected.active.bytes)
 
 
 def test_pruning_holds_exactly_the_chains_that_keep_more_than_one() -> None:
