@@ -24,11 +24,7 @@ _BY_FILE = ("tests/bench/test_report.py", "tests/bench/test_spark.py", "tests/un
 """Where what the tests of a file share takes seconds to make."""
 
 
-_OWN_SESSIONS = (
-    "tests/spark/test_cluster.py",
-    "tests/spark/test_connect.py",
-    "tests/spark/test_killed_drivers.py",
-)
+_OWN_SESSIONS = ("tests/spark/test_cluster.py",)
 """What starts sessions of its own, in other processes, and does not need that of the test run."""
 _NO_SESSION = ("tests/spark/test_pipeline_replicate.py",)
 """Where few tests need a session, ..."""
