@@ -26,7 +26,7 @@ from tests.support.attack import FULL
 
 SIZE = 500
 ROWS = 400
-LOADED = 60_000
+LOADED = 12_000
 BAD = 100
 """Every so many rows that are loaded, one has no ``_id``."""
 
@@ -151,7 +151,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     # In mid-read, and when tasks stage what they write
     gates = [new_gate(tmp_path / "first" / each) for each in ("read", "write")]
     driver = drivers.running()
-    read = driver.tell("sum", **ledger, batchSize="50", gates=str(tmp_path / "first"))
+    read = driver.tell("sum", **ledger, batchSize="50", partitions="2", gates=str(tmp_path / "first"))
     staging = driver.tell("write", **write, gates=str(tmp_path / "first"))
     for run, gate in zip((read, staging), gates, strict=True):
         _wait_at(driver, run, gate)
