@@ -44,18 +44,18 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 OpenStore = Callable[..., lowtide.Store]
-INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows."""
 SPARK = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    **INTERPRETED,
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.ui.retainedExecutions": "20",
 }
-"""Settings of the session of a test run. What it remembers of a thousand queries would fill its heap."""
+"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows, and what the
+session remembers of a thousand of them would fill its heap."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 import lowtide
-from tests.conftest import INTERPRETED
 from tests.spark.archive_kills import check_ledger, executors_below, kill
 from tests.spark.processes import Program, Programs, Refused, programs_in, wait_until
 from tests.spark.programs.gates import new_gate, open_gate, processes_at
@@ -28,7 +27,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def driver(programs: Programs) -> Iterator[Program]:
-    driver = programs.driver("local-cluster[2,1,1024]", **INTERPRETED)
+    driver = programs.driver("local-cluster[2,1,1024]")
     yield driver
     driver.ask("stop")
 

@@ -44,7 +44,7 @@ def drivers(programs: Programs) -> Drivers:
     return Drivers(lambda: programs.driver_of_a_user("local[5]"))
 
 
-class Session:
+class SharedSession:
     """The session of the test run, which is asked as a driver is."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -59,7 +59,7 @@ def test_a_session_from_a_virtual_environment_that_is_not_activated(drivers: Dri
     assert drivers.running().ask("count", path=str(store.path), collection="users") == 100
 
 
-class Load:
+class KilledLoad:
     """A load of files, of which some rows are bad: it is killed, and repeated. What is good is there once in the end,
     and so is what is bad."""
 
@@ -138,7 +138,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
         wanted = _batches(checkpoint) + batches
         wait_until(lambda: _batches(checkpoint) >= wanted, f"{batches} further batches")
 
-    load = Load(tmp_path / "loaded")
+    load = KilledLoad(tmp_path / "loaded")
     load.lose_tasks(drivers.running())
     owner = programs.owner(source)
     owner.ask("advance", size=SIZE, steps=100)
@@ -186,7 +186,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     # To the end
     last = owner.last_step
     assert last > acknowledged
-    session = Session(spark)
+    session = SharedSession(spark)
     stream["source"]["maxRowsPerTrigger"] = "2000"
     session.ask("write", **write)
     session.ask("write", **write)  # is known, and skipped
