@@ -49,8 +49,13 @@ SPARK = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
 }
-"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows."""
+"""Settings for small queries. To compile one takes longer than to interpret it over some hundred rows, and what the
+session remembers of a thousand of them would fill its heap."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

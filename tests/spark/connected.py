@@ -1,6 +1,6 @@
-"""A program that uses a store over Spark Connect, with a local server that ends with it; prints what it found as JSON.
+"""A client of Spark Connect that uses a store; prints what it found as JSON.
 
-python -m tests.spark.connected STORE COPY CHECKPOINT
+python -m tests.spark.connected SERVER STORE COPY CHECKPOINT
 
 In the full attack it uses tables and streams as well.
 """
@@ -15,24 +15,11 @@ from pyspark.sql import SparkSession
 
 import lowtide
 import lowtide.spark
-from tests.conftest import SPARK
 from tests.support.attack import FULL
 
-SERVER = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.sql.session.timeZone": "UTC",
-}
 
-
-def main(path: str, copy: str, checkpoint: str) -> None:
-    builder = SparkSession.builder.remote("local[2]")
-    for name, value in {**SPARK, **SERVER}.items():
-        builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+def main(server: str, path: str, copy: str, checkpoint: str) -> None:
+    spark = SparkSession.builder.remote(server).getOrCreate()
     found: dict[str, Any] = {"is_connect": type(spark).__module__.startswith("pyspark.sql.connect")}
     found |= read_and_write(spark, path)
     if FULL:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from lowtide.system.identity import identify
 from tests.spark.programs.gates import processes_at
@@ -52,6 +52,12 @@ def in_background(work: Callable[[], Result]) -> Iterator[Future[Result]]:
     """Do something in a thread meanwhile."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(work)
+
+
+class Obedient(Protocol):
+    """What does as it is asked: a program, or a session in this process."""
+
+    def ask(self, what: str, **more: Any) -> Any: ...
 
 
 class Program:

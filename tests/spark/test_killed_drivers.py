@@ -1,26 +1,32 @@
-"""kill -9 of drivers, of their tasks and of owners. The tests share drivers: each takes the one that was left."""
+"""kill -9 of drivers, of their tasks and of owners. What a killed driver leaves, the session of the test run finishes.
+
+A session is slow to start, so one driver does everything at once when it is killed; in the full attack there are two.
+"""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 import lowtide
 from lowtide.sharing.loading.staged import STAGING
 from tests.spark.archive_kills import Kills, kill, tasks_below
-from tests.spark.processes import Drivers, Program, Programs, Refused, is_alive, programs_in, wait_until
+from tests.spark.processes import Drivers, Obedient, Program, Programs, Refused, is_alive, programs_in, wait_until
+from tests.spark.programs.driver import Driver
 from tests.spark.programs.gates import new_gate, processes_at
 from tests.spark.programs.ledger import COLLECTION, Model, Sum, check_copy
-from tests.support.attack import FULL, some
+from tests.support.attack import FULL
 
 SIZE = 500
 ROWS = 400
-LOADED = 60_000
+LOADED = 12_000
 BAD = 100
 """Every so many rows that are loaded, one has no ``_id``."""
 
@@ -33,60 +39,76 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
 
 @pytest.fixture(scope="module")
 def drivers(programs: Programs) -> Drivers:
-    """Their eight tasks at a time are those of a read and of a write that wait at gates, of a stream and of the
-    archiver."""
-    return Drivers(lambda: programs.driver("local[8]"))
+    """Of their five tasks at a time, three are of a read and a write that wait at gates; a stream, a load and the
+    archiver share the others."""
+    return Drivers(lambda: programs.driver_of_a_user("local[5]"))
 
 
-def test_a_session_from_a_virtual_environment_that_is_not_activated(
-    programs: Programs, drivers: Drivers, store: lowtide.Store
-) -> None:
+class SharedSession:
+    """The session of the test run, which is asked as a driver is."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._driver = Driver(spark)
+
+    def ask(self, what: str, **more: Any) -> Any:
+        return self._driver.perform(what, **more)
+
+
+def test_a_session_from_a_virtual_environment_that_is_not_activated(drivers: Drivers, store: lowtide.Store) -> None:
     store["users"].insert_many([{"_id": n, "age": n % 50} for n in range(100)])
-    drivers.adopt(programs.driver_of_a_user("local[8]"))
     assert drivers.running().ask("count", path=str(store.path), collection="users") == 100
 
 
-def test_a_load_that_is_killed_and_repeated_is_done_once(drivers: Drivers, tmp_path: Path) -> None:
-    """Its tasks are killed, and then its driver, when documents are staged; in the full attack also when bad rows have
-    been put aside. What is good is there once, and so is what is bad."""
-    source, store, bad = tmp_path / "rows", tmp_path / "store", tmp_path / "bad"
-    source.mkdir()
-    for part in range(4):
-        numbers = range(part * LOADED // 4, (part + 1) * LOADED // 4)
-        lines = (f"{'' if number % BAD == 0 else number},{number % 7}" for number in numbers)
-        (source / f"{part}.csv").write_text("_id,v\n" + "\n".join(lines) + "\n")
-    order = {"source": str(source), "store": str(store), "format": "csv", "name": "rows", "quarantine": str(bad)}
+class KilledLoad:
+    """A load of files, of which some rows are bad: it is killed, and repeated. What is good is there once in the end,
+    and so is what is bad."""
 
-    def begun(driver: Program, at: Callable[[], bool]) -> int:
+    def __init__(self, directory: Path) -> None:
+        self._source, self._store, self._bad = (directory / name for name in ("rows", "store", "bad"))
+        self._source.mkdir(parents=True)
+        for part in range(4):
+            numbers = range(part * LOADED // 4, (part + 1) * LOADED // 4)
+            lines = (f"{'' if number % BAD == 0 else number},{number % 7}" for number in numbers)
+            (self._source / f"{part}.csv").write_text("_id,v\n" + "\n".join(lines) + "\n")
+        places = {"source": self._source, "store": self._store, "quarantine": self._bad}
+        self._order = {**{name: str(place) for name, place in places.items()}, "format": "csv", "name": "rows"}
+
+    def is_staged(self) -> bool:
+        """Whether some documents are staged."""
+        return any((self._store / STAGING).glob("*/*"))
+
+    def is_put_aside(self) -> bool:
+        """Whether bad rows have been put aside."""
+        return DeltaTable.is_deltatable(str(self._bad))
+
+    def begin(self, driver: Program, at: Callable[[], bool]) -> int:
         """Begin the load, and wait until it has come to a place, or is done."""
-        run = driver.tell("load", **order)
+        run = driver.tell("load", **self._order)
         wait_until(lambda: driver.answered(run) or at(), "a load to get so far")
         return run
 
-    driver = drivers.running()
-    _kill_tasks(driver)  # those that the last test has left
-    wait_until(lambda: not tasks_below(driver.also[0]), "an end of the tasks")
-    run = begun(driver, lambda: bool(tasks_below(driver.also[0])))
-    _kill_tasks(driver)
-    with contextlib.suppress(Refused):  # the load may fail then
-        driver.answer(run)
-    places = (lambda: any((store / STAGING).glob("*/*")), lambda: DeltaTable.is_deltatable(str(bad)))
-    for place in some(places, 1):
-        begun(driver, place)
-        drivers.kill()
-        driver = drivers.running()
-    done = driver.ask("load", **order)
-    again = driver.ask("load", **order)
-    expected = LOADED - LOADED // BAD
-    assert again["skipped"]
-    assert done["skipped"] or (done["written"], done["quarantined"]) == (expected, LOADED // BAD)
-    with lowtide.open(store) as opened:
-        assert opened["c"].count_documents({}) == expected
-        assert sorted(int(each["_id"]) for each in opened["c"].find()) == [n for n in range(LOADED) if n % BAD]
-        assert opened.verify().ok
-    rows = pa.table(DeltaTable(str(bad)).to_pyarrow_dataset().to_table()).column("reason").to_pylist()
-    assert rows == ["no_id"] * (LOADED // BAD)
-    assert not any((store / STAGING).glob("*"))
+    def lose_tasks(self, driver: Program) -> None:
+        """Load, while all tasks are killed."""
+        _kill_tasks(driver)  # those that were left
+        wait_until(lambda: not tasks_below(driver.also[0]), "an end of the tasks")
+        run = self.begin(driver, lambda: bool(tasks_below(driver.also[0])))
+        _kill_tasks(driver)
+        with contextlib.suppress(Refused):  # the load may fail then
+            driver.answer(run)
+
+    def finish(self, driver: Obedient) -> None:
+        done = driver.ask("load", **self._order)
+        again = driver.ask("load", **self._order)
+        expected = LOADED - LOADED // BAD
+        assert again["skipped"]
+        assert done["skipped"] or (done["written"], done["quarantined"]) == (expected, LOADED // BAD)
+        with lowtide.open(self._store) as opened:
+            assert opened["c"].count_documents({}) == expected
+            assert sorted(int(each["_id"]) for each in opened["c"].find()) == [n for n in range(LOADED) if n % BAD]
+            assert opened.verify().ok
+        rows = pa.table(DeltaTable(str(self._bad)).to_pyarrow_dataset().to_table()).column("reason").to_pylist()
+        assert rows == ["no_id"] * (LOADED // BAD)
+        assert not any((self._store / STAGING).glob("*"))
 
 
 def _kill_tasks(driver: Program) -> None:
@@ -95,12 +117,13 @@ def _kill_tasks(driver: Program) -> None:
 
 
 def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
-    programs: Programs, drivers: Drivers, tmp_path: Path
+    spark: SparkSession, programs: Programs, drivers: Drivers, tmp_path: Path
 ) -> None:
-    """In mid-read, in mid-write, in mid-stream and in a run of the archiver at once.
+    """In mid-read, in mid-write, in mid-stream, in a load and in a run of the archiver at once.
 
     First Spark's JVM goes with the Python process above it, then that process alone, and then the JVM ends by itself.
-    The stream goes from one store to another; the owner of its source is killed as well, its target has none. The
+    The stream goes from one store to another; the owner of its source is killed as well, its target has none. The load
+    has lost its tasks before; it is killed when documents are staged, and then when bad rows have been put aside. The
     archiver also loses a task, and the owner of its store: its archive has every commit, once.
     """
     source, target, checkpoint = tmp_path / "source", tmp_path / "target", tmp_path / "checkpoint"
@@ -115,6 +138,8 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
         wanted = _batches(checkpoint) + batches
         wait_until(lambda: _batches(checkpoint) >= wanted, f"{batches} further batches")
 
+    load = KilledLoad(tmp_path / "loaded")
+    load.lose_tasks(drivers.running())
     owner = programs.owner(source)
     owner.ask("advance", size=SIZE, steps=100)
     archived = tmp_path / "archived"
@@ -126,13 +151,14 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     # In mid-read, and when tasks stage what they write
     gates = [new_gate(tmp_path / "first" / each) for each in ("read", "write")]
     driver = drivers.running()
-    driver.tell("sum", **ledger, batchSize="50", gates=str(tmp_path / "first"))
-    driver.tell("write", **write, gates=str(tmp_path / "first"))
-    _wait_at(driver, *gates)
+    read = driver.tell("sum", **ledger, batchSize="50", partitions="1", gates=str(tmp_path / "first"))
+    staging = driver.tell("write", **write, gates=str(tmp_path / "first"))
+    for run, gate in zip((read, staging), gates, strict=True):
+        _wait_at(driver, run, gate)
     running = driver.tell("stream", **stream)
     stream_on(2)
     assert not driver.answered(running), "the stream is still running"
-    archiver.strike("driver")
+    archiver.strike("driver", until=lambda: load.begin(driver, load.is_staged))
     wait_until(lambda: not any(each.startswith("spark") for each in owner.ask("pins")), "an end of the pin")
     _check_gone(owner, *gates)
     assert _written(source) == []
@@ -143,8 +169,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     if FULL:
         gates = [new_gate(tmp_path / "second" / "commit")]
         driver = drivers.running()
-        driver.tell("write", **write, gates=str(tmp_path / "second"))
-        _wait_at(driver, *gates)
+        _wait_at(driver, driver.tell("write", **write, gates=str(tmp_path / "second")), *gates)
         running = driver.tell("stream", **stream)
         stream_on(1)
         owner.kill()
@@ -152,6 +177,7 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
         owner = programs.owner(source)
         owner.ask("advance", size=SIZE, steps=30)
         stream_on(1)
+        load.begin(driver, load.is_put_aside)
         drivers.kill(alone=True)
         wait_until(lambda: not any(map(is_alive, driver.also)), "an end of the JVM, by itself")
         _check_gone(owner, *gates)
@@ -160,16 +186,15 @@ def test_a_killed_driver_loses_nothing_doubles_nothing_and_leaves_nothing(
     # To the end
     last = owner.last_step
     assert last > acknowledged
-    driver = drivers.running()
+    session = SharedSession(spark)
     stream["source"]["maxRowsPerTrigger"] = "2000"
-    copied = driver.tell("stream", **stream)
-    driver.ask("write", **write)
-    driver.ask("write", **write)  # is known, and skipped
-    driver.answer(copied)
-    found = Sum(*driver.ask("sum", **ledger))
+    session.ask("write", **write)
+    session.ask("write", **write)  # is known, and skipped
+    session.ask("stream", **stream)
+    found = Sum(*session.ask("sum", **ledger))
     assert found == Model(SIZE).at(last)
-    assert archiver.finish() > 50
-    drivers.kill()
+    load.finish(session)
+    assert archiver.finish(driver=session) > 50
     wait_until(lambda: owner.ask("pins") == [], "an end of the pins")
     owner.ask("close")
 
@@ -188,9 +213,10 @@ def _batches(checkpoint: Path) -> int:
     return sum(1 for each in checkpoint.glob("offsets/*") if each.name.isdecimal())
 
 
-def _wait_at(driver: Program, *gates: Path) -> None:
-    for gate in gates:
-        wait_until(lambda at=gate: bool(processes_at(at)), f"somebody at the gate {gate.name!r}")  # type: ignore[misc]
+def _wait_at(driver: Program, run: int, gate: Path) -> None:
+    wait_until(lambda: bool(processes_at(gate)) or driver.answered(run), f"somebody at the gate {gate.name!r}")
+    if not processes_at(gate):
+        pytest.fail(f"it ended before it came to the gate {gate.name!r}: {driver.answer(run)}")
 
 
 def _check_gone(owner: Program, *gates: Path) -> None:

@@ -48,11 +48,11 @@ def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store:
     """Before compaction, after it, and with later versions beside what is compacted. DuckDB and Spark read the same
     files by the same rules: but for the full attack, Spark reads only the last, which are of every kind."""
     shop, archive = Remembered(open_store("shop")), tmp_path / "archive"
-    write_at_random(shop, seed=1, commits=12)
+    write_at_random(shop, seed=1, commits=10)
     pipeline.archive(spark, shop.store.path, archive)
     shop.do(lambda store: store.collection("items").rename("goods"))
     shop.do(lambda store: store.collection("orders").drop())
-    write_at_random(shop, seed=2, commits=8)
+    write_at_random(shop, seed=2, commits=6)
     frame = spark.createDataFrame([(2, "loaded"), (50, "loaded")], "_id int, v0 string")
     options = {"path": str(shop.store.path), "collection": "items", "writeMode": "upsert", "bulkBytes": "0"}
     frame.write.format("lowtide").options(**options).mode("append").save()
@@ -64,7 +64,7 @@ def test_every_commit_reads_as_the_store_had_it(spark: SparkSession, open_store:
     settle_all(archive)
     check_states(early, archive, shop, every=6)
     check_differences(early, archive, shop)
-    write_at_random(shop, seed=3, commits=6)
+    write_at_random(shop, seed=3, commits=5)
     pipeline.archive(spark, shop.store.path, archive)
     kinds = {each.kind for table in tables_in(Location.of(archive)).values() for each in table.files}
     assert kinds == {OPEN, CLOSED, TAIL}

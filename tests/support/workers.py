@@ -33,11 +33,7 @@ _OF_THE_SOURCE = (
 """What looks at the parsed source of the whole project, which one process parses once."""
 
 
-_OWN_SESSIONS = (
-    "tests/spark/test_cluster.py",
-    "tests/spark/test_connect.py",
-    "tests/spark/test_killed_drivers.py",
-)
+_OWN_SESSIONS = ("tests/spark/test_cluster.py",)
 """What starts sessions of its own, in other processes, and does not need that of the test run."""
 _NO_SESSION = ("tests/spark/test_pipeline_replicate.py",)
 """Where few tests need a session, ..."""

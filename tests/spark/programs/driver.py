@@ -63,8 +63,11 @@ class Driver:
         return self._spark.read.format(_format(options)).options(**options).schema(SCHEMA).load()
 
     def do_sum(self, **options: str) -> tuple[int, int, int]:
-        """What a read of the ledger shows."""
-        found: tuple[int, int, int] = astuple(sum_of(self._frame(options)))
+        """What a read of the ledger shows. It keeps nothing of the store afterwards."""
+        frame = self._frame(options)
+        found: tuple[int, int, int] = astuple(sum_of(frame))
+        if _format(options) == "lowtide":
+            lowtide.spark.release(frame)
         return found
 
     def do_executors(self, **options: str) -> list[str]:
@@ -88,8 +91,10 @@ class Driver:
             else:
                 return
 
-    def do_archive(self, store: str, archive: str) -> dict[str, Any]:
-        """One run of the archiver."""
+    def do_archive(self, store: str, archive: str, runs: int = 1) -> dict[str, Any]:
+        """Runs of the archiver, one after another; returns what the last one reports."""
+        for _ in range(runs - 1):
+            pipeline.archive(self._spark, store, archive)
         return pipeline.archive(self._spark, store, archive).to_dict()
 
     def do_load(self, source: str, store: str, **more: Any) -> dict[str, Any]:

@@ -276,12 +276,14 @@ class _Verdicts:
 
     def __init__(self, judged: DataFrame) -> None:
         self._judged = judged
-        counts = {row[0]: row[1] for row in judged.groupBy("reason").count().collect()}
+        by_key = judged.groupBy("reason", "key").count()  # rows that were refused have no key
+        repeated = F.sum(F.when(F.col("count") > 1, F.col("count")))
+        found = {row[0]: (row[1], row[2]) for row in by_key.groupBy("reason").agg(F.sum("count"), repeated).collect()}
         passed = judged.where("reason IS NULL")
-        good = counts.pop(None, 0)
-        keys = passed.groupBy("key").count().where("count > 1")
-        twice = keys.agg(F.sum("count")).collect()[0][0] or 0 if good > 1 else 0
-        self._keys = keys.select("key") if twice else None
+        good, twice = found.pop(None, (0, 0))
+        twice = twice or 0
+        counts = {reason: count for reason, (count, _) in found.items()}
+        self._keys = passed.groupBy("key").count().where("count > 1").select("key") if twice else None
         self.good = passed if self._keys is None else passed.join(self._keys, "key", "left_anti")
         self.good_count: int = good - twice
         if twice:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import reduce
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -52,6 +53,8 @@ BATCH: Final = 5_000
 """Entries of a keyspace that one transaction writes."""
 STATEMENTS: Final = 50_000
 """Statements that one transaction adds."""
+_COMPARED: Final = 16
+"""Tables that one query compares with the archive."""
 
 
 @dataclass(frozen=True)
@@ -260,22 +263,32 @@ def _verify(spark: SparkSession, path: Path, tables: dict[TableName, VersionTabl
     source = ArchiveSource(path)
     try:
         with source.pinned() as state:
-            for name, table in tables.items():
-                keyspace = state.keyspaces.get(name)
-                parts = [] if keyspace is None else source.snapshot_parts(state, keyspace)
-                found = _digest(state_of(spark, parts, is_keyspace=name.is_keyspace))
-                wanted = _digest(visible(spark, table, commit))
-                if found != wanted:
-                    raise ArchiveError(
-                        f"{name} in {path} differs from the archive at commit {commit}: {found[0]} rows, and the "
-                        f"archive has {wanted[0]}. Restore again into another directory, and report this"
-                    )
+            remaining = iter(tables.items())
+            while chosen := list(islice(remaining, _COMPARED)):
+                frames = []
+                for name, table in chosen:
+                    keyspace = state.keyspaces.get(name)
+                    parts = [] if keyspace is None else source.snapshot_parts(state, keyspace)
+                    frames.append(_hashes(state_of(spark, parts, is_keyspace=name.is_keyspace), f"{name} restored"))
+                    frames.append(_hashes(visible(spark, table, commit), f"{name} archived"))
+                digests = _digests(frames)
+                for name, _ in chosen:
+                    found, wanted = (digests.get(f"{name} {each}", (0, None)) for each in ("restored", "archived"))
+                    if found != wanted:
+                        raise ArchiveError(
+                            f"{name} in {path} differs from the archive at commit {commit}: {found[0]} rows, and the "
+                            f"archive has {wanted[0]}. Restore again into another directory, and report this"
+                        )
     finally:
         source.close()
 
 
-def _digest(rows: DataFrame) -> tuple[int, Any]:
-    """Return a number of rows, and a checksum that does not depend on their order."""
-    total = F.sum(F.xxhash64(KEY, RAW).cast("decimal(38,0)"))
-    found = rows.agg(F.count(F.lit(1)), total).collect()[0]
-    return found[0], found[1]
+def _hashes(rows: DataFrame, label: str) -> DataFrame:
+    return rows.select(F.lit(label).alias("label"), F.xxhash64(KEY, RAW).cast("decimal(38,0)").alias("hash"))
+
+
+def _digests(frames: list[DataFrame]) -> dict[str, tuple[int, Any]]:
+    """Return, by label, a number of rows, and a checksum that does not depend on their order; in one query."""
+    rows = reduce(lambda one, other: one.unionAll(other), frames)
+    found = rows.groupBy("label").agg(F.count(F.lit(1)), F.sum("hash")).collect()
+    return {label: (count, total) for label, count, total in found}

@@ -11,7 +11,6 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pyarrow.fs
 
 from lowtide.errors import UsageError
@@ -91,7 +90,9 @@ class Location:
         in when the process ends: then the process is aborted, and its exit code lost.
         """
         paths = [f"{self.root}/{each}" for each in names]
-        return ds.dataset(paths, schema=schema, filesystem=self.files, format="parquet")
+        from pyarrow.dataset import dataset  # imports pandas, if that is installed; tasks do without
+
+        return dataset(paths, schema=schema, filesystem=self.files, format="parquet")
 
     def spark_path(self, name: str) -> str:
         """Return the path of a file for Spark, which takes some characters for patterns."""
