@@ -91,7 +91,9 @@ def version_of(reader: Reader, full_key: bytes, value: bytes | None, ts: int, *,
     if kept and isinstance(base, Base):
         for version, other in base.history_of(full_key):
             if other == value:
-                return version
+                if version <= ts:
+                    return version
+                later = version
     return later
 
 
