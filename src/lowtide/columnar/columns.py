@@ -39,6 +39,7 @@ from lowtide.columnar.nodes import Object
 from lowtide.columnar.text import json_text
 from lowtide.columnar.uniform import Uniform
 from lowtide.errors import UsageError, ValueMisfit
+from lowtide.system.cycles import MANY, without_collector
 from lowtide.values.paths import position
 
 _LONGEST = 100
@@ -97,7 +98,14 @@ class Columns:
         self._uniform = Uniform(self._root.declared, self._root.nodes, every=every)
 
     def batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
-        """Return the record batch of these stored documents, in the same order."""
+        """Return the record batch of these stored documents, in the same order. What is decoded on the way is gone when
+        it returns, so the cyclic collector need not look at it."""
+        if len(documents) < MANY:
+            return self._batch(documents)
+        with without_collector():
+            return self._batch(documents)
+
+    def _batch(self, documents: Sequence[bytes]) -> pa.RecordBatch:
         misfits: list[Misfit] = []
         stored = list(documents)
         nothing_to_find = not self._strict and not self._root.declared  # when documents are only counted

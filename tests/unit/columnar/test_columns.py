@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -17,6 +18,7 @@ from hypothesis import strategies as st
 from lowtide.columnar.columns import Columns, Mode
 from lowtide.columnar.inference import JSON
 from lowtide.errors import OperationFailure, UsageError, ValueMisfit
+from lowtide.system.cycles import MANY
 from lowtide.values.codec import encode_document
 from tests.unit.columnar.documents import EARLY, LATE, VALUES, ZONES
 
@@ -142,6 +144,22 @@ def test_failing_fast_names_collection_document_and_path() -> None:
         "collection 'people', document with _id 2, field 'age': str 'old' does not fit its column, of type int64"
     )
     assert isinstance(caught.value, OperationFailure)
+
+
+def test_the_cyclic_collector_is_as_it_was_after_a_large_batch_and_after_one_that_fails() -> None:
+    fitting = [encode_document({"_id": number, "n": number}) for number in range(MANY)]
+    columns = Columns(pa.schema([("n", pa.int64())]), collection="c", mode=Mode.FAILFAST)
+    assert columns.batch(fitting).num_rows == MANY
+    assert gc.isenabled()
+    with pytest.raises(ValueMisfit):
+        columns.batch([*fitting, encode_document({"_id": -1, "n": "text"})])
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        columns.batch(fitting)
+        assert not gc.isenabled(), "the program has switched it off"
+    finally:
+        gc.enable()
 
 
 def test_dropping_leaves_out_the_document() -> None:

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 
 import lowtide
-from lowtide.engine.base import chunks
 from lowtide.engine.base.chunks import keys_among
-from lowtide.engine.versions import presence
 from lowtide.engine.versions.presence import before_of
 from lowtide.store.store import backend_of
-from lowtide.system.build import BUILD
 from tests.unit.engine.base.bases import temporary_directory
 
 keys = st.binary(min_size=1, max_size=1)
@@ -49,35 +46,37 @@ def test_keys_far_apart_are_looked_up_and_keys_close_together_are_walked_over() 
             assert keys_among(txn.cursor(), [b"5000", b"6000"]) == []
 
 
-@pytest.mark.skipif(BUILD == "compiled", reason="a constant of a compiled module cannot be replaced")
-@given(steps, st.sets(keys, min_size=1))
+def many(groups: set[bytes]) -> list[bytes]:
+    """As many keys of each group as make a batch of two large."""
+    return [group + bytes([number]) for group in groups for number in range(32)]
+
+
+@given(steps, st.sets(keys, min_size=2))
 def test_a_key_is_told_to_exist_exactly_if_a_read_finds_it(
     steps: list[tuple[str, set[bytes]]], written: set[bytes]
 ) -> None:
     """At the newest commit and at those that snapshots hold; with versions in memory, tombstones and history."""
-    with pytest.MonkeyPatch.context() as patch, temporary_directory() as directory:
-        patch.setattr(presence, "_MANY", 1)
-        patch.setattr(chunks, "_LEAST_STEP", 2)
-        with lowtide.open(directory / "store", durability="relaxed") as store:
-            held = []
-            for what, touched in steps:
-                with store.transaction() as tx:
-                    for key in touched:
-                        tx.keyspace("k").put(key, b"v") if what == "put" else None
-                        tx.keyspace("k").delete(key) if what == "delete" else None
-                if what == "checkpoint":
-                    store.checkpoint()
-                if what == "hold":
-                    held.append(store.snapshot())
-            held.append(store.snapshot())
-            reader = backend_of(store).engine.reader
-            prefix = store.keyspace("k").prefix
-            writes: dict[bytes, bytes | None] = {prefix + key: b"new" for key in written}
-            for snapshot in held:
-                told = [value is not None for value in before_of(reader, writes, snapshot.ts, False)]
-                assert told == [value is not None for value in reader.get_many(writes, snapshot.ts)]
-                assert before_of(reader, writes, snapshot.ts, True) == reader.get_many(writes, snapshot.ts)
-                snapshot.close()
+    with temporary_directory() as directory, lowtide.open(directory / "store", durability="relaxed") as store:
+        held = []
+        for what, touched in steps:
+            with store.transaction() as tx:
+                rows = tx.keyspace("k")
+                if what == "put":
+                    rows.put_many([(key, b"v") for key in many(touched)])
+                for key in many(touched)[::3] if what == "delete" else ():
+                    rows.delete(key)
+            if what == "checkpoint":
+                store.checkpoint()
+            if what == "hold":
+                held.append(store.snapshot())
+        held.append(store.snapshot())
+        reader, prefix = backend_of(store).engine.reader, store.keyspace("k").prefix
+        writes: dict[bytes, bytes | None] = {prefix + key: b"new" for key in many(written)}
+        for snapshot in held:
+            told = [value is not None for value in before_of(reader, writes, snapshot.ts, False)]
+            assert told == [value is not None for value in reader.get_many(writes, snapshot.ts)]
+            assert before_of(reader, writes, snapshot.ts, True) == reader.get_many(writes, snapshot.ts)
+            snapshot.close()
 
 
 def test_a_key_that_left_a_tombstone_is_told_to_be_new() -> None:
