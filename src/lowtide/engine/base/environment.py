@@ -36,7 +36,7 @@ from lowtide.engine.base.mapping import open_fixed, open_largest
 from lowtide.engine.base.names import decode_keyspaces
 from lowtide.engine.base.pages import PageFile
 from lowtide.engine.base.pin_table import PinTable
-from lowtide.engine.base.place import DATA, HeldDirectory, Place, opened_in
+from lowtide.engine.base.place import DATA, BasePlace, HeldDirectory, opened_in
 from lowtide.engine.base.soundness import check_environment
 from lowtide.engine.base.types import TableHandle
 from lowtide.engine.base.visible import VisibleRows
@@ -317,7 +317,7 @@ class Base(LmdbFile):
         self._adopt(*self._opened(map_size))
         self._read_leaves()
 
-    def _adopt(self, env: lmdb.Environment, place: Place) -> None:
+    def _adopt(self, env: lmdb.Environment, place: BasePlace) -> None:
         """Continue with ``env``."""
         self.env, self.place = env, place
         self.open_tables(False)
@@ -354,10 +354,10 @@ class Base(LmdbFile):
         earlier file is closed: no transaction of that one may read pages of this one."""
         self.leaves = leaf_file(self.directory / DATA, self.place.file, int(self.env.stat()["psize"]))
 
-    def _opened(self, map_size: int, *, create: bool = False) -> tuple[lmdb.Environment, Place]:
+    def _opened(self, map_size: int, *, create: bool = False) -> tuple[lmdb.Environment, BasePlace]:
         """Open the environment that is in the directory by now."""
 
-        def opened(held: HeldDirectory) -> tuple[lmdb.Environment, Place]:
+        def opened(held: HeldDirectory) -> tuple[lmdb.Environment, BasePlace]:
             directory = self.directory
             self.strays.append(open_fixed(directory) if self.fixed else open_largest(directory, map_size, create))
             env = self.strays[-1]

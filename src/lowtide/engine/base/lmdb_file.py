@@ -23,7 +23,7 @@ from typing import Any, NoReturn, TypeVar
 import lmdb
 
 from lowtide.engine.base.mapping import ask_for_room, too_many_readers
-from lowtide.engine.base.place import DATA, NEVER, Place
+from lowtide.engine.base.place import DATA, NEVER, BasePlace
 from lowtide.engine.base.soundness import DAMAGED, Soundness
 from lowtide.engine.types import check_key
 from lowtide.errors import DiskFull, Error, UsageError
@@ -36,7 +36,7 @@ _Result = TypeVar("_Result")
 class LmdbFile:
     """An open environment. Any thread may read; one writes at a time."""
 
-    def __init__(self, directory: Path, env: lmdb.Environment, place: Place, *, may_grow: bool) -> None:
+    def __init__(self, directory: Path, env: lmdb.Environment, place: BasePlace, *, may_grow: bool) -> None:
         self.directory = directory
         self.env = env
         self.place = place

@@ -36,7 +36,7 @@ _MARK_BYTES: Final = 8
 _Opened = TypeVar("_Opened")
 
 
-class Place:
+class BasePlace:
     """The file of an open base, and its mark: ``moved[0]`` is not 0 once another base has taken its place."""
 
     __slots__ = ("file", "moved")
@@ -72,10 +72,10 @@ class HeldDirectory:
         except OSError:
             return True  # it was removed, which is no exchange
 
-    def place(self, *, fixed: bool) -> Place:
+    def place(self, *, fixed: bool) -> BasePlace:
         """The place of the base in this directory."""
         file = os.stat(DATA, dir_fd=self._descriptor)
-        return Place(file, NEVER if fixed else _map_mark(self._descriptor))
+        return BasePlace(file, NEVER if fixed else _map_mark(self._descriptor))
 
     def __enter__(self) -> Self:
         return self
