@@ -209,8 +209,8 @@ MUTANTS = [
         "engine/versions/layers.py",
         (
             (
-                "                    if older[0] >= ts:\n                        older = _before(older, ts)\n",
-                "                    if older[0] == ts:\n                        older = older[2]\n",
+                "                    while older is not None and older[0] >= ts:  # it is repeated\n",
+                "                    if older[0] == ts:\n",
             ),
         ),
         ("tests/unit/engine/versions/test_layers.py::test_publishing_again_from_an_earlier_commit_on_changes_nothing",),

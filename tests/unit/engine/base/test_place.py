@@ -19,7 +19,7 @@ from lowtide.engine.base.exchange import copy_of, put_in_place, settle, write_co
 from lowtide.engine.base.leases import Leases
 from lowtide.engine.base.mapping import open_largest
 from lowtide.engine.base.pages import Unreadable
-from lowtide.engine.base.place import HeldDirectory, Place, set_mark
+from lowtide.engine.base.place import BasePlace, HeldDirectory, set_mark
 from lowtide.errors import CorruptionError, DiskFull, Error
 from tests.support.patience import PATIENCE
 
@@ -106,7 +106,7 @@ def test_pages_of_a_base_are_read_in_no_transaction_of_the_one_before(
     before, pages = base.env, base.leaves
     adopt = Base._adopt
 
-    def adopted(self: Base, env: lmdb.Environment, place: Place) -> None:
+    def adopted(self: Base, env: lmdb.Environment, place: BasePlace) -> None:
         adopt(self, env, place)
         assert before.info(), "the environment before is still open"
         assert self.leaves is None
