@@ -111,7 +111,7 @@ class Laboratory:
 
     def __enter__(self) -> Laboratory:
         self._locks.enter_context(scheduled_locks())
-        self._locks.enter_context(_on_one_core())
+        self._locks.enter_context(on_one_core())
         return self
 
     def __exit__(
@@ -149,7 +149,7 @@ class Laboratory:
 
 
 @contextlib.contextmanager
-def _on_one_core() -> Iterator[None]:
+def on_one_core() -> Iterator[None]:
     """Run on one of the cores. Only one thread at a time has a turn, and to hand it over to another core takes longer
     than most turns."""
     cores = os.sched_getaffinity(0)

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import lowtide
+from tests.schedules.running import on_one_core
 from tests.schedules.world import World, examine
 from tests.support.attack import FULL
 from tests.support.choices import Choices, DepthFirst
@@ -30,7 +31,7 @@ FIRST: Documents = [
 ]
 STOPS = {"commit.enter", "commit.lock", "commit.queue", "commit.lead", "commit.take", "commit.alone", "commit.log"}
 STOPS |= {"commit.visible", "validate.boundary", "read.latest", "read.row", "freeze.view", "drop.view"}
-MOST = 1500 if FULL else 250
+MOST = 1500 if FULL else 125
 """Schedules of one program."""
 
 
@@ -137,7 +138,7 @@ def content(jobs: lowtide.Collection) -> Documents:
 
 @pytest.fixture(scope="module")
 def world() -> Iterator[World]:
-    with scheduled_locks():
+    with scheduled_locks(), on_one_core():
         world = World(Path(tempfile.mkdtemp(prefix="schedules-")))
         yield world
         world.close()
