@@ -31,7 +31,7 @@ FIRST: Documents = [
 ]
 STOPS = {"commit.enter", "commit.lock", "commit.queue", "commit.lead", "commit.take", "commit.alone", "commit.log"}
 STOPS |= {"commit.visible", "validate.boundary", "read.latest", "read.row", "freeze.view", "drop.view"}
-MOST = 1500 if FULL else 125
+MOST = 1500 if FULL else 250
 """Schedules of one program."""
 
 
