@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -33,7 +34,7 @@ _GROWING = (lmdb.Error, lmdb.InvalidParameterError, lmdb.BadTxnError)
 _Result = TypeVar("_Result")
 
 
-class LmdbFile:
+class LmdbFile(ABC):
     """An open environment. Any thread may read; one writes at a time."""
 
     def __init__(self, directory: Path, env: lmdb.Environment, place: BasePlace, *, may_grow: bool) -> None:
@@ -192,9 +193,9 @@ class LmdbFile:
     def _was_exchanged(self) -> bool:
         return not (self.owned or self.closed or self.place.is_named(self.directory / DATA))
 
+    @abstractmethod
     def _follow(self) -> None:
         """The same, by a caller that holds ``writing``."""
-        raise NotImplementedError
 
     def _abort(self, txn: lmdb.Transaction[bytes]) -> None:
         """Abort a write transaction. py-lmdb waits for a moment in which no thread is inside LMDB. With many readers
