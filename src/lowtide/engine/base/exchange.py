@@ -33,6 +33,7 @@ COMPACTED = "data.mdb.tmp"
 """A copy of an earlier release that was never finished."""
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_ATTEMPTS: Final = 100
 _CANNOT: Final = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EXDEV, errno.EBUSY})
 
 
@@ -90,7 +91,18 @@ def remove_copy(directory: Path) -> None:
     if copy.exists():
         _sync(copy.parent)
         set_mark(copy, moved=True)
-        shutil.rmtree(copy)
+        _remove(copy)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory and its files. A process that was about to open the old base may still put its mark there."""
+    for left in reversed(range(_ATTEMPTS)):
+        try:
+            shutil.rmtree(directory)
+            return
+        except OSError as error:
+            if error.errno != errno.ENOTEMPTY or not left:
+                raise
 
 
 def settle(directory: Path) -> None:

@@ -351,3 +351,22 @@ def test_the_next_owner_finishes_an_exchange(directory: Path, monkeypatch: pytes
     assert old.moved[0] == 1
     assert not copy_of(directory).exists()
     reader.__exit__(None, None, None)
+
+
+def test_a_mark_that_appears_while_the_old_base_is_removed_is_removed_too(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that holds the old directory, and is about to open the base in it, makes its mark there."""
+    old, rmdir = copy_of(directory), os.rmdir
+    old.mkdir()
+    late = [old / "readers.lock"] * 3
+
+    def removed(*given: Any, **named: Any) -> None:
+        if late:
+            late.pop().touch()
+        rmdir(*given, **named)
+
+    monkeypatch.setattr(os, "rmdir", removed)
+    settle(directory)
+    assert not old.exists()
+    assert not late
