@@ -5,8 +5,9 @@ grows: LMDB writes the pages of a commit to the file before readers see the comm
 is missing is an error, where reading a map beyond the end of the file would kill the process.
 
 Who writes: any reading thread replaces ``_tree`` as a whole; a stale one only costs another lookup. When the base is
-opened again on another file, a new LeafFile takes this one's place. Readers that still use this one read the old file,
-and find their transaction ended.
+opened again on another file, a new LeafFile takes this one's place, under ``Base.keep_readers_out`` and after the old
+environment was closed. So no transaction of the old file reads pages of the new one: a reader takes the LeafFile after
+its transaction began, and one that still uses the old LeafFile finds its transaction ended.
 """
 
 from __future__ import annotations
