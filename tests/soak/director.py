@@ -122,9 +122,7 @@ class Director:
         next_sample = 0.0
         while (now := time.monotonic()) < deadline or self._result.counts["opened"] < self._plan.owners:
             self._hear(now + _TICK)
-            for place, end in list(self._ends.items()):
-                if now > end:
-                    self._end(place)
+            self.end_what_is_due(now)
             for place, start in list(self._starts.items()):
                 if now > start:
                     del self._starts[place]
@@ -157,6 +155,12 @@ class Director:
         early = self._started > 1 and chance.random() < 0.15
         self._ends[place] = time.monotonic() + chance.uniform(0.2, 0.8) if early else float("inf")
         self._last_ack = time.monotonic()
+
+    def end_what_is_due(self, now: float) -> None:
+        """End every process whose time is over. The end of the owner may be that of all readers (see _leave_alone)."""
+        for place, end in list(self._ends.items()):
+            if now > end and place in self._ends:
+                self._end(place)
 
     def _end(self, place: int) -> None:
         """Kill a process, most of the time; it is started again when it is gone."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
-from tests.soak.director import Director, Plan
+from tests.soak.director import ROLES, Director, Plan
 from tests.soak.faults import FAULTS
 from tests.soak.flatness import ENOUGH, MIB, Samples, judge
 from tests.soak.ledger import Ledger
@@ -53,6 +54,29 @@ def test_a_broken_engine_is_convicted(tmp_path: Path, fault: str) -> None:
     assert result.broken is not None, result.counts
     assert not result.passed
     assert result.broken.invariant in CONVICTED_BY[fault]
+
+
+class _Reaped:
+    """Stands where a process stood; counts how often it was killed."""
+
+    role = "reader"
+
+    def __init__(self) -> None:
+        self.kills = 0
+
+    def kill(self) -> None:
+        self.kills += 1
+
+
+def test_an_owner_and_its_readers_can_be_due_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The end of the owner can be that of all readers: one that is due with it is not ended a second time."""
+    director = Director(Plan(seconds=0, seed=7, directory=tmp_path))
+    processes = {place: _Reaped() for place in range(len(ROLES) + 1)}
+    monkeypatch.setattr(director, "_processes", processes)
+    monkeypatch.setattr(director, "_ends", dict.fromkeys(processes, 1.0))
+    monkeypatch.setattr(director, "_chance", Mock(random=lambda: 0.0))  # every chance is taken
+    director.end_what_is_due(now=2.0)
+    assert [process.kills for process in processes.values()] == [1] * len(processes)
 
 
 # The ledger
