@@ -50,13 +50,18 @@ class Stores:
 
 @contextmanager
 def unwalked() -> Iterator[None]:
-    """What was loaded stays until the end; walking it in each collection would cost all stores alike, for nothing."""
+    """What was loaded stays until the end; walking it in each collection would cost all stores alike, for nothing.
+
+    What the program has frozen itself, as a run of the tests does, must stay so: all is left frozen then.
+    """
+    is_frozen = gc.get_freeze_count() > 0
     gc.collect()
     gc.freeze()
     try:
         yield
     finally:
-        gc.unfreeze()
+        if not is_frozen:
+            gc.unfreeze()
 
 
 class Settling(Protocol):

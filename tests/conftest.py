@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import hypothesis
 import pytest
+from _pytest.runner import runtestprotocol
 
 import lowtide
 from lowtide.system.build import BUILD
@@ -22,7 +23,7 @@ from tests.support.examples import few, third, with_fewer_examples
 from tests.support.java import NO_JAVA
 from tests.support.memory import keep_files_in_memory
 from tests.support.quick import in_few_places, is_slow
-from tests.support.spark_start import java_options
+from tests.support.spark_start import archive_classes, set_java_options
 from tests.support.workers import OneSession, import_from_its_share, in_order, needs_spark
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -33,7 +34,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-os.environ.setdefault("JAVA_TOOL_OPTIONS", java_options())
+set_java_options()
 
 keep_files_in_memory()
 
@@ -85,6 +86,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     in_order(items)
 
 
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """As pytest does it, but a process of a test run tells the one above of a test that passed once, and not of its
+    fixtures as well: most tests take less time than to tell that. Where times are asked for, all is told."""
+    asked = item.config.option
+    if not hasattr(item.config, "workerinput") or asked.durations is not None or asked.xmlpath:
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    for report in runtestprotocol(item, log=False, nextitem=nextitem):
+        if report.when == "call" or not report.passed:
+            item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
 _BETWEEN_FREEZES = 50
 _finished = itertools.count(1)
 
@@ -110,6 +125,10 @@ def pytest_runtest_logfinish() -> None:
 @pytest.hookimpl(optionalhook=True)  # some tests run others in one process
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> OneSession:
     return OneSession(config, log)
+
+
+def pytest_runtest_setup() -> None:
+    set_java_options()
 
 
 _Report = TypeVar("_Report", pytest.TestReport, pytest.CollectReport)
@@ -167,6 +186,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     )
     import lowtide.spark
 
+    archive_classes()
+    set_java_options()
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     settings = {**SPARK, "spark.sql.warehouse.dir": warehouse, "spark.local.dir": warehouse}
     session = lowtide.spark.session("local[2]", settings=settings)

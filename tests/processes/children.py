@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from tests.support.warm import start
 
 _PROGRAM = """
 import itertools, json, os, sys, threading
@@ -148,24 +147,16 @@ class Child:
     """A process, as the test talks to it."""
 
     def __init__(self, path: Path, lease: float) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(path), str(lease), str(LONG)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )
+        self.process = start(_PROGRAM, path, lease, LONG)
         assert self._answer() is None
 
     def _answer(self) -> Any:
-        assert self.process.stdout is not None
         line = self.process.stdout.readline()
         assert line.endswith("\n"), "the process ended"
         return json.loads(line)
 
     def tell(self, what: str, **more: Any) -> None:
         """Give a command without waiting for its answer."""
-        assert self.process.stdin is not None
         self.process.stdin.write(json.dumps({"what": what, **more}) + "\n")
         self.process.stdin.flush()
 
@@ -203,8 +194,4 @@ def children(path: Path, count: int = 1, lease: float = 30.0) -> Iterator[list[C
         yield started
     finally:
         for each in started:
-            each.kill()
-            for stream in (each.process.stdin, each.process.stdout):
-                if stream is not None:
-                    with contextlib.suppress(OSError):
-                        stream.close()
+            each.process.close()

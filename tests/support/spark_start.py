@@ -1,12 +1,14 @@
-"""``python -m tests.support.spark_start``: prepares a virtual environment, once, in which Spark starts quickly.
+"""Prepares a virtual environment, once, in which Spark starts quickly.
 
 * An archive of Spark's loaded classes. Java maps it instead of reading, checking and linking ten thousand classes from
   jars: a session starts in less than half of the time, and tests start twenty. Java itself checks that the archive
-  fits, and does without it where it does not.
+  fits, and does without it where it does not. The process of a test run that starts the session makes the archive
+  first, while the others run tests.
 * PySpark as it is installed. Spark puts a zip of PySpark's sources first on the path of its Python processes, and each
-  of them compiles those sources again, for half a second. The installed package is the same, and is compiled.
+  of them compiles those sources again, for half a second. The installed package is the same, and is compiled. ``python
+  -m tests.support.spark_start`` arranges this, as ``make test`` does.
 
-``make test`` does this; without it tests only take longer.
+Without either, tests only take longer.
 """
 
 from __future__ import annotations
@@ -22,35 +24,43 @@ from typing import Any, Final
 ARCHIVE: Final = Path(sys.prefix, "spark.jsa")
 _QUICK: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xmn384m -XX:ReservedCodeCacheSize=240m -Xlog:disable"
 """What makes a session start, and small queries run, quickly. Java says nothing where the archive does not fit."""
+_OPTIONS: Final = "JAVA_TOOL_OPTIONS"
 _PATHS: Final = Path(sysconfig.get_path("purelib"), "lowtide_tests.pth")
 """Python runs the lines of such a file when it starts, after it has read PYTHONPATH."""
 _WITHOUT_ZIP: Final = 'import sys; sys.path[:] = [each for each in sys.path if not each.endswith("pyspark.zip")]\n'
-_LONGEST: Final = 120.0
-"""Seconds that the making may take, on a busy machine."""
+_LONGEST: Final = 300.0
+"""Seconds that the making may take: half a minute on a quiet machine."""
 
 
-def java_options() -> str:
-    """Options of Java for every session of the tests."""
-    return f"{_QUICK} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _QUICK
+def set_java_options() -> None:
+    """Have every Java that this process starts from now on use these options, unless others are given. Another process
+    may have made the archive meanwhile."""
+    if os.environ.get(_OPTIONS, _QUICK) == _QUICK:
+        os.environ[_OPTIONS] = f"{_QUICK} -XX:SharedArchiveFile={ARCHIVE}" if ARCHIVE.exists() else _QUICK
 
 
 def main() -> None:
     _PATHS.write_text(_WITHOUT_ZIP)
-    if not ARCHIVE.exists():
-        archive_classes()
 
 
 def archive_classes() -> None:
-    """Make the archive in a process of its own, which ends with Java."""
-    temporary = ARCHIVE.with_suffix(".part")
+    """Make the archive if there is none and it would be used, in a process of its own, which ends with Java."""
+    if ARCHIVE.exists() or os.environ.get(_OPTIONS, _QUICK) != _QUICK:
+        return
+    temporary = ARCHIVE.with_suffix(f".{os.getpid()}.part")  # two runs may do this at once
     options = f"{_QUICK} -XX:ArchiveClassesAtExit={temporary}"
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_TOOL_OPTIONS": options}
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, _OPTIONS: options}
     command = [sys.executable, "-c", "from tests.support.spark_start import work; work()"]
-    made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LONGEST, check=False)
-    if made.returncode == 0 and temporary.exists():
-        temporary.rename(ARCHIVE)
+    try:
+        made = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_LONGEST, check=False)
+        failed = "" if made.returncode == 0 and temporary.exists() else made.stderr[-500:] or "Java made none"
+    except subprocess.TimeoutExpired as error:
+        failed = str(error)
+    if failed:
+        temporary.unlink(missing_ok=True)
+        print(f"Without an archive of Spark's classes, tests take longer: {failed}")
     else:
-        print(f"Without an archive of Spark's classes, tests take longer: {made.stderr[-500:]}")
+        temporary.rename(ARCHIVE)
 
 
 def work() -> None:

@@ -6,16 +6,25 @@ import contextlib
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
+
+from tests.support.patience import wait_until
 
 
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
-    """Stop a child of this process, all of its threads: a signal takes effect a moment after it is sent, so this waits
-    for it. The child goes on afterwards, also if the test fails, which would else wait for its end for ever."""
+    """Stop a process, all of its threads: a signal takes effect a moment after it is sent, so this waits for it. The
+    process goes on afterwards, also if the test fails, which would else wait for its end for ever."""
     os.kill(pid, signal.SIGSTOP)
-    os.waitpid(pid, os.WUNTRACED)
+    wait_until(lambda: set(_states(pid)) == {"T"})
     try:
         yield
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+def _states(pid: int) -> list[str]:
+    """A letter for each of its threads, T for one that is stopped."""
+    told = [each.read_text() for each in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return [each.rpartition(")")[2].split()[0] for each in told]

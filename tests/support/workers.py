@@ -70,8 +70,9 @@ def needs_spark(nodeid: str) -> bool:
 
 
 def in_order(items: list[pytest.Item]) -> None:
-    """What needs Spark comes first, then what starts sessions of its own: these take the longest."""
-    items.sort(key=lambda item: (not needs_spark(item.nodeid), not item.nodeid.startswith(_OWN_SESSIONS)))
+    """What needs Spark comes first, since it takes the longest. What starts sessions of its own keeps its place in the
+    middle: by then there is an archive of Spark's classes."""
+    items.sort(key=lambda item: not needs_spark(item.nodeid))
 
 
 def from_its_share(items: Sequence[str], number: int, count: int) -> list[str]:

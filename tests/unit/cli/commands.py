@@ -21,6 +21,7 @@ import lowtide
 from lowtide.cli.app import app
 from tests.crash.stores import child, lines_of
 from tests.support.patience import PATIENCE
+from tests.support.warm import Started
 
 BINARY = b"\x00\xff"
 
@@ -79,7 +80,7 @@ def document(result: Result | subprocess.CompletedProcess[str]) -> Any:
 
 
 @contextmanager
-def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
+def owner(path: Path) -> Iterator[Started]:
     """A process that owns the store in ``path``."""
     with child(OWNER, path) as process:
         assert next(lines_of(process)) == "ready"
@@ -109,9 +110,8 @@ def go_away(process: subprocess.Popen[str]) -> None:
     assert process.wait(PATIENCE) == 141
 
 
-def tell(process: subprocess.Popen[str], line: str) -> None:
+def tell(process: Started, line: str) -> None:
     """Have the owner do something, and wait for it."""
-    assert process.stdin is not None
     process.stdin.write(line + "\n")
     process.stdin.flush()
     assert next(lines_of(process)) == "done"

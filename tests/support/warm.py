@@ -1,0 +1,185 @@
+"""Python processes that start at once: forks of a process that has imported Lowtide, and nothing else.
+
+Tests start hundreds of processes, and each would spend most of its time on imports. ``python -m tests.support.warm FD``
+is the process that forks, one for each process of a test run. It has never opened a store and has one thread, so that a
+fork of it is as good as a new interpreter. It has the directory, the environment and the path of modules of whoever
+asks. It ends when the socket does.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import types
+from typing import IO, Any
+
+_LONGEST = 1 << 20
+"""Bytes of a request: the program and the environment."""
+
+
+class Started:
+    """A process that was started, as subprocess.Popen shows one. Its standard input and output are pipes of text."""
+
+    def __init__(self, pid: int, stdin: IO[str], stdout: IO[str]) -> None:
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.returncode: int | None = None
+        self._ended = os.pidfd_open(pid)  # readable once it has ended
+        self._one = threading.Lock()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; the exit code, which is minus the signal if it was one."""
+        until = None if timeout is None else time.monotonic() + timeout
+        while self.returncode is None:
+            left = None if until is None else max(0.0, until - time.monotonic())
+            if self._has_ended(left):
+                self._reap()
+            elif left == 0.0:
+                raise subprocess.TimeoutExpired(["python"], timeout or 0.0)
+        return self.returncode
+
+    def poll(self) -> int | None:
+        """The exit code, None while it runs."""
+        if self.returncode is None and self._has_ended(0.0):
+            self._reap()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it has not ended: until wait() its id belongs to it."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """Kill it if it still lives, and close its pipes."""
+        self.kill()
+        self.wait()
+        for stream in (self.stdin, self.stdout):
+            with contextlib.suppress(OSError):
+                stream.close()
+        os.close(self._ended)
+
+    def _reap(self) -> None:
+        """Its id is free afterwards. Another thread may have done it."""
+        with self._one:
+            if self.returncode is None:
+                self.returncode = os.waitstatus_to_exitcode(_forking().ask({"wait": self.pid}, []))
+
+    def _has_ended(self, timeout: float | None) -> bool:
+        return bool(select.select([self._ended], [], [], timeout)[0])
+
+
+def start(program: str, *arguments: object) -> Started:
+    """Run ``program`` in a process of its own, with this process's environment and path of modules."""
+    stdin, there_in = os.pipe()
+    there_out, stdout = os.pipe()
+    asked = {
+        "program": program,
+        "arguments": ["-c", *map(str, arguments)],
+        "environment": {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        "path": sys.path,
+        "directory": os.getcwd(),
+    }
+    try:
+        pid = _forking().ask(asked, [stdin, stdout, 2])
+    finally:
+        os.close(stdin)
+        os.close(stdout)
+    return Started(pid, open(there_in, "w"), open(there_out))
+
+
+class _Forking:
+    """The process that forks, as the one that asks it sees it."""
+
+    def __init__(self) -> None:
+        self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for end in (self._socket, there):
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _LONGEST)
+        self._one = threading.Lock()
+        self._pid = os.getpid()
+        with there:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", __name__, str(there.fileno())],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[there.fileno()],
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            )
+
+        atexit.register(self._end)
+
+    def ask(self, asked: dict[str, Any], descriptors: list[int]) -> int:
+        with self._one:
+            socket.send_fds(self._socket, [json.dumps(asked).encode()], descriptors)
+            answer = self._socket.recv(100)
+        assert answer, "the process that forks has ended"
+        return int(answer)
+
+    def _end(self) -> None:
+        if self._pid == os.getpid():
+            self._socket.close()
+            self._process.wait()
+
+
+def _forking() -> _Forking:
+    return _forking_of(os.getpid())
+
+
+@functools.cache
+def _forking_of(pid: int) -> _Forking:
+    """That of the process ``pid``, this one: a fork of a test run has another."""
+    return _Forking()
+
+
+def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
+    """In the fork: be as a new interpreter that runs the program."""
+    for number, given in enumerate(descriptors):
+        os.dup2(given, number)
+        os.close(given)
+    os.chdir(asked["directory"])
+    os.environ.clear()
+    os.environ.update(asked["environment"])
+    sys.path[:] = asked["path"]
+    sys.argv[:] = asked["arguments"]
+    main = sys.modules["__main__"] = types.ModuleType("__main__")
+    exec(compile(asked["program"], "<string>", "exec"), main.__dict__)
+
+
+def main() -> None:
+    importlib.import_module("lowtide.store.opening")
+    gc.collect()
+    gc.freeze()
+    with socket.socket(fileno=int(sys.argv[1])) as asking:
+        while True:
+            message, descriptors, _, _ = socket.recv_fds(asking, _LONGEST, 3)
+            if not message:
+                return
+            asked = json.loads(message)
+            if "wait" in asked:
+                answer = os.waitpid(asked["wait"], 0)[1]
+            else:
+                answer = os.fork()
+                if answer == 0:
+                    break
+                for each in descriptors:
+                    os.close(each)
+            asking.send(b"%d" % answer)
+    _become(asked, descriptors)
+
+
+if __name__ == "__main__":
+    main()
