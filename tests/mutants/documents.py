@@ -8,8 +8,23 @@ _BUILDS = "tests/documents/test_index_builds.py::"
 _BESIDE = "tests/documents/test_builds_beside_writers.py::"
 _PREPARED = "tests/documents/test_prepared.py::"
 _INSERTS = "tests/unit/documents/prepared/test_inserts.py::"
+_SPLICES = "tests/unit/documents/prepared/test_splices.py::"
 
 MUTANTS = [
+    Mutant(
+        "an update takes the first bytes that look like its field",
+        "A change of one field is written into the value of another one.",
+        "documents/prepared/splices.py",
+        (("if at < 0 or at != stored.rfind(part{place}): return None", "if at < 0: return None"),),
+        (_SPLICES + "test_bytes_that_look_like_the_field_elsewhere_are_left_alone",),
+    ),
+    Mutant(
+        "an update counts what looks like its field without overlaps",
+        "A change of one field is written over the end of the field before it.",
+        "documents/prepared/splices.py",
+        (("at != stored.rfind(part{place})", "stored.count(part{place}) > 1"),),
+        (_SPLICES + "test_bytes_that_look_like_the_field_and_overlap_it_are_left_alone",),
+    ),
     Mutant(
         "a writer relies on no indexes",
         "A transaction that wrote before an index was announced commits documents without entries.",
@@ -189,6 +204,13 @@ MUTANTS = [
         (_PREPARED + "test_what_a_transaction_changes_in_the_catalog_holds_for_its_next_statement",),
     ),
     Mutant(
+        "known names stand for plain values",
+        "A document whose names were seen before is stored with values that the store encodes otherwise.",
+        "documents/prepared/inserts.py",
+        (("        if _WHOLE.issuperset(map(type, values)) or (", "        if values or ("),),
+        (_INSERTS + "test_known_names_say_nothing_of_values",),
+    ),
+    Mutant(
         "many documents are inserted over those that are there",
         "A batch replaces documents, and leaves the entries of the old ones.",
         "documents/prepared/inserts.py",
@@ -206,7 +228,7 @@ MUTANTS = [
         "the entry of a given document is made of any value",
         "A tuple is indexed as it was given, though it is stored as an array.",
         "documents/prepared/keys.py",
-        (('"not in plain" if given else "is list"', '"is list"'),),
+        (("type({local}) not in plain", "type({local}) is list"),),
         ("tests/unit/documents/prepared/test_keys.py::test_of_a_given_document_only_plain_values_have_an_entry",),
     ),
     Mutant(
@@ -222,8 +244,8 @@ MUTANTS = [
         "documents/cursor.py",
         (
             (
-                "found = chain(found, self._reader().documents(filter, few.rest))",
-                "found = chain(found, (each for _ in (1,) for each in self._reader().documents(filter, few.rest)))",
+                "return chain(found, self._reader().documents(filter, few.rest, decode=decode))",
+                "return chain(found, (each for _ in (1,) for each in self._reader().documents(filter, few.rest)))",
             ),
         ),
         (_PREPARED + "test_a_find_of_many_documents_goes_on_where_its_first_ones_end[1]",),
@@ -234,5 +256,23 @@ MUTANTS = [
         "documents/prepared/changes.py",
         (("            writes[lost], before[lost] = None, length\n", "            before[lost] = length\n"),),
         (_PREPARED + "test_an_update_moves_the_entries_of_its_document",),
+    ),
+    Mutant(
+        "a projection is decoded before the filter has seen the document",
+        "A filter or a sort does not find the part of a field that the projection leaves out.",
+        "documents/reader.py",
+        (("if read is projection.fields else", "if read == projection.fields else"),),
+        (
+            "tests/unit/documents/test_read_collection.py::test_a_projection_leaves_out_what_the_filter_and_the_sort_read",
+        ),
+    ),
+    Mutant(
+        "a nested document is stored as msgspec encodes it",
+        "A set, a date or a Decimal inside an object or an array is stored as something else.",
+        "values/codec.py",
+        (("_decode_json(encoded) == plain", "_decode_json(encoded) is not None"),),
+        (
+            "tests/unit/values/test_codec.py::test_nested_values_that_msgspec_would_encode_are_refused_all_the_same[set]",
+        ),
     ),
 ]

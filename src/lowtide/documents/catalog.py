@@ -8,19 +8,19 @@ document relies on the collection's row, see ``engine/transaction/guards.py``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property, lru_cache
 from itertools import chain, count
 from typing import Any, Final
 
 import msgspec
 
-from lowtide.documents.indexes.entries import IndexEntries
+from lowtide.documents.indexes.entries import MAX_VALUES, IndexEntries
 from lowtide.documents.indexes.spec import Index
+from lowtide.documents.prepared.keys import Entries, entries_function
 from lowtide.documents.schema import SchemaValidator, compile_schema
 from lowtide.errors import UsageError
-from lowtide.values.codec import decode_value, decoder_of
-from lowtide.values.values import Document
+from lowtide.values.codec import decode_value
+from lowtide.values.partial import Decode, decoder_for
 
 CATALOG: Final = "lowtide/collections"
 DOCUMENTS: Final = "documents/"
@@ -75,6 +75,13 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return all(each.only is not None and not each.index.unique and not each.index.building for each in self.entries)
 
     @cached_property
+    def entries_of_given(self) -> Entries | None:
+        """Makes the entries of a document that a caller gave in all indexes; None if these are not flat, or none."""
+        if not self.indexes or not self.flat:
+            return None
+        return entries_function(tuple((each.keyspace, each.keys) for each in self.indexes), MAX_VALUES)
+
+    @cached_property
     def indexed(self) -> frozenset[str]:
         """The fields of a document that its index entries depend on."""
         return frozenset(name for each in self.entries for name in each.fields)
@@ -89,9 +96,9 @@ class CatalogRow(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return any(each.building for each in self.indexes)
 
     @cached_property
-    def decode_indexed(self) -> Callable[[bytes], Document]:
+    def decode_indexed(self) -> Decode:
         """Decodes the fields of a document that its index entries are made of."""
-        return decoder_of(tuple(sorted(self.indexed)))
+        return decoder_for(frozenset(self.indexed))
 
     @cached_property
     def lookups(self) -> dict[Any, Any]:

@@ -7,16 +7,15 @@ from typing import Any, TypeVar
 
 from lowtide.documents.bulk import Operation, check_operations, insert_all, run_operations
 from lowtide.documents.cursor import Hint, parse_hint
-from lowtide.documents.filters import compile_filter
 from lowtide.documents.indexes.build import Progress, create_index, index_asked_for
 from lowtide.documents.indexes.spec import Keys
 from lowtide.documents.management import drop, drop_index, rename, set_schema
 from lowtide.documents.operations import PlainDocuments, delete, insert, prepare, select, update
 from lowtide.documents.prepared.changes import Updated, update_at, update_by_filter, update_by_key
-from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch
+from lowtide.documents.prepared.inserts import insert_at, insert_batch, insert_fresh, prepare_batch, prepare_one
 from lowtide.documents.prepared.statements import at_once, delete_at, delete_by_key, key_of
 from lowtide.documents.prepared.updates import prepare_update
-from lowtide.documents.projection import Projection, compile_projection
+from lowtide.documents.projection import compile_projection
 from lowtide.documents.read_collection import ProjectionSpec, ReadCollection, compiled_sort
 from lowtide.documents.results import (
     BulkWriteResult,
@@ -69,7 +68,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").insert_one({"_id": 4, "name": "Dan"}).inserted_id
         4
         """
-        prepared = prepare(document)
+        prepared = prepare_one(document)
         if self._tx is not None:
             insert_at(self._tx, self.name, prepared)
         elif not at_once(self._statements, insert_at, self.name, prepared):
@@ -137,8 +136,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").update_one({"_id": 1}, {"$inc": {"age": 1}}).modified_count
         1
         """
-        change = prepare_update(update, array_filters)
-        return self._update(filter, change, upsert=upsert, sort=sort, hint=hint)[0]
+        return self._update(filter, prepare_update(update, array_filters), upsert=upsert, sort=sort, hint=hint)[0]
 
     def update_many(
         self,
@@ -156,8 +154,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").update_many({"city": "Oslo"}, {"$set": {"country": "NO"}}).modified_count
         2
         """
-        change = prepare_update(update, array_filters)
-        return self._update(filter, change, upsert=upsert, many=True, hint=hint)[0]
+        return self._update(filter, prepare_update(update, array_filters), upsert=upsert, many=True, hint=hint)[0]
 
     def _update(
         self,
@@ -169,17 +166,18 @@ class Collection(ReadCollection):
         sort: SortSpec | None = None,
         hint: Hint | None = None,
         replacing: bool = False,
+        returned: bool = False,
     ) -> tuple[UpdateResult, Document | None, Document | None]:
         done: Updated | None = None
         simple = not upsert and hint is None and not change.positional
         if simple and sort is None and type(filter) is dict and (key := key_of(filter)) is not None:
             if self._tx is not None:
-                return update_at(self._tx, self.name, key, change)
-            done = update_by_key(self._statements, self.name, key, change)
+                return update_at(self._tx, self.name, key, change, returned)
+            done = update_by_key(self._statements, self.name, key, change, returned)
         if done is None:
             selection = select(filter, many=many, sort=compiled_sort(sort), hint=parse_hint(hint))
             if simple:
-                done = update_by_filter(self._statements, self.name, selection, change)
+                done = update_by_filter(self._statements, self.name, selection, change, returned)
         if done is not None:
             return done
         seed = filter if upsert else None
@@ -284,8 +282,10 @@ class Collection(ReadCollection):
         if not isinstance(return_document, ReturnDocument | bool):
             wrong = shown(return_document)
             raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
-        shape, wanted = _shape(projection, filter), ReturnDocument(return_document)
-        _, before, after = self._update(filter, change, upsert=upsert, sort=sort, hint=hint, replacing=replacing)
+        shape, wanted = compile_projection(projection, filter), ReturnDocument(return_document)
+        _, before, after = self._update(
+            filter, change, upsert=upsert, sort=sort, hint=hint, replacing=replacing, returned=True
+        )
         found = after if wanted is ReturnDocument.AFTER else before
         return shape(found) if shape is not None and found is not None else found
 
@@ -302,7 +302,7 @@ class Collection(ReadCollection):
         >>> store.collection("users").find_one_and_delete({}, sort=[("age", 1)])["name"]
         'Cid'
         """
-        shape = _shape(projection, filter)
+        shape = compile_projection(projection, filter)
         selection = select(filter, many=False, sort=compiled_sort(sort), hint=parse_hint(hint))
         found = self._write(lambda batch: delete(batch, selection)[1])
         return shape(found) if shape is not None and found is not None else found
@@ -359,7 +359,7 @@ class Collection(ReadCollection):
         drop_index(self._statements, self.name, index_or_name)
 
     def drop_indexes(self) -> None:
-        """Drop all indexes, except that on ``_id``.
+        """Drop all indexes except the one on ``_id``.
 
         >>> store.collection("users").drop_indexes()
         """
@@ -378,7 +378,7 @@ class Collection(ReadCollection):
         return set_schema(self._statements, self.name, schema)
 
     def drop(self) -> None:
-        """Drop the collection with its documents, indexes and schema. Takes time in proportion to their number.
+        """Drop the collection with its documents, indexes and schema, in time proportional to their number.
 
         >>> store.collection("users").drop()
         """
@@ -392,8 +392,3 @@ class Collection(ReadCollection):
         ['people']
         """
         rename(self._statements, self.name, new_name, dropTarget)
-
-
-def _shape(projection: ProjectionSpec, filter: Mapping[str, Any]) -> Projection | None:
-    """Compile a projection. The filter determines which element ``"array.$"`` selects."""
-    return compile_projection(projection, compile_filter(filter)) if projection is not None else None

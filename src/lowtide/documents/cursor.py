@@ -1,4 +1,4 @@
-"""``Cursor``: the results of a query, which runs when the first result is asked for."""
+"""``Cursor``: the results of a query, which runs when the first result is requested."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.bound import PreparedFilter
 from lowtide.documents.prepared.statements import InstantView, few_of
 from lowtide.documents.projection import Projection
-from lowtide.documents.reader import CollectionReader, ReadCounts
+from lowtide.documents.reader import CollectionReader, ReadCounts, decoding
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.engine import EngineSnapshot, HeldRead, Statements
 from lowtide.errors import OperationFailure, UsageError, shown
@@ -27,8 +27,8 @@ Hint = str | Keys
 class Cursor:
     """An iterator over the results of ``collection.find``.
 
-    A cursor reads one snapshot. In a transaction or at a snapshot it is theirs. On the store, the cursor takes one when
-    its first result is asked for, and releases it when it is exhausted, closed or garbage-collected. Use a cursor in
+    A cursor reads one snapshot. In a transaction or a snapshot it is theirs. On the store, the cursor takes one when
+    its first result is requested, and releases it when it is exhausted, closed or garbage-collected. Use a cursor in
     one thread at a time.
 
     >>> users = store.collection("users")
@@ -109,13 +109,14 @@ class Cursor:
         filter, sort = self._filter, self._sort
         limit = self._limit + self._skip if self._limit else 0
         by = reader.plan(filter, sort, self._hint, limited=bool(limit))
+        decode, projection = decoding(self._projection, filter, by, sort)
         if touched is None:
-            found = reader.documents(filter, by, sort, limit)
+            found = reader.documents(filter, by, sort, limit, decode)
         else:
             found = (each[2] for each in reader.matching(filter, by, sort, limit, touched))
         if self._skip:
             found = islice(found, self._skip, None)
-        return found if self._projection is None else map(self._projection, found)
+        return found if projection is None else map(projection, found)
 
     def __iter__(self) -> Iterator[Document]:
         """Iterate over the remaining results; faster than ``next``. A loop that was left can be continued."""
@@ -136,14 +137,16 @@ class Cursor:
         few = few_of(instant, self._name, filter, sort, self._limit + skip if self._limit else 0, begun=not skip)
         if few is None:
             return None
-        found: Iterator[Document] = map(decode_document, few.stored[skip:] if skip else few.stored)
+        projection = self._projection
+        decode = projection.decode if projection is not None else decode_document
+        found: Iterator[Document] = map(decode, few.stored[skip:] if skip else few.stored)
         if few.rest is not None:
             # Held from now on: what the transaction writes before the rest is read is no part of the results.
-            found = chain(found, self._reader().documents(filter, few.rest))
-        elif self._held is not None:
+            return chain(found, self._reader().documents(filter, few.rest, decode=decode))
+        if self._held is not None:
             self._held.close()
             self._held = None
-        return found if self._projection is None else map(self._projection, found)
+        return found
 
     def _reader(self) -> CollectionReader:
         if self._held is None:
@@ -298,9 +301,9 @@ class Results:
         self._explain = explain
 
     def explain(self) -> dict[str, Any]:
-        """Run the pipeline again and return how it was answered.
+        """Run the pipeline again and return its plan.
 
-        ``$cursor`` describes the query, as ``Cursor.explain`` does; then follows how many documents each stage
+        ``$cursor`` describes the query, as ``Cursor.explain`` does. The other entries say how many documents each stage
         returned. These results are not consumed.
 
         >>> pipeline = [{"$match": {"_id": {"$gte": 2}}}, {"$group": {"_id": "$city"}}]

@@ -1,6 +1,7 @@
 """Projections: which fields of a document a query returns, in PyMongo's form.
 
-A projection does not modify the document. The result shares its values with the document.
+A projection does not modify the document. The result shares its values with the document. A projection that includes
+fields knows which ones, so that the others are not even decoded.
 """
 
 from __future__ import annotations
@@ -8,19 +9,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from math import isfinite
-from typing import Any
+from typing import Any, Final
 
 from lowtide.documents.filters import Filter, compile_filter
 from lowtide.errors import OperationFailure
+from lowtide.values.partial import Decode, decoder_for
 from lowtide.values.paths import MISSING
 from lowtide.values.values import Document
 
-Projection = Callable[[Document], Document]
-
+_MOST_PROJECTIONS: Final = 1024
 _Change = Callable[[Any], Any]
 """Converts a field's value to another value, or to MISSING."""
 _Tree = dict[str, Any]
 """By field name: True to include, False to exclude, a change, or the tree of the nested fields."""
+
+
+class Projection:
+    """A compiled projection. Immutable, and shared by all threads.
+
+    >>> compile_projection(["name"])({"_id": 1, "name": "Ann", "age": 33})
+    {'_id': 1, 'name': 'Ann'}
+    """
+
+    __slots__ = ("_apply", "decode", "fields")
+
+    def __init__(self, apply: Callable[[Document], Document], tree: _Tree | None = None) -> None:
+        """``tree`` is that of an inclusion, which reads no other fields."""
+        self._apply = apply
+        self.fields: frozenset[str] | None = frozenset(tree) if tree is not None else None
+        """The top-level fields that it reads; None if it may read all."""
+        self.decode: Decode = self._decoding(tree)
+        """Makes the result of a stored document, without decoding fields that are not in it."""
+
+    def __call__(self, document: Document) -> Document:
+        return self._apply(document)
+
+    def _decoding(self, tree: _Tree | None) -> Decode:
+        apply, decode = self._apply, decoder_for(self.fields)
+        if tree is not None and decode is not decoder_for(None) and all(each is True for each in tree.values()):
+            return decode
+        return lambda stored: apply(decode(stored))
 
 
 class _Parsed:
@@ -37,10 +65,12 @@ class _Parsed:
         """The first path with ``$elemMatch``."""
         self.positional = ""
         """The path with ``$``."""
+        self.flat = True
+        """Whether it says nothing but 0 and 1."""
 
 
 def compile_projection(
-    projection: Mapping[str, Any] | Iterable[str] | None, filter: Filter | None = None
+    projection: Mapping[str, Any] | Iterable[str] | None, filter: Mapping[str, Any] | None = None
 ) -> Projection | None:
     """Compile a projection; None if it returns whole documents. ``"array.$"`` needs the query's ``filter``.
 
@@ -51,6 +81,35 @@ def compile_projection(
     """
     if projection is None:
         return None
+    key: Any = None
+    if type(projection) is dict:
+        key = (tuple(projection), tuple(projection.values()))
+    elif type(projection) is list:
+        key = tuple(projection)
+    try:
+        return _known[key]
+    except (KeyError, TypeError):  # a projection with operators has no hash
+        return _learned(key, projection, filter)
+
+
+_known: Final[dict[Any, Projection | None]] = {}
+"""Compiled projections by their fields. Any thread adds to it, and all find the same."""
+
+
+def _learned(
+    key: Any, projection: Mapping[str, Any] | Iterable[str], filter: Mapping[str, Any] | None
+) -> Projection | None:
+    """Compile a projection, and keep it unless it depends on more than its fields."""
+    parsed = _parsed(projection)
+    compiled = _compiled(parsed, filter) if parsed.tree or parsed.own is not None else None
+    if key is not None and parsed.flat and not parsed.positional:
+        if len(_known) >= _MOST_PROJECTIONS:
+            _known.clear()
+        _known[key] = compiled
+    return compiled
+
+
+def _parsed(projection: Mapping[str, Any] | Iterable[str]) -> _Parsed:
     parsed = _Parsed()
     if isinstance(projection, Mapping):
         _read(projection, "", parsed)
@@ -58,14 +117,12 @@ def compile_projection(
         raise OperationFailure(f"a projection must be a dict or a list of names, got {projection!r}")
     else:
         _read(_listed(projection), "", parsed)
-    if not parsed.tree and parsed.own is None:
-        return None
     if parsed.excluded and (parsed.included or parsed.positional):
         raise OperationFailure(
             f"the projection includes {parsed.included or parsed.positional!r} and excludes {parsed.excluded!r}; "
             "it cannot do both, except for _id"
         )
-    return _compiled(parsed, filter)
+    return parsed
 
 
 def _listed(names: Iterable[Any]) -> dict[str, bool]:
@@ -78,20 +135,22 @@ def _listed(names: Iterable[Any]) -> dict[str, bool]:
     return listed
 
 
-def _compiled(parsed: _Parsed, filter: Filter | None) -> Projection:
+def _compiled(parsed: _Parsed, filter: Mapping[str, Any] | None) -> Projection:
     tree = parsed.tree
     told = bool(parsed.included or parsed.chosen or parsed.positional or parsed.own)
     if parsed.excluded or not told:
         if parsed.own is False:
             tree["_id"] = False
-        return lambda document: _exclude(tree, document)
+        return Projection(lambda document: _exclude(tree, document))
     if parsed.own is not False:
         tree.setdefault("_id", True)
     if parsed.positional:
-        return _positional(tree, parsed.positional, filter)
+        if not filter:
+            raise OperationFailure(f"the projection of {parsed.positional + '.$'!r} requires a filter on the array")
+        return Projection(_positional(tree, parsed.positional, compile_filter(filter)))
     if all(each is True for each in tree.values()):
-        return lambda document: {name: value for name, value in document.items() if name in tree}
-    return lambda document: _include(tree, document)
+        return Projection(lambda document: {name: value for name, value in document.items() if name in tree}, tree)
+    return Projection(lambda document: _include(tree, document), tree)
 
 
 def _read(projection: Mapping[Any, Any], above: str, parsed: _Parsed) -> None:
@@ -105,6 +164,7 @@ def _read(projection: Mapping[Any, Any], above: str, parsed: _Parsed) -> None:
         if not all(path.split(".")) or any(part.startswith("$") for part in path.split(".")):
             raise OperationFailure(f"the projection contains {path!r}, which is not a valid field path")
         if isinstance(said, Mapping):
+            parsed.flat = False
             _read_object(path, said, parsed)
         elif not isinstance(said, bool | int | float | Decimal):
             raise OperationFailure(
@@ -202,9 +262,7 @@ def _elem_match(path: str, operand: Any) -> _Change:
     return change
 
 
-def _positional(tree: _Tree, path: str, filter: Filter | None) -> Projection:
-    if filter is None:
-        raise OperationFailure(f"the projection of {path + '.$'!r} requires a filter on the array")
+def _positional(tree: _Tree, path: str, filter: Filter) -> Callable[[Document], Document]:
     *way, last = path.split(".")
 
     def project(document: Document) -> Document:

@@ -15,9 +15,9 @@ from lowtide.documents.plans.point import Point, point_of
 from lowtide.documents.point_read import PointReader
 from lowtide.documents.prepared.bound import PreparedFilter
 from lowtide.documents.prepared.shapes import prepare_filter
-from lowtide.documents.prepared.statements import Located, count_of, find_at, first_of, key_of, located
+from lowtide.documents.prepared.statements import Located, count_of, few_of, find_at, first_of, key_of, located
 from lowtide.documents.projection import compile_projection
-from lowtide.documents.reader import CollectionReader, ReadCounts, decoder_for, fields_of
+from lowtide.documents.reader import CollectionReader, ReadCounts, fields_of, fields_read
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
 from lowtide.documents.watch import CollectionWatch
 from lowtide.engine import AutocommitStatements, EngineTransaction, PrefixOf, ReadView, Statements
@@ -27,8 +27,9 @@ from lowtide.feed.watch import Watch
 from lowtide.system.clock import moment
 from lowtide.system.extras import require
 from lowtide.values.codec import decode_document, decode_value
-from lowtide.values.paths import MISSING, steps_of, values_of
-from lowtide.values.values import Document, place
+from lowtide.values.partial import decoder_for
+from lowtide.values.paths import distinct_values, steps_of
+from lowtide.values.values import Document
 
 if TYPE_CHECKING:
     from lowtide.documents.aggregation.pipeline import Leading, Pipeline
@@ -78,37 +79,36 @@ class ReadCollection:
         order = compile_sort(sort) if sort is not None else None
         unskipped = type(skip) is int and not skip
         instant, newest = self._instant, self._newest
-        plain = projection is None and hint is None and unskipped
+        plain = hint is None and unskipped
         by_id = plain and order is None and (type(filter) is not dict or "_id" in filter)
-        if by_id and (key := key_of(filter)) is not None:
+        key = key_of(filter) if by_id else None
+        shape = compile_projection(projection, _spec(filter)) if projection is not None else None
+        decode = shape.decode if shape is not None else decode_document
+        if key is not None:
             if type(instant) is EngineTransaction:  # as ``find_at``, without calls
                 where = self._where
                 if where is None or where.row_key in instant.writes:
                     where = self._located(instant)
                 stored = instant.read(where.prefix + key)
-                return decode_document(stored) if stored is not None else None
+                return decode(stored) if stored is not None else None
             if instant is not None:
-                return find_at(instant, self.name, key)
+                return find_at(instant, self.name, key, decode)
             if newest is not None and (engine := newest.engine()) is not None:
                 found, sure = newest.by_id(engine, key)
                 if sure:
-                    return found
+                    return shape(found) if shape is not None and found is not None else found
         elif plain and instant is not None:
-            prepared = _compiled(filter)
+            prepared = prepare_filter(_spec(filter))
             if type(prepared) is PreparedFilter:
-                found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else ())
+                found, sure = first_of(instant, self.name, prepared, order.keys if order is not None else (), decode)
                 if sure:
                     return found
-        point = point_of(filter) if order is None and hint is None and unskipped else None
+        point = point_of(filter) if order is None and plain else None
         found, sure = None, False
         if point is not None and newest is not None and (engine := newest.engine()) is not None:
             found, sure = newest.at(engine, point)
-            if sure and (found is None or projection is None):
-                return found
-        compiled = _compiled(filter)
-        shape = compile_projection(projection, compiled)
         if not sure:
-            count, hinted = check_count("skip", skip), parse_hint(hint)
+            compiled, count, hinted = prepare_filter(_spec(filter)), check_count("skip", skip), parse_hint(hint)
             found = self._read(lambda reader: _first(reader, compiled, point, order, count, hint=hinted))
         return shape(found) if shape is not None and found is not None else found
 
@@ -142,7 +142,7 @@ class ReadCollection:
         ['Bob', 'Ann']
         """
         compiled = prepare_filter(filter)
-        shape = compile_projection(projection, compiled) if projection is not None else None
+        shape = compile_projection(projection, filter) if projection is not None else None
         cursor = Cursor(self._statements, self.name, compiled, shape, filter)
         if sort is not None:
             cursor.sort(sort)
@@ -200,15 +200,16 @@ class ReadCollection:
         if not isinstance(key, str):
             raise OperationFailure(f"distinct requires a field path, a string, got {shown(key)}")
         compiled, steps, hinted = prepare_filter(filter), steps_of(key), parse_hint(hint)
+        wanted, instant = frozenset((steps[0][0],)), self._instant
+        if instant is not None and hinted is None and type(compiled) is PreparedFilter:
+            few = few_of(instant, self.name, compiled, ())
+            if few is not None:
+                return distinct_values(map(decoder_for(wanted), few.stored), steps)
 
         def work(reader: CollectionReader) -> list[Any]:
-            found: dict[Any, Any] = {}
-            for each in reader.documents(compiled, reader.plan(compiled, None, hinted)):
-                for value in values_of(each, steps, expand=False):
-                    for one in value if type(value) is list else [value]:
-                        if one is not MISSING:
-                            found.setdefault(place(one), one)
-            return list(found.values())
+            by = reader.plan(compiled, None, hinted)
+            decode = decoder_for(fields_read(wanted, compiled, by, None))
+            return distinct_values(reader.documents(compiled, by, decode=decode), steps)
 
         return self._read(work)
 
@@ -394,5 +395,6 @@ def compiled_sort(sort: SortSpec | None) -> Sort | None:
     return compile_sort(sort) if sort is not None else None
 
 
-def _compiled(filter: Any) -> Filter:
-    return prepare_filter(filter if filter is None or isinstance(filter, Mapping) else {"_id": filter})
+def _spec(filter: Any) -> FilterSpec:
+    """Return the filter of ``find_one``: one that is not a dict is an ``_id``."""
+    return filter if filter is None or isinstance(filter, Mapping) else {"_id": filter}

@@ -17,16 +17,17 @@ from lowtide.documents.plans.plan import KeyStretch, Plan
 from lowtide.documents.plans.planner import SortKeys, plan
 from lowtide.documents.plans.point import Point
 from lowtide.documents.prepared.bound import PreparedFilter
+from lowtide.documents.projection import Projection
 from lowtide.documents.sorting import Sort
 from lowtide.engine import EngineSnapshot, PrefixOf, Range, ReadView, after_prefix
-from lowtide.values.codec import decode_document, decoder_of
+from lowtide.values.codec import decode_document
 from lowtide.values.ordering import AFTER_ALL
+from lowtide.values.partial import Decode, decoder_for
 from lowtide.values.values import Document
 
 _FIRST_READ: Final = 128
 _FIRST_FETCH: Final = 128
 _LARGEST_FETCH: Final = 1024
-_MOST_FIELDS: Final = 20
 
 _Value = TypeVar("_Value")
 
@@ -34,7 +35,6 @@ Stored = tuple[bytes, bytes]
 """A document's key and its encoded form."""
 Found = tuple[bytes, bytes, Document]
 """A document's key, its encoded form, and the document."""
-Decode = Callable[[bytes], Document]
 
 _second: Final = itemgetter(1)
 
@@ -281,11 +281,26 @@ def fields_of(filter: Filter) -> frozenset[str] | None:
     return frozenset(each.path.split(".")[0] for each in filter.conjuncts) if filter.complete else None
 
 
-def decoder_for(fields: frozenset[str] | None) -> Decode:
-    """Return a decoder of these fields only, which takes a fraction of the time; None for all fields."""
-    if fields is None or len(fields) > _MOST_FIELDS:
-        return decode_document
-    return decoder_of(tuple(sorted(fields)))
+def fields_read(wanted: frozenset[str] | None, filter: Filter, by: Plan, sort: Sort | None) -> frozenset[str] | None:
+    """Return the top-level fields that are read of each document, if ``wanted`` are those of the results: also what the
+    plan leaves to the filter and to sorting. None for all; ``wanted`` itself if nothing else is read."""
+    read = wanted
+    if read is not None and _predicate(filter, by) is not None:
+        of_filter = fields_of(filter)
+        read = read | of_filter if of_filter is not None else None
+    if read is not None and sort is not None and not by.ordered:
+        read |= {path.split(".")[0] for path, _ in sort.keys}
+    return read
+
+
+def decoding(
+    projection: Projection | None, filter: Filter, by: Plan, sort: Sort | None
+) -> tuple[Decode, Projection | None]:
+    """Return how documents are decoded, and the projection that is then still to be applied."""
+    if projection is None or projection.fields is None:
+        return decode_document, projection
+    read = fields_read(projection.fields, filter, by, sort)
+    return (projection.decode, None) if read is projection.fields else (decoder_for(read), projection)
 
 
 def lists_of(values: Iterator[_Value], size: int) -> Iterator[list[_Value]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from lowtide.values.values import Document
+from lowtide.values.values import Document, place
 
 
 class _Missing:
@@ -112,7 +112,11 @@ def _in_object(
 def _in_array(
     array: list[Any], steps: tuple[Step, ...], at: int, expand: bool, found: Found, element: int | None
 ) -> None:
-    wanted = steps[at][1]
+    name, wanted = steps[at]
+    if not expand and wanted < 0 and at + 1 == len(steps):  # the usual case without a call for each element
+        inner = [(index, each) for index, each in enumerate(array) if type(each) is dict]
+        found += [(each.get(name, MISSING), index if element is None else element) for index, each in inner]
+        return
     for index, each in enumerate(array):
         here = index if element is None else element
         if type(each) is dict:
@@ -124,6 +128,24 @@ def _in_array(
                 _in_object(each, steps, at + 1, expand, found, element=element)
             elif type(each) is list:
                 _in_array(each, steps, at + 1, expand, found, element=element)
+
+
+def distinct_values(documents: Iterable[Document], steps: tuple[Step, ...]) -> list[Any]:
+    """Return the distinct values at a path, in the order in which they are found. Each element of an array counts.
+
+    >>> distinct_values([{"a": 1}, {"a": [2, 1.0]}, {}], steps_of("a"))
+    [1, 2]
+    """
+    found: dict[Any, Any] = {}
+    for each in documents:
+        for value in values_of(each, steps, expand=False) if len(steps) > 1 else (each.get(steps[0][0], MISSING),):
+            if type(value) is not list:
+                if value is not MISSING:
+                    found.setdefault(place(value), value)
+            else:
+                for one in value:
+                    found.setdefault(place(one), one)
+    return list(found.values())
 
 
 def position(document: Any, path: Iterable[str | int]) -> tuple[int, ...]:

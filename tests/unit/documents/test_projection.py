@@ -9,9 +9,9 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given
 
-from lowtide.documents.filters import compile_filter
 from lowtide.documents.projection import compile_projection
 from lowtide.errors import OperationFailure
+from lowtide.values.codec import decode_document, encode_document
 from lowtide.values.values import Document
 from tests.unit.values.strategies import documents, paths
 
@@ -91,6 +91,9 @@ def test_a_projection_returns_this_of_a_document(projection: Any, wanted: Docume
     assert found == wanted
     assert list(found) == list(wanted), "in the order of the document"
     assert before == WHOLE, "the document stays as it is"
+    decoded = project.decode(encode_document(WHOLE))
+    assert decoded == wanted
+    assert list(decoded) == list(wanted)
 
 
 @pytest.mark.parametrize("projection", [None, {}, []])
@@ -109,7 +112,7 @@ def test_no_projection_returns_documents_whole(projection: Any) -> None:
 def test_the_positional_element_is_the_one_that_the_filter_found(
     filter: Any, projection: Any, document: Document, wanted: Document | None
 ) -> None:
-    project = compile_projection(projection, compile_filter(filter))
+    project = compile_projection(projection, filter)
     assert project is not None
     before = deepcopy(document)
     assert project(document) == (wanted or {"_id": 1, "a": [{"x": 2}], "b": 2})
@@ -117,7 +120,7 @@ def test_the_positional_element_is_the_one_that_the_filter_found(
 
 
 def test_a_positional_element_that_no_array_gave_is_an_error() -> None:
-    project = compile_projection({"a.$": 1}, compile_filter({"b": 1}))
+    project = compile_projection({"a.$": 1}, {"b": 1})
     assert project is not None
     with pytest.raises(OperationFailure, match=r"'a\.\$'"):
         project({"a": [1], "b": 1})
@@ -169,6 +172,40 @@ def test_other_projections_are_refused(projection: Any, message: str) -> None:
     with pytest.raises(OperationFailure) as caught:
         compile_projection(projection)
     assert message in str(caught.value)
+
+
+@given(documents, st.dictionaries(paths, st.booleans(), min_size=1, max_size=3))
+def test_decoding_and_projecting_is_the_same_in_one_step_and_in_two(
+    document: Document, wanted: dict[str, bool]
+) -> None:
+    try:
+        project = compile_projection(wanted)
+    except OperationFailure:
+        return  # it includes and excludes, or names a path twice
+    assert project is not None
+    whole = encode_document(document)
+    found = project.decode(whole)
+    assert found == project(decode_document(whole))
+    assert list(found) == list(project(decode_document(whole)))
+    if project.fields is not None:
+        assert found.keys() <= project.fields
+
+
+def test_a_projection_is_compiled_once_for_its_fields() -> None:
+    assert compile_projection({"a": 1}) is compile_projection({"a": True})
+    assert compile_projection(["a"]) is compile_projection(["a"])
+    assert compile_projection({"a": 1}) is not compile_projection({"a": 0})
+    assert compile_projection({"a": 1, "b": 0, "_id": 0} | {"b": 1}) is not compile_projection({"a": 1, "_id": 0})
+
+
+def test_a_projection_with_an_operator_or_a_position_is_compiled_each_time() -> None:
+    operators: list[Any] = [{"a": {"$slice": 1}}, {"a": {"b": 1}}]
+    for projection in operators:
+        assert compile_projection(projection) is not compile_projection(projection)
+    first, second = (compile_projection({"a.$": 1}, {"a": wanted}) for wanted in (1, 2))
+    assert first is not None
+    assert second is not None
+    assert (first({"a": [1, 2]}), second({"a": [1, 2]})) == ({"a": [1]}, {"a": [2]})
 
 
 @given(documents, st.sets(paths, min_size=1, max_size=1))

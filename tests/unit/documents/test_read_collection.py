@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
 
 import lowtide
 from lowtide import OperationFailure, UsageError
+from lowtide.documents.projection import compile_projection
 
 PEOPLE = [
     {"_id": 1, "name": "Ann", "city": "Oslo", "age": 33, "tags": ["x", "y"]},
@@ -111,6 +113,35 @@ def test_projections(users: lowtide.ReadCollection) -> None:
         for filter in filters:
             assert users.find_one(filter, projection) == expected, (filter, projection)
             assert users.find(filter, projection).to_list() == [expected], (filter, projection)
+
+
+def test_a_projection_leaves_out_what_the_filter_and_the_sort_read(store: lowtide.Store) -> None:
+    rows = [{"_id": n, "a": n % 7, "b": {"c": n % 5, "d": n}, "e": [n, n + 1], "f": f"{n % 3}"} for n in range(600)]
+    store["rows"].insert_many(rows)
+    store["rows"].create_index([("f", 1), ("a", 1)])
+    filters: list[dict[str, Any]] = [{"f": "1"}, {"f": "1", "a": {"$gt": 3}}, {"b.c": 2}, {"$or": [{"a": 1}, {"e": 5}]}]
+    projections: list[Any] = [["e"], {"_id": 1}, {"b.d": 1, "_id": 0}, {"e": {"$slice": 1}, "f": 1}, {"b": 0}, None]
+    with store.transaction(read_only=True) as tx, store.snapshot() as snapshot:
+        for filter, projection in product(filters, projections):
+            for sort in (None, [("a", -1), ("_id", 1)], [("f", 1), ("a", 1)]):
+                whole = store["rows"].find(filter, sort=sort).to_list()
+                project = compile_projection(projection)
+                wanted = [project(each) if project is not None else each for each in whole]
+                for rows_of in (store["rows"], tx["rows"], snapshot["rows"]):
+                    assert rows_of.find(filter, projection, sort=sort).to_list() == wanted
+                    assert rows_of.find(filter, projection, 3, 5, sort=sort).to_list() == wanted[3:8]
+                    assert rows_of.find_one(filter, projection, sort=sort) == wanted[0]
+
+
+def test_distinct_values_do_not_depend_on_what_is_decoded(store: lowtide.Store) -> None:
+    store["rows"].insert_many([{"_id": n, "a": n % 3, "b": {"c": [n % 2, 7]}, "f": n % 5} for n in range(50)])
+    for _ in range(2):
+        assert store["rows"].distinct("a", {"f": 2}) == [2, 1, 0]
+        assert store["rows"].distinct("b.c", {"f": {"$gt": 3}}) == [0, 7, 1]
+        assert store["rows"].distinct("_id", {"f": 1, "a": 0}) == [6, 21, 36]
+        assert store["rows"].distinct("") == store["rows"].distinct("$a") == []
+        if store["rows"].index_information().keys() == {"_id_"}:
+            store["rows"].create_index([("f", 1)])
 
 
 REFUSED: list[tuple[Any, ...]] = [

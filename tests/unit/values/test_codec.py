@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections import OrderedDict, UserDict, namedtuple
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from decimal import Decimal
 from types import MappingProxyType
@@ -12,12 +13,13 @@ from typing import Any
 from uuid import UUID, SafeUUID, uuid4
 
 import hypothesis.strategies as st
+import msgspec
 import pytest
 from hypothesis import given, settings
 
 from lowtide.errors import InvalidDocument
+from lowtide.values.cleaning import MAX_DEPTH
 from lowtide.values.codec import (
-    MAX_DEPTH,
     MAX_DOCUMENT,
     clean,
     decode_document,
@@ -184,6 +186,52 @@ def test_subclasses_and_tuples_come_back_as_the_plain_types(given_value: Any, ba
     for found in (stored(given_value), clean(given_value)):
         assert found == back
         assert type(found) is type(back)
+
+
+@dataclass
+class _Agreeable:
+    """msgspec encodes it as an object."""
+
+    a: int = 1
+
+
+@pytest.mark.parametrize(
+    ("inner", "back"),
+    [
+        ((1, 2), [1, 2]),
+        (Decimal("1.50"), Decimal("1.50")),
+        (UUID(int=7), UUID(int=7)),
+        (datetime(2020, 1, 1), datetime(2020, 1, 1)),
+        (datetime(2020, 1, 1, tzinfo=timezone(timedelta(hours=2))), None),
+        (b"bytes", b"bytes"),
+        (2**80, 2**80),
+        (-0.0, -0.0),
+        (True, True),
+        (_Level.HIGH, 3),
+        (OrderedDict(b=1, a=2), {"b": 1, "a": 2}),
+        ([[[[[[[["deep"]]]]]]]], None),
+        ({"a": {"b": {"c": {"d": {"e": {"f": {"g": 1}}}}}}}, None),
+    ],
+    ids=repr,
+)
+def test_nested_values_are_stored_as_they_are_at_the_top(inner: Any, back: Any) -> None:
+    for nested in ({"x": inner}, [inner], [{"x": [inner]}]):
+        wanted = clean(nested)
+        assert same(stored(nested), wanted)
+        assert same(stored({"n": 1, "y": nested}), {"n": 1, "y": wanted})
+    assert same(stored({"x": inner})["x"], inner if back is None else back)
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [{1, 2}, {1: 2}, {b"x": 1}, date(2020, 1, 1), timedelta(1), _Agreeable(), msgspec.msgpack.Ext(1, b"x")],
+    ids=lambda inner: type(inner).__name__,
+)
+def test_nested_values_that_msgspec_would_encode_are_refused_all_the_same(inner: Any) -> None:
+    for nested in ({"x": inner}, [inner], [{"x": [inner]}]):
+        for encode in (encode_document, encode_changed):
+            with pytest.raises(InvalidDocument):
+                encode({"a": 1, "b": nested})
 
 
 def test_numbers_of_a_subclass_keep_their_size() -> None:

@@ -10,7 +10,7 @@ import msgspec
 from lowtide.documents.files.batches import CHUNK, LONGEST, Batch
 from lowtide.documents.files.malformed import not_a_document, reason_and_byte
 from lowtide.documents.files.problems import BadFile
-from lowtide.values.codec import MAX_DEPTH
+from lowtide.values.cleaning import MAX_DEPTH
 from lowtide.values.extended import NotExtended, dumps, from_extended, is_marked
 from lowtide.values.values import Document
 

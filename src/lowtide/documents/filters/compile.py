@@ -23,7 +23,8 @@ from lowtide.documents.filters.operators import (
 )
 from lowtide.documents.filters.patterns import pattern_of, prefix_of
 from lowtide.errors import InvalidDocument, OperationFailure, shown
-from lowtide.values.codec import MAX_DEPTH, clean
+from lowtide.values.cleaning import MAX_DEPTH
+from lowtide.values.codec import clean
 from lowtide.values.paths import steps_of
 
 _Checks = list[ConditionCheck | Negation]

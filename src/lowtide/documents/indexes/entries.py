@@ -120,7 +120,7 @@ def _walk(value: Any, parts: list[str], at: int, found: list[Any]) -> bool:
 class IndexEntries:
     """The entries of one index, compiled."""
 
-    __slots__ = ("_descending", "_extracts", "fields", "given", "index", "only")
+    __slots__ = ("_descending", "_extracts", "fields", "index", "only")
 
     def __init__(self, index: Index) -> None:
         self.index = index
@@ -133,8 +133,6 @@ class IndexEntries:
         self.only: Entry | None = entry_function(index.keys, MAX_VALUES) if is_flat else None
         """Returns the encoded values of the only entry of a document; None if it has several, or a truncated one. There
         is no such function for indexes that leave out documents, or that look into objects."""
-        self.given: Entry | None = entry_function(index.keys, MAX_VALUES, given=True) if is_flat else None
-        """The same for a document that a caller gives; None also if a value may be stored as another one."""
 
     def of(self, document: Document) -> tuple[list[bytes], int]:
         """Return the encoded values of the entries of ``document``, each once; and MULTIKEY, LONG, both or 0."""

@@ -19,8 +19,9 @@ from lowtide.documents.filters.flat import Predicate
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.lookups import Lookup, Term, Values, lookup_of
+from lowtide.documents.prepared.splices import Splice
 from lowtide.documents.updates import compile_update
-from lowtide.values.codec import decoder_of
+from lowtide.values.partial import Decode, decoder_for
 from lowtide.values.values import Document
 
 MEMBER: Final = "$in"
@@ -70,9 +71,9 @@ class FilterShape:
         return frozenset(term.path.split(".")[0] for term in self.terms if term.operator != MEMBER)
 
     @cached_property
-    def decode_others(self) -> Callable[[bytes], Document]:
+    def decode_others(self) -> Decode:
         """Decodes the fields of a document that its terms other than ``$in`` concern."""
-        return decoder_of(tuple(sorted(self.others)))
+        return decoder_for(self.others)
 
     def compiled_others(self, values: Values) -> Filter:
         """Return the filter without ``$in``, compiled."""
@@ -137,6 +138,8 @@ class PreparedUpdate(msgspec.Struct):
     values: Sequence[Any]
     fields: frozenset[str]
     update: Mapping[str, Any]
+    splice: Splice | None = None
+    """Changes a document in its encoded form; None if there is no way to do that."""
 
     def apply(
         self, document: Document, *, now: datetime, inserting: bool = False, position: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 
 from lowtide.documents.indexes.entries import LENGTHS
 from lowtide.documents.operations import Selection, update
@@ -22,18 +23,26 @@ _CHANGED = UpdateResult(1, 1)
 _EPOCH = moment(0.0)
 
 Updated = tuple[UpdateResult, Document | None, Document | None]
-"""The result of an update, and its last document before and afterwards."""
+"""The result of an update, and its last document before and afterwards, if these shall be returned."""
 
 
-def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate) -> Updated:
-    """Update the document with this key. Also returns it as it was before and is afterwards."""
+def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, returned: bool = False) -> Updated:
+    """Update the document with this key. If it shall be ``returned``, also returns it as it was before and is
+    afterwards; otherwise it need not be decoded."""
     row, row_key, prefix = where = located(view, name)
     full_key = prefix + key
     stored = view.read(full_key)
     if stored is None:
         return _NO_MATCH, None, None
-    document = decode_document(stored)
     encoded: bytes | None
+    if not returned and type(change) is PreparedUpdate and (splice := change.splice) is not None:
+        encoded = splice(stored, change.values) if row.is_plain_for(change.fields) else None
+        if encoded is not None:
+            if encoded == stored:
+                return _NO_CHANGE, None, None
+            view.apply_one(full_key, encoded, row_key, stored)
+            return _CHANGED, None, None
+    document = decode_document(stored)
     if type(change) is PreparedUpdate and (made := change.change(document, change.values)) is not None:
         new, encoded = made, encode_changed(made)  # as ``_changed``, without a call
     else:
@@ -102,14 +111,17 @@ def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Docu
     return new, (encode_document(new) if new is not document else None)
 
 
-def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, general: bool = False) -> Updated:
-    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards. In
-    ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
+def update_few(
+    view: WritableView, name: str, found: Few, change: AnyUpdate, returned: bool, *, general: bool = False
+) -> Updated:
+    """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards, if it
+    shall be ``returned``. In ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
     row, row_key, prefix = where = located(view, name)
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
     is_plain = fields is not None and row.is_plain_for(fields)
     if is_plain and not general and type(change) is PreparedUpdate:
-        return _update_plain(view, row_key, found, change) or update_few(view, name, found, change, general=True)
+        done = _update_plain(view, row_key, found, change, returned)
+        return done or update_few(view, name, found, change, returned, general=True)
     prefix_of = view.engine.catalog.prefix_of
     batch = WriteBatch(view, prefix_of, name) if general or fields is None else None
     document: Document | None = None
@@ -133,7 +145,7 @@ def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, 
         if not is_plain and not _reindex(
             writes, before, where, key, old=document, new=new, fields=fields, prefix_of=prefix_of
         ):
-            return update_few(view, name, found, change, general=True)
+            return update_few(view, name, found, change, returned, general=True)
     if batch is not None:
         batch.apply()
     elif writes:
@@ -141,19 +153,24 @@ def update_few(view: WritableView, name: str, found: Few, change: AnyUpdate, *, 
     return UpdateResult(len(found.stored), modified), document, new
 
 
-def _update_plain(view: WritableView, row_key: bytes, found: Few, change: PreparedUpdate) -> Updated | None:
+def _update_plain(
+    view: WritableView, row_key: bytes, found: Few, change: PreparedUpdate, returned: bool
+) -> Updated | None:
     """As ``update_few``, where nothing but the documents changes; None if the update must be compiled for one."""
     make, values = change.change, change.values
+    splice = change.splice if not returned else None
     document: Document | None = None
     new: Document | None = None
     writes: Writes = {}
     before: Writes = {}
     for full_key, stored in zip(found.full_keys, found.stored, strict=True):
-        document = decode_document(stored)
-        new = make(document, values)
-        if new is None:
-            return None
-        encoded = encode_changed(new)
+        encoded = splice(stored, values) if splice is not None else None
+        if encoded is None:
+            document = decode_document(stored)
+            new = make(document, values)
+            if new is None:
+                return None
+            encoded = encode_changed(new)
         if encoded != stored:
             writes[full_key] = encoded
             before[full_key] = stored
@@ -162,25 +179,29 @@ def _update_plain(view: WritableView, row_key: bytes, found: Few, change: Prepar
     return UpdateResult(len(found.stored), len(writes)), document, new
 
 
-def update_by_key(statements: Statements, name: str, key: bytes, change: AnyUpdate) -> Updated | None:
+def update_by_key(statements: Statements, name: str, key: bytes, change: AnyUpdate, returned: bool) -> Updated | None:
     """Run ``update_at`` as a statement; see ``at_once``."""
-    return at_once(statements, update_at, name, key, change, repeatable=type(change) is PreparedUpdate)
+    work = partial(update_at, returned=True) if returned else update_at
+    return at_once(statements, work, name, key, change, repeatable=type(change) is PreparedUpdate)
 
 
-def update_by_filter(statements: Statements, name: str, selection: Selection, change: AnyUpdate) -> Updated | None:
+def update_by_filter(
+    statements: Statements, name: str, selection: Selection, change: AnyUpdate, returned: bool
+) -> Updated | None:
     """Run ``update_selected`` as a statement; see ``at_once``."""
     if selection.many and isinstance(statements, AutocommitStatements):  # scans, which takes a snapshot
-        return statements.transact(lambda tx, _: update_selected(tx, name, selection, change))
-    return at_once(statements, update_selected, name, selection, change, repeatable=type(change) is PreparedUpdate)
+        return statements.transact(lambda tx, _: update_selected(tx, name, selection, change, returned))
+    work = partial(update_selected, returned=returned)
+    return at_once(statements, work, name, selection, change, repeatable=type(change) is PreparedUpdate)
 
 
-def update_selected(view: WritableView, name: str, selection: Selection, change: AnyUpdate) -> Updated:
+def update_selected(view: WritableView, name: str, selection: Selection, change: AnyUpdate, returned: bool) -> Updated:
     """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
     filter, sort = selection.filter, selection.sort
     if type(filter) is PreparedFilter:
         found = few_of(view, name, filter, sort.keys if sort is not None else (), 0 if selection.many else 1)
         if found is not None:
-            return update_few(view, name, found, change)
+            return update_few(view, name, found, change, returned)
     batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
     done = update(batch, selection, change, None)
     batch.apply()

@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import repeat
+from operator import ne
 from typing import Any, Final, NamedTuple
+
+import msgspec
 
 from lowtide.documents.catalog import CatalogRow
 from lowtide.documents.indexes.entries import LENGTHS, MAX_VALUES
-from lowtide.documents.operations import PlainDocuments, Prepared
+from lowtide.documents.operations import PlainDocuments, Prepared, prepare
 from lowtide.documents.prepared.statements import WritableView, entries_of, located
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import PrefixOf, Writes
 from lowtide.errors import DuplicateKeyError
-from lowtide.values.codec import encode_plain
-from lowtide.values.ids import id_keys
-from lowtide.values.ordering import INVERSE, encode, encode_column
+from lowtide.values.codec import MAX_DOCUMENT, encode_plain
+from lowtide.values.ids import ID_TYPES, MAX_ID, id_keys
+from lowtide.values.ordering import ENCODERS, INVERSE, encode, encode_column
 from lowtide.values.values import Document
 
 _DICTS: Final = frozenset((dict,))
+_NAMES: Final = frozenset((str,))
+_WHOLE: Final = frozenset((str, int, bool, bytes, type(None)))
+_FLAT: Final = _WHOLE | {float}
+"""Types whose values MessagePack encodes as the store does, unless a float is NaN or an int has more than 64 bits."""
+_MOST_NAMES: Final = 64
+_MOST_SHAPES: Final = 1024
+_encode: Final = msgspec.msgpack.Encoder().encode
 _REPEATED: Final = frozenset((str, int, bool, type(None)))
 """Types of which equal values are the same value. Of floats, 0.0 and -0.0 are equal."""
 
@@ -53,6 +63,36 @@ def prepare_batch(documents: Sequence[Any]) -> PreparedBatch | None:
     return PreparedBatch(documents, ids, keys, encoded)
 
 
+_known_names: Final[set[tuple[Any, ...]]] = set()
+"""The fields of documents that were inserted, in order, ``_id`` first: names that can be stored. A name of a subclass
+of str that equals one of them is stored as its text. Any thread adds to it, and finds it as it is or a part of it."""
+
+
+def prepare_one(document: Any) -> Prepared:
+    """As ``prepare``, faster for a document of plain values whose names were seen before."""
+    names = tuple(document) if type(document) is dict else ()
+    if names in _known_names:
+        values = document.values()
+        if _WHOLE.issuperset(map(type, values)) or (
+            _FLAT.issuperset(map(type, values)) and not any(map(ne, values, values))
+        ):
+            value = document["_id"]
+            try:
+                key, encoded = ENCODERS[type(value)](value), _encode(document)
+            except (UnicodeEncodeError, OverflowError, TypeError):
+                return prepare(document)
+            if type(value) in ID_TYPES and len(key) <= MAX_ID and len(encoded) <= MAX_DOCUMENT:
+                return Prepared(value, key, encoded, False, document)
+        return prepare(document)
+    prepared = prepare(document)
+    if 0 < len(names) <= _MOST_NAMES and names[0] == "_id" and _NAMES.issuperset(map(type, names)):
+        if len(_known_names) >= _MOST_SHAPES:
+            _known_names.clear()
+        if not any(name.startswith("$") for name in names):
+            _known_names.add(names)
+    return prepared
+
+
 def insert_at(view: WritableView, name: str, document: Prepared) -> bool:
     """Insert one document. Returns that it is done."""
     row, row_key, prefix = located(view, name)
@@ -65,8 +105,8 @@ def insert_at(view: WritableView, name: str, document: Prepared) -> bool:
         view.apply_one(full_key, encoded, row_key, None)
         return True
     if row.schema is None and row.flat:
-        source = document.source
-        entries = entries_of(row, source, key, prefix_of, given=True) if source is not None else None
+        source, make = document.source, row.entries_of_given
+        entries = make(source, key, LENGTHS[len(key)], prefix_of) if source is not None and make is not None else None
         if entries is None:
             entries = entries_of(row, row.decode_indexed(encoded), key, prefix_of)
         if entries is not None:

@@ -25,21 +25,40 @@ _PLAIN: Final = frozenset((str, int, float, bool, bytes, type(None)))
 
 Entry = Callable[[Document], bytes | None]
 """Returns the encoded values of a document's only entry; None if it has several, or one that is too long."""
+Entries = Callable[[Document, bytes, bytes, Callable[[str], bytes]], dict[bytes, bytes | None] | None]
+"""Makes the entries of a document in all indexes, see ``entries_function``."""
 
 
 @lru_cache(maxsize=512)
-def entry_function(keys: tuple[tuple[str, int], ...], most: int, *, given: bool = False) -> Entry:
+def entry_function(keys: tuple[tuple[str, int], ...], most: int) -> Entry:
     """Return the function for an index with these keys, whose paths have no dots. ``most`` is the length of the longest
-    entry. A document that is ``given`` by a caller, not decoded, may have values that are stored as others, such as
-    tuples: the function returns None for all but plain ones."""
+    entry."""
     places = range(len(keys))
     lines = [f"a{place} = document.get({literal(path)})" for place, (path, _) in enumerate(keys)]
-    refused = "not in plain" if given else "is list"
-    lines.append(f"if {' or '.join(f'type(a{place}) {refused}' for place in places)}: return None")
+    lines.append(f"if {' or '.join(f'type(a{place}) is list' for place in places)}: return None")
     lines.append(f"key = {encoded_parts([(f'a{place}', keys[place][1]) for place in places])}")
     lines.append("return key if len(key) <= most else None")
-    made: Entry = function("entry(document)", lines, encoders=ENCODERS, inverse=INVERSE, most=most, plain=_PLAIN)
+    made: Entry = function("entry(document)", lines, encoders=ENCODERS, inverse=INVERSE, most=most)
     return made
+
+
+def entries_function(indexes: tuple[tuple[str, tuple[tuple[str, int], ...]], ...], most: int) -> Entries:
+    """Return the function that makes the entries of a document that a caller gave in all of some indexes, each given as
+    its keyspace and its keys; see ``entry_function``. The function takes the document, the key of the document, the
+    value of an entry, and what tells the prefix of a keyspace. It returns None if one of the entries is too long, or
+    if a value is not plain: it may be stored as another one, as a tuple is, or make several entries."""
+    fields = {path: f"a{place}" for place, path in enumerate({path: None for _, keys in indexes for path, _ in keys})}
+    lines = [f"{local} = document.get({literal(path)})" for path, local in fields.items()]
+    lines.append(f"if {' or '.join(f'type({local}) not in plain' for local in fields.values())}: return None")
+    for place, (_, keys) in enumerate(indexes):
+        lines.append(f"k{place} = {encoded_parts([(fields[path], direction) for path, direction in keys])}")
+    places = range(len(indexes))
+    lines.append(f"if {' or '.join(f'len(k{place}) > most' for place in places)}: return None")
+    made = ", ".join(f"prefix_of({literal(indexes[place][0])}) + k{place} + key: value" for place in places)
+    lines.append(f"return {{{made}}}")
+    names = {"encoders": ENCODERS, "inverse": INVERSE, "most": most, "plain": _PLAIN}
+    entries: Entries = function("entries(document, key, value, prefix_of)", lines, **names)
+    return entries
 
 
 def encoded_parts(parts: Sequence[tuple[str, int]]) -> str:

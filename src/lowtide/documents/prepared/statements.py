@@ -34,6 +34,7 @@ from lowtide.engine import (
 from lowtide.values.codec import decode_document
 from lowtide.values.ids import ID_TYPES, MAX_ID
 from lowtide.values.ordering import ENCODERS
+from lowtide.values.partial import Decode
 from lowtide.values.values import Document
 
 _Result = TypeVar("_Result")
@@ -156,19 +157,21 @@ def located(view: InstantView, name: str) -> Located:
     return found
 
 
-def find_at(view: InstantView, name: str, key: bytes) -> Document | None:
+def find_at(view: InstantView, name: str, key: bytes, decode: Decode = decode_document) -> Document | None:
     """Return the document with this key."""
     stored = view.read(located(view, name).prefix + key)
-    return decode_document(stored) if stored is not None else None
+    return decode(stored) if stored is not None else None
 
 
-def first_of(view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys) -> tuple[Document | None, bool]:
+def first_of(
+    view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, decode: Decode = decode_document
+) -> tuple[Document | None, bool]:
     """Return the first document that matches in the order of ``sort``, and whether the answer is certain; see
     ``few_of``."""
     found = few_of(view, name, filter, sort, limit=1)
     if found is None:
         return None, False
-    return (decode_document(found.stored[0]) if found.stored else None), True
+    return (decode(found.stored[0]) if found.stored else None), True
 
 
 def few_of(
@@ -292,16 +295,13 @@ def delete_by_key(statements: Statements, name: str, key: bytes) -> DeleteResult
     return at_once(statements, delete_at, name, key, repeatable=True)
 
 
-def entries_of(
-    row: CatalogRow, document: Document, key: bytes, prefix_of: PrefixOf, *, given: bool = False
-) -> Writes | None:
-    """Return the index entries of a document in a collection whose indexes are flat; None if it has several in one.
-    ``given`` says that the document is one that the caller gave, not one that was stored."""
+def entries_of(row: CatalogRow, document: Document, key: bytes, prefix_of: PrefixOf) -> Writes | None:
+    """Return the index entries of a stored document in a collection whose indexes are flat; None if it has several in
+    one."""
     length = LENGTHS[len(key)]
     entries: Writes = {}
     for each in row.entries:
-        only = each.given if given else each.only
-        values = only(document) if only is not None else None
+        values = each.only(document) if each.only is not None else None
         if values is None:
             return None
         entries[prefix_of(each.index.keyspace) + values + key] = length

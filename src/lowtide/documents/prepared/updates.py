@@ -22,6 +22,7 @@ from uuid import UUID
 
 from lowtide.documents.prepared.bound import Change, PreparedUpdate
 from lowtide.documents.prepared.source import function, literal
+from lowtide.documents.prepared.splices import FieldChange, Splice, splice_of
 from lowtide.documents.updates import AnyUpdate, compile_update
 from lowtide.documents.updates.tree import MISSING
 
@@ -33,10 +34,11 @@ _MOST_SHAPES: Final = 4096
 class UpdateShape:
     """The shape of an update. Immutable, and shared by all threads."""
 
-    __slots__ = ("change", "fields", "has_floats")
+    __slots__ = ("change", "fields", "has_floats", "splice")
 
-    def __init__(self, change: Change, fields: frozenset[str], has_floats: bool) -> None:
+    def __init__(self, change: Change, splice: Splice | None, fields: frozenset[str], has_floats: bool) -> None:
         self.change = change
+        self.splice = splice
         self.fields = fields
         self.has_floats = has_floats
         """Whether a value may be NaN, which cannot be stored."""
@@ -72,7 +74,7 @@ def prepare_update(update: Mapping[str, Any], array_filters: Sequence[Mapping[st
         for value in values:
             if value != value:
                 return compile_update(update)
-    return PreparedUpdate(shape.change, values, shape.fields, update)
+    return PreparedUpdate(shape.change, values, shape.fields, update, shape.splice)
 
 
 _shapes: Final[dict[Any, UpdateShape | None]] = {}
@@ -92,6 +94,7 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
     """Return the shape of a valid update; None if it has other operators, paths or values."""
     lines, place, has_floats = ["new = document.copy()"], 0, False
     names: set[str] = set()
+    changes: list[FieldChange] = []
     for operator, fields in update.items():
         write = _WRITERS.get(operator)
         if write is None:
@@ -104,10 +107,12 @@ def _shape(update: dict[str, Any]) -> UpdateShape | None:
                 return None
             lines += written
             names.add(name)
+            changes.append(FieldChange(operator, name, type(value)))
             has_floats |= type(value) is float
             place += 1
     lines.append("return new")
-    return UpdateShape(function("change(document, values)", lines, missing=MISSING), frozenset(names), has_floats)
+    change = function("change(document, values)", lines, missing=MISSING)
+    return UpdateShape(change, splice_of(changes), frozenset(names), has_floats)
 
 
 def _set(field: str, value: str, kind: type) -> list[str] | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from lowtide.documents.updates.tree import Elements, UpdateFields, UpdateLeaf
 from lowtide.errors import OperationFailure
-from lowtide.values.codec import MAX_DEPTH
+from lowtide.values.cleaning import MAX_DEPTH
 
 _ELEMENTS: Final = re.compile(r"\$\[(.*)\]", re.DOTALL)
 

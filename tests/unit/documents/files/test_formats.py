@@ -20,7 +20,8 @@ from lowtide.documents.files.problems import BadFile
 from lowtide.documents.files.streams import FileSource
 from lowtide.documents.operations import PlainDocuments
 from lowtide.documents.prepared.inserts import prepare_batch
-from lowtide.values.codec import MAX_DEPTH, encode_document
+from lowtide.values.cleaning import MAX_DEPTH
+from lowtide.values.codec import encode_document
 from lowtide.values.values import Document
 from tests.unit.documents.files.values import documents, typed
 

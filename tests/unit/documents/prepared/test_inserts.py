@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 
 import lowtide
 from lowtide.documents.operations import prepare
-from lowtide.documents.prepared.inserts import prepare_batch
+from lowtide.documents.prepared import inserts
+from lowtide.documents.prepared.inserts import prepare_batch, prepare_one
 from lowtide.errors import BulkWriteError, InvalidDocument, OperationFailure
 
 
@@ -62,6 +63,54 @@ def test_what_is_prepared_by_column_is_as_if_prepared_one_by_one(given_documents
     assert found.keys == [each.key for each in expected]
     assert found.encoded == [each.encoded for each in expected]
     assert len(set(found.keys)) == len(found.keys)
+
+
+def outcome(prepare: Callable[[Any], Any], document: Any) -> Any:
+    try:
+        return prepare(document)
+    except lowtide.Error as error:
+        return type(error), str(error)
+
+
+@given(st.lists(documents, min_size=1, max_size=4))
+def test_a_document_whose_names_were_seen_before_is_prepared_as_any_other(
+    given_documents: list[dict[str, Any]],
+) -> None:
+    """Also one whose names merely equal them, and one with values that the document before did not have."""
+    for each in given_documents:
+        known = {"_id": 1, **{name: None for name in each if name != "_id"}}
+        outcome(prepare_one, known)
+        if "_id" in each:  # else each call generates another one
+            assert outcome(prepare_one, dict(each)) == outcome(prepare, dict(each))
+
+
+@pytest.mark.parametrize(
+    "value", [UUID(int=3), Decimal(1), datetime(2030, 1, 1), 2**70, float("nan"), "\ud800", {"$x": 1}, (1,), object()]
+)
+def test_known_names_say_nothing_of_values(value: Any) -> None:
+    prepare_one({"_id": 1, "a": 1})
+    assert outcome(prepare_one, {"_id": 1, "a": value}) == outcome(prepare, {"_id": 1, "a": value})
+
+
+def test_names_that_cannot_be_stored_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inserts, "_known_names", set())
+    for refused in ({"_id": 1, "$a": 1}, {"_id": 1, 2: 1}, {"_id": 1, "a": object()}):
+        with pytest.raises(InvalidDocument):
+            prepare_one(refused)
+    prepare_one({"a": 1, "_id": 1})
+    prepare_one({"a": 1})
+    prepare_one({"_id": 1, Text("a"): 1})
+    prepare_one({"_id": 1, **{f"f{number}": 1 for number in range(64)}})
+    assert not inserts._known_names
+    prepare_one({"_id": 1, "a": 1})
+    assert inserts._known_names == {("_id", "a")}
+
+
+def test_names_that_differ_all_the_time_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inserts, "_known_names", set())
+    for number in range(inserts._MOST_SHAPES + 3):
+        prepare_one({"_id": 1, f"f{number}": 1})
+    assert len(inserts._known_names) == 3
 
 
 def test_plain_documents_are_prepared_by_column() -> None:

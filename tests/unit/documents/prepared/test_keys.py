@@ -10,7 +10,7 @@ from hypothesis import given
 
 from lowtide.documents.indexes.entries import MAX_VALUES, IndexEntries
 from lowtide.documents.indexes.spec import Index
-from lowtide.documents.prepared.keys import entry_function
+from lowtide.documents.prepared.keys import entries_function, entry_function
 
 values = (
     st.none()
@@ -50,10 +50,21 @@ class Text(str):
     __slots__ = ()
 
 
+@given(st.lists(keys, min_size=1, max_size=3), st.dictionaries(names, values, max_size=4))
+def test_the_entries_of_a_given_document_are_those_of_each_index(
+    indexes: list[list[tuple[str, int]]], document: dict[str, Any]
+) -> None:
+    made = entries_function(tuple((f"i{at}", tuple(each)) for at, each in enumerate(indexes)), MAX_VALUES)
+    entries = made(document, b"key", b"value", lambda keyspace: keyspace.encode())
+    if entries is not None:
+        found = [entry_function(tuple(each), MAX_VALUES)(document) for each in indexes]
+        assert entries == {b"i%d" % at + (each or b"?") + b"key": b"value" for at, each in enumerate(found)}
+
+
 def test_of_a_given_document_only_plain_values_have_an_entry() -> None:
     """Others may be stored as another value: a tuple as an array, an instance of a subclass as its base type."""
-    given, stored = entry_function((("a", 1),), MAX_VALUES, given=True), entry_function((("a", 1),), MAX_VALUES)
+    made = entries_function((("i", (("a", 1),)),), MAX_VALUES)
     for value in (None, 1, 1.5, "x", True, b"x"):
-        assert given({"a": value}) == stored({"a": value}) is not None
-    for other in ([1], (1,), {"x": 1}, Decimal(1), Text("x")):
-        assert given({"a": other}) is None
+        assert made({"a": value}, b"key", b"", str.encode) is not None
+    for other in ([1], (1,), {"x": 1}, Decimal(1), Text("x"), "x" * MAX_VALUES):
+        assert made({"a": other}, b"key", b"", str.encode) is None

@@ -1,0 +1,145 @@
+"""A spliced document is what encoding the changed one gives, or there is none; bytes of other fields never change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from lowtide.documents.prepared.bound import PreparedUpdate
+from lowtide.documents.prepared.splices import FieldChange, splice_of
+from lowtide.documents.prepared.updates import prepare_update
+from lowtide.documents.updates import compile_update
+from lowtide.values.codec import decode_document, encode_document
+from tests.conftest import OpenStore
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+NAMES = ("a", "b", "aa", "\u00e9", "n" * 40)
+
+texts = st.sampled_from(["", "a", "aa", "b", "\xa1a", "x" * 40, "\u00e9", "$a"])
+numbers = st.integers(-(2**63), 2**64 - 1) | st.integers(0, 3) | st.floats(allow_nan=False) | st.booleans()
+plain = numbers | texts | st.none() | st.sampled_from([b"", b"a", b"\xa1a\xa1a", b"\xa1a\x01"])
+others = st.sampled_from([UUID(int=3), Decimal("1.5"), NOW, datetime(2030, 1, 1), 2**70, [1, "a"], {"a": "a"}, {}])
+documents = st.dictionaries(st.sampled_from(NAMES), plain | others, min_size=1, max_size=5)
+
+
+@st.composite
+def updates_of(draw: st.DrawFn, document: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """An update of some fields that a document has, or has not."""
+    counters = [name for name, value in document.items() if type(value) in (int, float)]
+    update: dict[str, dict[str, Any]] = {}
+    for name in draw(st.lists(st.sampled_from(NAMES), min_size=1, max_size=3, unique=True)):
+        operator = draw(st.sampled_from(["$set", "$inc"])) if name in counters else "$set"
+        value = draw(plain if operator == "$set" else st.integers(-3, 3) | st.sampled_from([0.5, float("inf"), 2**63]))
+        update.setdefault(operator, {})[name] = value
+    return update
+
+
+@given(st.data())
+def test_a_spliced_document_is_the_changed_document_encoded(data: st.DataObject) -> None:
+    document = {"_id": 7, **data.draw(documents)}
+    update = data.draw(updates_of(document))
+    changes = [FieldChange(each, name, type(update[each][name])) for each in update for name in update[each]]
+    splice = splice_of(changes, least=0)
+    prepared = prepare_update(update)
+    if splice is None or not isinstance(prepared, PreparedUpdate):
+        return
+    stored = encode_document(document)
+    spliced = splice(stored, prepared.values)
+    if spliced is not None:
+        changed = compile_update(update).apply(decode_document(stored), now=NOW)
+        assert spliced == encode_document(changed)
+
+
+@pytest.mark.parametrize("operator", ["$set", "$inc"])
+def test_the_usual_document_is_spliced(operator: str) -> None:
+    """Otherwise all else here would hold for a function that always gives up."""
+    splice = splice_of([FieldChange(operator, "n", int)], least=0)
+    assert splice is not None
+    document = {"_id": 7, "n": 41, "text": "n", "list": [{"n": 1}], "id": UUID(int=3)}
+    changed = {**document, "n": 42}
+    assert splice(encode_document(document), [42 if operator == "$set" else 1]) == encode_document(changed)
+
+
+def test_a_small_document_is_left_to_the_decoded_one() -> None:
+    splice = splice_of([FieldChange("$inc", "n", int), FieldChange("$inc", "m", int)])
+    assert splice is not None
+    assert splice(encode_document({"_id": 7, "n": 1, "m": 1}), [1, 1]) is None
+    changed = encode_document({"_id": 7, "n": 2, "m": 2, "text": "x" * 60})
+    assert splice(encode_document({"_id": 7, "n": 1, "m": 1, "text": "x" * 60}), [1, 1]) == changed
+
+
+def test_bytes_that_look_like_the_field_elsewhere_are_left_alone() -> None:
+    splice = splice_of([FieldChange("$inc", "n", int)], least=0)
+    assert splice is not None
+    places: list[tuple[dict[str, Any], dict[str, Any]]] = [
+        ({"x": {"n": 1}}, {}),
+        ({"x": b"\xa1n\x01"}, {}),
+        ({}, {"x": {"n": 1}}),
+        ({"x": "n", "y": 1}, {}),
+    ]
+    for before, after in places:
+        stored = encode_document({"_id": 7, **before, "n": 1, **after})
+        assert splice(stored, [1]) in (None, encode_document({"_id": 7, **before, "n": 2, **after}))
+
+
+def test_bytes_that_look_like_the_field_and_overlap_it_are_left_alone() -> None:
+    """The name and value of ``a`` are the bytes of "a" twice, and the value of ``b`` before it is "a" as well."""
+    splice = splice_of([FieldChange("$set", "a", str)], least=0)
+    assert splice is not None
+    assert splice(encode_document({"_id": 7, "b": "a", "a": "a"}), ["b"]) is None
+    assert splice(encode_document({"_id": 7, "a": "a", "b": "a"}), ["b"]) is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "value"),
+    [
+        (FieldChange("$set", "n", str), "\ud800"),
+        (FieldChange("$set", "n", int), 2**64),
+        (FieldChange("$inc", "n", int), 2**64 - 1),
+        (FieldChange("$inc", "n", float), 1.0),
+        (FieldChange("$inc", "f", float), float("-inf")),
+        (FieldChange("$set", "missing", int), 1),
+        (FieldChange("$set", "n", bytes), bytes(16 << 20)),
+    ],
+)
+def test_what_needs_a_check_is_left_to_the_decoded_document(change: FieldChange, value: Any) -> None:
+    splice = splice_of([change], least=0)
+    assert splice is not None
+    assert splice(encode_document({"_id": 7, "n": 1, "f": float("inf")}), [value]) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        [],
+        [FieldChange("$unset", "a", int)],
+        [FieldChange("$push", "a", int)],
+        [FieldChange("$set", "a", UUID)],
+        [FieldChange("$set", 'a"b', int)],
+        [FieldChange("$set", f"f{number}", int) for number in range(9)],
+    ],
+)
+def test_other_changes_have_no_splice(changes: list[FieldChange]) -> None:
+    assert splice_of(changes) is None
+
+
+def test_an_update_tells_whether_something_has_changed(open_store: OpenStore) -> None:
+    """As with a decoded document: one that is the same afterwards is not written."""
+    rows = open_store()["rows"]
+    rows.insert_many([{"_id": number, "n": number, "text": "x" * 40} for number in range(3)])
+    filters: list[dict[str, Any]] = [{"_id": 1}, {"n": 1}, {"_id": {"$in": [0, 1]}}]
+    for where in filters:
+        assert rows.update_one(where, {"$set": {"text": "x" * 40}}).modified_count == 0
+    assert rows.update_many({"_id": {"$in": [0, 1]}}, {"$set": {"text": "y" * 40}}).modified_count == 2
+    assert rows.find_one_and_update({"_id": 2}, {"$inc": {"n": 5}}) == {"_id": 2, "n": 2, "text": "x" * 40}
+    assert rows.find().to_list() == [
+        {"_id": 0, "n": 0, "text": "y" * 40},
+        {"_id": 1, "n": 1, "text": "y" * 40},
+        {"_id": 2, "n": 7, "text": "x" * 40},
+    ]
