@@ -14,7 +14,7 @@ from typing import Any
 
 
 def shown(value: object) -> str:
-    """The repr of a value for a message, cut if it is long."""
+    """The repr of a value for a message, truncated if it is long."""
     try:
         text = repr(value)
     except ValueError:  # it is or contains an int with more digits than Python converts
@@ -91,14 +91,14 @@ class ChangesLost(Error):
         self.kept = kept
         super().__init__(
             f"the changes after commit {since} are no longer kept: the log begins with commit {kept}. Copy what you "
-            "need from a snapshot and go on from its ts; a named consumer, or more feed_bytes, keeps them for longer"
+            "need from a snapshot and continue from its ts; a named consumer, or more feed_bytes, keeps them for longer"
         )
 
 
 class StoreLocked(Error):
     """Another process, or another object of this one, has the store open, and one of the two is exclusive; or the
     owner cannot be reached. Close it there, wait and retry, or open it with ``read_only=True``. ``holder`` describes
-    who has it."""
+    the process that has it open."""
 
     def __init__(self, path: Path, holder: str) -> None:
         self.holder = holder
@@ -190,7 +190,7 @@ class DocumentRefused(WriteError):
         self.path = path
         self.reason = reason
         where = f"field {path!r}" if path else "the document"
-        super().__init__(f"collection {collection!r} refuses it by its schema: {where}: {reason}")
+        super().__init__(f"collection {collection!r} refuses the document because of its schema: {where}: {reason}")
 
 
 class ValueMisfit(OperationFailure):

@@ -30,14 +30,14 @@ class Options:
     ``durability``: ``"full"`` acknowledges a commit when it is on disk; ``"relaxed"`` when it is in the mapped log,
     which is synced every ``sync_interval``: a killed process loses nothing, a power loss at most the last interval.
 
-    ``read_only``: the store can only be read here; ``exclusive``: no other process may write to it meanwhile.
+    ``read_only``: this process can only read the store; ``exclusive``: no other process may write to it.
 
     ``collector``: ``"exact"`` keeps a version only while a live snapshot sees it; ``"watermark"`` keeps
-    everything younger than the oldest snapshot, as most stores do; it is there for comparison.
+    everything younger than the oldest snapshot, as most stores do; it exists for comparison.
 
     ``cache_rows``: how many rows of the base, with values of up to 504 bytes, are kept in memory for point reads.
 
-    ``before_images``: log the values that commits replace, for readers of the change feed that ask for them.
+    ``before_images``: log the values that commits replace, for readers of the change feed that request them.
 
     ``feed_bytes``: how much of the log is always kept for the change feed; ``consumer_bytes`` and ``consumer_age``:
     how much more, and how old, is kept because a named consumer has not acknowledged it.
@@ -104,7 +104,7 @@ class Options:
         if self.record is not None and self.read_only:
             raise UsageError("a read-only store cannot record: pass record to lowtide.open in the process that writes")
         if self.exclusive and self.read_only:
-            raise UsageError("a store is opened exclusive or read_only, not both: a reader keeps no other process out")
+            raise UsageError("exclusive and read_only exclude each other: a reader never keeps other processes out")
         if self.max_snapshot_age is not None:
             _at_least("max_snapshot_age", self.max_snapshot_age, 0.001)
 

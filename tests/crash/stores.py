@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import resource
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -23,6 +20,7 @@ from lowtide.options import Options
 from lowtide.store import access
 from lowtide.store.owned import OwnedStore
 from tests.support.patience import PATIENCE
+from tests.support.warm import Started, start
 
 SMALL: dict[str, Any] = {
     "segment_bytes": 4096,
@@ -180,29 +178,17 @@ def files_limited_to(size: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def child(program: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
+def child(program: str, *arguments: object) -> Iterator[Started]:
     """A Python process that runs ``program``, with this package to be had; killed at the end if it still lives."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
+    process = start(program, *arguments)
     try:
         yield process
     finally:
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
+        process.close()
 
 
-def lines_of(process: subprocess.Popen[str]) -> Iterator[Any]:
+def lines_of(process: Started) -> Iterator[Any]:
     """What the child prints, a JSON value to a line. A last line that was cut short is left out."""
-    assert process.stdout is not None
     for line in process.stdout:
         if line.endswith("\n"):
             yield json.loads(line)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import shutil
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +29,7 @@ from tests.crash.stores import (
     wait_until,
 )
 from tests.support.parts import parts_of
+from tests.support.warm import Started
 
 
 def fits(number: int) -> Changes:
@@ -258,7 +258,7 @@ def test_an_interrupted_follower_leaves_nobody_waiting_and_nothing_behind(tmp_pa
         assert keys == ["later", "third"], "a commit that was given up turned up later"
 
 
-def _next_in_time(process: subprocess.Popen[str], said: Iterator[object]) -> object:
+def _next_in_time(process: Started, said: Iterator[object]) -> object:
     """The next line, or a failure if it does not come."""
     timer = threading.Timer(20, process.kill)
     timer.start()

@@ -22,6 +22,7 @@ with store.transaction() as tx:
     for number in range(10_000):
         tx.keyspace("k").put(b"%05d" % number, b"v" * 200)
 rows.put(b"b", b"1")  # into a segment of the log that has room for what follows
+list(rows.scan())  # has the memory for the scan below
 used = int(open("/proc/self/statm").read().split()[0]) * 4096
 resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 19), resource.RLIM_INFINITY))
 for _ in range(2):

@@ -10,6 +10,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+import pytest
+
 import lowtide
 from lowtide.engine.transaction.commit import Committer
 from lowtide.engine.transaction.validate import RecentCommits
@@ -17,12 +19,17 @@ from tests.conftest import OpenStore
 from tests.isolation.world import commits, get, put
 from tests.support.parts import parts_of
 
-_METHODS = (
-    *(Committer.commit_alone, Committer._may_commit, Committer._remember),
-    *(RecentCommits.remember, RecentCommits.trim),
-)
-_CODES = {method.__code__ for method in _METHODS}
-LINES = sorted({(code.co_name, line) for code in _CODES for _, _, line in code.co_lines() if line is not None})
+_EVERY_WAY = (Committer._log_and_publish, Committer._remember, RecentCommits.remember, RecentCommits.trim)
+WAYS: dict[str, tuple[Any, ...]] = {
+    "at once": (Committer._commit_unchanged, *_EVERY_WAY),
+    "by a request": (Committer.commit_alone, Committer._may_commit, *_EVERY_WAY),
+}
+_CODES = {method.__code__ for methods in WAYS.values() for method in methods}
+
+
+def lines_of(way: str) -> list[tuple[str, int]]:
+    codes = [method.__code__ for method in WAYS[way]]
+    return sorted({(code.co_name, line) for code in codes for _, _, line in code.co_lines() if line is not None})
 
 
 class Interrupt:
@@ -41,9 +48,11 @@ class Interrupt:
         return self.trace
 
 
-def commit_interrupted(store: lowtide.Store, interrupt: Interrupt) -> None:
+def commit_interrupted(store: lowtide.Store, interrupt: Interrupt, way: str) -> None:
     writer = store.begin()
     put(writer, "a", 2)
+    if way == "by a request":
+        writer.on_commit(lambda ts: None)
     sys.settrace(interrupt.trace)
     try:
         writer.commit()
@@ -53,9 +62,10 @@ def commit_interrupted(store: lowtide.Store, interrupt: Interrupt) -> None:
         sys.settrace(None)
 
 
-def test_a_serializable_reader_never_misses_a_commit_that_was_interrupted(open_store: OpenStore) -> None:
-    came, outcomes = [], set()
-    for name, line in LINES:
+@pytest.mark.parametrize("way", WAYS)
+def test_a_serializable_reader_never_misses_a_commit_that_was_interrupted(open_store: OpenStore, way: str) -> None:
+    came, outcomes, lines = [], set(), lines_of(way)
+    for name, line in lines:
         store = open_store(f"{name}-{line}")
         with store.transaction() as tx:
             put(tx, "a", 1)
@@ -63,7 +73,7 @@ def test_a_serializable_reader_never_misses_a_commit_that_was_interrupted(open_s
         reader = store.begin("serializable")
         assert get(reader, "a") == 1
         interrupt = Interrupt(name, line)
-        commit_interrupted(store, interrupt)
+        commit_interrupted(store, interrupt, way)
         if interrupt.came:
             came.append((name, line))
         with store.snapshot() as snapshot:
@@ -72,7 +82,7 @@ def test_a_serializable_reader_never_misses_a_commit_that_was_interrupted(open_s
         put(reader, "b", 2)
         assert commits(reader) == (seen == 1), f"after an interrupt at {name}:{line}"
         check_that_the_store_goes_on(store)
-    assert {name for name, _ in came} == {name for name, _ in LINES}, "each function was interrupted somewhere"
+    assert {name for name, _ in came} == {name for name, _ in lines}, "each function was interrupted somewhere"
     assert outcomes == {1, 2}, "before the log had it, and after"
 
 

@@ -199,10 +199,10 @@ MUTANTS = [
         "engine/transaction/commit.py",
         (
             (
-                "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n",
+                "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n",
                 (
-                    "            registry.published = ts\n"
-                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
+                    "        registry.published = ts\n"
+                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
                 ),
             ),
         ),
@@ -220,14 +220,14 @@ MUTANTS = [
         (
             (
                 (
-                    "            log.append(ts, request.payload, request.durably)  # point: commit.log\n"
-                    "            registry.syncing = False\n"
-                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
+                    "        self._log.append(ts, payload, durably)  # point: commit.log\n"
+                    "        registry.syncing = False\n"
+                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
                 ),
                 (
-                    "            grown = versions.publish(ts, request.writes)  # point: commit.publish\n"
-                    "            registry.published = ts\n"
-                    "            log.append(ts, request.payload, request.durably)  # point: commit.log\n"
+                    "        grown = self._versions.publish(ts, writes)  # point: commit.publish\n"
+                    "        registry.published = ts\n"
+                    "        self._log.append(ts, payload, durably)  # point: commit.log\n"
                 ),
             ),
         ),
@@ -237,6 +237,32 @@ MUTANTS = [
                 "test_a_commit_that_meets_an_error_is_nowhere_and_the_last_one[write_durably-full-0.0-once]"
             ),
         ),
+    ),
+    Mutant(
+        "a commit at once does not look again under the lock",
+        "Another commit comes between the last look at the newest state and the lock, and its update is lost.",
+        "engine/transaction/commit.py",
+        (("if self.closed is not None or self._registry.published != seen:", "if self.closed is not None:"),),
+        ("tests/unit/engine/statements/test_alone.py::test_what_is_committed_between_its_reads_and_its_commit_counts",),
+    ),
+    Mutant(
+        "a commit at once leaves those that wait",
+        "The commit lock is given up after a commit without a request, and no thread that waits for it is woken.",
+        "engine/transaction/queue.py",
+        (
+            (
+                (
+                    "        finally:\n"
+                    "            if self._queue:  # point: commit.pass\n"
+                    "                self._pass_on()\n"
+                    "        if self.callbacks.due:\n"
+                    "            self.callbacks.run()\n"
+                    "        return ts\n"
+                ),
+                "        finally:\n            pass\n        return ts\n",
+            ),
+        ),
+        ("tests/unit/engine/transaction/test_queue.py::test_a_commit_at_once_wakes_one_that_came_meanwhile",),
     ),
     Mutant(
         "a group acknowledges early",
@@ -321,6 +347,27 @@ MUTANTS = [
             (
                 "tests/crash/test_interrupted_snapshots.py::"
                 "test_an_interrupt_anywhere_leaves_nothing_registered[committed, snapshot]"
+            ),
+        ),
+    ),
+    Mutant(
+        "a commit at once forgets its snapshot too early",
+        "The transaction gives up its registration before the commit has it: an interrupt in between leaves it behind.",
+        "engine/transaction/transaction.py",
+        (
+            (
+                "            ts = engine.committer.commit_at_once(",
+                (
+                    "            if registration is not None:\n"
+                    "                registration.token = 0\n"
+                    "            ts = engine.committer.commit_at_once("
+                ),
+            ),
+        ),
+        (
+            (
+                "tests/crash/test_interrupted_snapshots.py::"
+                "test_an_interrupt_anywhere_leaves_nothing_registered[in a block, snapshot]"
             ),
         ),
     ),

@@ -56,7 +56,7 @@ MUTANTS = [
         "feed/differences.py",
         (("    if before == value:\n        return Difference(value, SAME)\n", ""),),
         (
-            "tests/unit/sharing/loading/test_feed_across_loads.py::test_a_load_is_the_same_changes_in_bulk_as_in_one_transaction[upsert]",
+            "tests/unit/sharing/loading/test_feed_across_loads.py::test_a_load_is_the_same_changes_in_bulk_as_in_one_transaction[logged-upsert]",
         ),
     ),
     Mutant(
@@ -81,5 +81,63 @@ MUTANTS = [
         (
             "tests/unit/sharing/loading/test_staged_changes.py::test_the_last_change_of_each_document_counts_wherever_it_stands",
         ),
+    ),
+    Mutant(
+        "direct rows are of a commit",
+        "Rows that a load puts into the base are newer than the pin of a follower, which misses them.",
+        "engine/base/direct.py",
+        (("_HEAD = encode_ts(0)", "_HEAD = encode_ts(3)"),),
+        ("tests/unit/sharing/loading/test_direct.py::test_another_process_sees_the_load_at_its_swap_and_not_before",),
+    ),
+    Mutant(
+        "a backup takes no notice of a load",
+        "A second backup copies the log alone, and has the swap of a load without its rows.",
+        "sharing/loading/bulk.py",
+        (("        note_filled(self._parts.base)\n", ""),),
+        ("tests/unit/sharing/loading/test_direct.py::test_a_second_backup_has_what_a_load_put_into_the_base",),
+    ),
+    Mutant(
+        "a backup has half a load",
+        "A load that ends while the base is copied is in the log of the backup, and not in its base.",
+        "upkeep/backup.py",
+        (("                if target.loads_filled() == filled_in(running.base):\n", "                if True:\n"),),
+        ("tests/unit/sharing/loading/test_direct.py::test_a_load_while_the_base_is_copied_is_in_the_backup",),
+    ),
+    Mutant(
+        "rows of a load stay behind",
+        "Rows that are put after another transaction has emptied their keyspaces are never removed.",
+        "sharing/loading/bulk.py",
+        (("        elif self._runs is not None:\n", "        elif False:\n"),),
+        (
+            "tests/unit/sharing/loading/test_direct.py::test_rows_that_are_put_after_their_keyspace_was_emptied_are_emptied_too",
+        ),
+    ),
+    Mutant(
+        "a load forgets what is there",
+        "The documents of the collection that come before the first staged one are not copied.",
+        "sharing/loading/direct.py",
+        (
+            (
+                "        is_new, is_old = new.more(), old.more()\n        while",
+                "        is_new, is_old = new.more(), False\n        while",
+            ),
+        ),
+        ("tests/unit/sharing/loading/test_direct.py::test_another_process_sees_the_load_at_its_swap_and_not_before",),
+    ),
+    Mutant(
+        "a keyspace is emptied under its readers",
+        "The difference of a load is removed from the base while a snapshot or a pin may read it.",
+        "engine/garbage/emptying.py",
+        (("    if live and live[0] < since:\n", "    if False:\n"),),
+        (
+            "tests/unit/sharing/loading/test_direct.py::test_the_difference_is_emptied_in_the_base_unless_a_reader_may_see_it",
+        ),
+    ),
+    Mutant(
+        "a keyspace is emptied beside its log",
+        "Rows are removed from the base that the log still has, so that the two disagree.",
+        "engine/garbage/emptying.py",
+        ((" or newest >= first_kept:", ":"),),
+        ("tests/unit/sharing/loading/test_direct.py::test_what_the_log_still_writes_to_is_emptied_by_commits",),
     ),
 ]

@@ -9,6 +9,7 @@ _OWNER = "tests/processes/test_owner.py"
 _INBOX = "tests/unit/sharing/test_inbox.py"
 _FOLLOWER = "tests/unit/sharing/test_follower.py"
 _PLACE = "tests/unit/engine/base/test_place.py"
+_GROWTH = "tests/unit/engine/base/test_map_growth.py::"
 
 MUTANTS = [
     Mutant(
@@ -214,5 +215,12 @@ MUTANTS = [
             ),
         ),
         ("tests/unit/engine/versions/test_layers.py::test_publishing_again_from_an_earlier_commit_on_changes_nothing",),
+    ),
+    Mutant(
+        "a repeated read adopts a map while it keeps writers out",
+        "A read waits for a writer that waits for it, if another process has grown the map twice.",
+        "engine/base/lmdb_file.py",
+        (("if self._repeating == threading.get_ident():", "if self._repeating == -1:"),),
+        (_GROWTH + "test_a_repeated_read_that_meets_a_grown_map_again_does_not_block_a_writer",),
     ),
 ]

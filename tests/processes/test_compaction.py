@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -16,6 +14,7 @@ from tests.conftest import OpenStore
 from tests.crash.stores import lines_of, wait_until
 from tests.processes.children import Child, Refused, children
 from tests.support.stopping import stopped
+from tests.support.warm import start
 
 KEPT = {b"%05d" % number: b"x" * 200 for number in range(10)}
 
@@ -185,10 +184,7 @@ for number in range(300):
     with lowtide.open_snapshot(sys.argv[1], pin="kept") as snapshot:
         assert len(list(snapshot.keyspace("k").scan())) == 10
 """
-    readers = [
-        subprocess.Popen([sys.executable, "-c", program, str(store.path)], stdout=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
+    readers = [start(program, store.path) for _ in range(2)]
     try:
         for each in readers:
             assert next(lines_of(each)) == "begun"
@@ -197,8 +193,7 @@ for number in range(300):
         assert [each.returncode for each in readers] == [0, 0]
     finally:
         for each in readers:
-            each.kill()
-            each.communicate()
+            each.close()
 
 
 KILLED = """
@@ -227,14 +222,8 @@ print("never killed")
 @pytest.mark.parametrize("step", ["copied", "renamed", "reopened"])
 def test_the_owner_is_killed_at_each_step_and_the_others_go_on(tmp_path: Path, step: str) -> None:
     path = tmp_path / "store"
-    owner = subprocess.Popen(
-        [sys.executable, "-c", f"import sys; sys.path[:0] = {sys.path!r}\n{KILLED}", str(path), step],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    owner = start(KILLED, path, step)
     try:
-        assert owner.stdin is not None
         assert next(lines_of(owner)) == "open"
         with children(path, 3) as [first, second, reader]:
             first.ask("own")
@@ -262,8 +251,7 @@ def test_the_owner_is_killed_at_each_step_and_the_others_go_on(tmp_path: Path, s
             assert store.keyspace("k").get(b"n") == b"10"
             assert store.verify().ok
     finally:
-        owner.kill()
-        owner.communicate()
+        owner.close()
 
 
 def test_an_idle_process_lets_go_of_the_old_base_by_itself(open_store: OpenStore) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -18,7 +16,7 @@ from lowtide.engine.recovery.members import Members
 from lowtide.sharing.joined import Joined
 from lowtide.store import backend_of
 from lowtide.store.owned import OwnedStore
-from tests.crash.stores import wait_until
+from tests.crash.stores import child, wait_until
 from tests.processes.begun import STOPPED, increment
 from tests.support.patience import PATIENCE
 from tests.support.stopping import stopped
@@ -106,13 +104,7 @@ sys.stdin.read()
 def test_a_commit_whose_owner_is_killed_is_there_once(tmp_path: Path, when: str, way: str) -> None:
     """Killed before it committed, or after: the answer is lost in both cases. The first commit of a connection is
     handled alone, the further ones by the inbox."""
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "store"), when, way],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout is not None
+    with child(KILLED, tmp_path / "store", when, way) as process:
         assert process.stdout.readline() == "open\n"
         with lowtide.open(tmp_path / "store") as store:
             if way == "inbox":
@@ -129,14 +121,10 @@ def test_a_commit_whose_owner_is_killed_is_there_once(tmp_path: Path, when: str,
             changes = [(change.ts, change.key) for change in store.changes(since=ts - 1)]
             assert changes == [(ts, b"a"), (ts, b"new")]
             assert store.verify().ok
-        process.stdin.close() if process.stdin is not None else None
 
 
 def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(owner: lowtide.Store) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(owner.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    with child(STOPPED, owner.path) as process:
         assert [process.stdout.readline() for _ in range(2)] == ["open\n", "begun\n"]
         with stopped(process.pid):
             for _ in range(20):
@@ -154,11 +142,8 @@ def test_a_stopped_process_blocks_nobody_and_a_killed_one_holds_nothing_back(own
 def test_a_commit_that_waits_for_a_stopped_owner_is_told_of_and_reads_go_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", STOPPED, str(tmp_path / "store")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        assert [process.stdout.readline() for _ in range(2)] == [b"open\n", b"begun\n"]
+    with child(STOPPED, tmp_path / "store") as process:
+        assert [process.stdout.readline() for _ in range(2)] == ["open\n", "begun\n"]
         with lowtide.open(tmp_path / "store") as store:
             store.keyspace("k").put(b"a", b"1")
             backend = backend_of(store)
@@ -177,7 +162,6 @@ def test_a_commit_that_waits_for_a_stopped_owner_is_told_of_and_reads_go_on(
             commit.join(PATIENCE)
             other.close()
             assert store.keyspace("k").get(b"a") == b"2"
-        process.kill()
 
 
 BUSY = """
@@ -197,12 +181,8 @@ while True:
 
 def test_a_joined_process_gets_its_turn_beside_an_owner_that_changes_the_same_key(tmp_path: Path) -> None:
     """The owner's attempts take a tenth of the time, so without a turn the joined one would hardly ever come first."""
-    with subprocess.Popen([sys.executable, "-c", BUSY, str(tmp_path / "store")], stdout=subprocess.PIPE) as process:
-        try:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"open\n"
-            with lowtide.open(tmp_path / "store") as store:
-                for _ in range(20):
-                    store.run(increment)
-        finally:
-            process.kill()
+    with child(BUSY, tmp_path / "store") as process:
+        assert process.stdout.readline() == "open\n"
+        with lowtide.open(tmp_path / "store") as store:
+            for _ in range(20):
+                store.run(increment)

@@ -65,6 +65,7 @@ def visible_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(Committer, "_publish", publish)
     monkeypatch.setattr(Committer, "commit_alone", lambda self, request: self._commit([request]))
+    monkeypatch.setattr(Committer, "_commit_unchanged", lambda self, *given: 0)
 
 
 def layer_dropped_before_the_base_has_it(monkeypatch: pytest.MonkeyPatch) -> None:

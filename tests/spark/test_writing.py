@@ -34,6 +34,25 @@ def ids(store: lowtide.Store) -> list[Any]:
     return [each["_id"] for each in store["c"].find({}, sort=[("_id", 1)])]
 
 
+def test_many_rows_for_a_store_that_is_closed_go_straight_to_its_base(spark: SparkSession, tmp_path: Path) -> None:
+    lowtide.spark.register(spark)
+    lowtide.open(tmp_path / "store").close()
+    frame = spark.range(0, 60_000, 1, 3).selectExpr("(id * 7919) % 60000 AS _id", "concat('user', id) AS name")
+    frame.write.format("lowtide").option("path", str(tmp_path / "store")).option("collection", "c").mode(
+        "append"
+    ).save()
+    changes = lowtide.spark.read(spark, tmp_path / "store", "c", readChangeFeed=True, startingVersion=1)
+    assert changes.groupBy("_change_type").count().collect() == [("insert", 60_000)]
+    read = lowtide.spark.read(spark, tmp_path / "store", "c")
+    assert read.select("_id").distinct().count() == 60_000
+    with lowtide.open(tmp_path / "store") as store:
+        assert store.stats().last_commit < 10
+        assert store["c"].count_documents({}) == 60_000
+        assert store["c"].find_one({"_id": 7919}) == {"_id": 7919, "name": "user1"}
+        assert store.verify().ok
+        assert litter(store) == []
+
+
 def test_a_dataframe_is_written_by_the_owner_as_one_commit(spark: SparkSession, store: lowtide.Store) -> None:
     lowtide.spark.register(spark)
     store["c"].create_index("name")

@@ -25,6 +25,7 @@ from lowtide.documents.files.streams import STANDARD, FileSource, format_of, rea
 from lowtide.documents.operations import PlainDocuments, prepare
 from lowtide.errors import BulkWriteError, Error, UsageError
 from lowtide.options import OpenOptions
+from lowtide.store.staged_import import import_staged
 from lowtide.system.cycles import without_collector
 from lowtide.values.values import Document
 
@@ -84,6 +85,7 @@ def import_(
     """Import the documents of a file: all of them, or none if one is invalid.
 
     The one transaction is held in memory until it is committed; with --batches NUMBER it becomes several smaller ones.
+    A large file of JSON Lines for an empty collection is decoded by several processes, and written at once.
     A TinyDB file is imported by table: the default table, or the only one, into COLLECTION, others into collections of
     their names. With --format json it is one document.
     """
@@ -99,7 +101,9 @@ def import_(
             contextlib.closing(read_documents(source, name, kinds, delimiter=between, tables=format is None)) as found,
             without_collector(),
         ):
-            done.run(opened, source, found, advance)
+            by_processes = name == "jsonl" and not file.endswith(".gz") and source.size is not None
+            if not (by_processes and done.at_once(opened, Path(file), advance)):
+                done.run(opened, source, found, advance)
     except KeyboardInterrupt:
         if done.commits:
             typer.echo(f"lowtide: interrupted\n{done.so_far()}", err=True)
@@ -168,6 +172,19 @@ class _Import:
     def count(self) -> int:
         """The number of committed documents."""
         return sum(self.counts.values())
+
+    def at_once(self, store: lowtide.Store, file: Path, advance: Advance) -> bool:
+        """Import a large file of JSON Lines into an empty collection, if nothing about it is unusual."""
+        wish = self._wish
+        if wish.id_field is not None or wish.upsert or wish.drop or wish.each is not None:
+            return False
+        count = import_staged(
+            store, wish.collection, file, lambda done, documents: advance(done, f"{documents:,} documents")
+        )
+        if count is None:
+            return False
+        self.counts, self.commits = {wish.collection: count}, 1
+        return True
 
     def run(self, store: lowtide.Store, source: FileSource, batches: Iterable[Batch], advance: Advance) -> None:
         """Import everything. ``count`` and ``commits`` say how far it came, even after an error."""

@@ -46,6 +46,24 @@ encode_difference: Final = msgspec.msgpack.Encoder().encode
 decode_difference: Final = msgspec.msgpack.Decoder(Difference).decode
 
 
+def encode_inserted(values: Iterable[bytes]) -> list[bytes]:
+    """The differences of new documents. The same as ``encode_difference(Difference(value))`` of each, in less time for
+    most: only the length and the value differ.
+
+    >>> encode_inserted([b"abc"]) == [encode_difference(Difference(b"abc"))]
+    True
+    """
+    return [
+        _SHORT[size] + value + _REST if (size := len(value)) < _LONG else encode_difference(Difference(value))
+        for value in values
+    ]
+
+
+_LONG: Final = 256
+_REST: Final = encode_difference(Difference(None))[2:]
+_SHORT: Final = tuple(bytes((0x94, 0xC4, size)) for size in range(_LONG))
+
+
 def difference(before: bytes | None, value: bytes | None, images: bool) -> Difference:
     """Return the difference between two values. ``images``: keep the value before."""
     if before is None:

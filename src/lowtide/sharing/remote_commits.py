@@ -16,6 +16,7 @@ from lowtide.engine.transaction.callbacks import Callback, Callbacks
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request
+from lowtide.engine.types import Writes
 from lowtide.errors import ConflictError, TransientError, UsageError
 from lowtide.sharing.channel import Channel
 from lowtide.sharing.commit_message import IDENTITY, Lease, message_of
@@ -83,6 +84,10 @@ class RemoteCommits:
                 held.release(_nothing)
             else:
                 self._registry.release(request.token)
+
+    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+        """Do nothing: a request is sent to the owner."""
+        return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
         raise UsageError("only the process that owns the store can hold back the commits of all others")

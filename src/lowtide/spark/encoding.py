@@ -41,7 +41,8 @@ from lowtide.spark.values import (
     json_values,
     plain_values,
 )
-from lowtide.values.codec import UUID_CODE, check_encoded, encodable
+from lowtide.values.cleaning import UUID_CODE
+from lowtide.values.codec import check_encoded, encodable
 from lowtide.values.ids import id_key, id_keys, new_id
 
 _ID: Final = "_id"

@@ -1,4 +1,4 @@
-"""The ways in: ``lowtide.open`` and ``lowtide.open_snapshot``."""
+"""The entry points: ``lowtide.open`` and ``lowtide.open_snapshot``."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from lowtide.system.disk import is_full
 def open_store(path: str | os.PathLike[str], **options: Unpack[OpenOptions]) -> Store:
     """Open the store in the directory ``path``; create it if it does not exist.
 
-    See :class:`lowtide.Options` for the options. Any number of processes of one machine may open the same store, to
+    See :class:`lowtide.Options` for the options. Any number of processes on one machine may open the same store, to
     read and to write. The first one owns it, the others join it; when the owner ends, one of them takes over. With
-    ``exclusive=True`` no other process may write to it meanwhile: then one of the two ``open`` raises StoreLocked.
-    With ``read_only=True`` a process only reads. Each transaction sees what was committed when it began.
+    ``exclusive=True`` only one process may write: a second ``open`` raises StoreLocked. With ``read_only=True`` the
+    process can only read. Each transaction sees what was committed when it began.
 
     >>> import lowtide, tempfile
     >>> with lowtide.open(tempfile.mkdtemp()) as fresh:
@@ -45,7 +45,7 @@ def open_within(path: str | os.PathLike[str], patience: float, **options: Unpack
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         return Store(directory, parsed, patience)
     except IsADirectoryError as error:
-        raise CorruptionError(Path(error.filename), "a directory is where a file of the store should be") from error
+        raise CorruptionError(Path(error.filename), "a file of the store is expected here, not a directory") from error
     except (PermissionError, NotADirectoryError) as error:
         raise UsageError(
             f"cannot open a store in {directory}: {error.strerror}; the path must be a writable directory"
@@ -68,8 +68,8 @@ def open_snapshot(path: str | os.PathLike[str], pin: str | Pin | None = None) ->
 
     With ``pin`` it reads what that pin keeps, for as long as the pin exists. After that it raises SnapshotExpired; it
     never shows another state. Without ``pin`` it pins the last commit, renews that pin while it is open, and removes it
-    when it is closed. The pin of a killed process expires by itself. On a read-only file system only an existing pin
-    can be read, and it never expires.
+    when it is closed. The pin of a killed process expires. On a read-only file system only an existing pin can be read,
+    and it never expires.
 
     >>> import lowtide
     >>> pin = store.pin("report", ttl=60)

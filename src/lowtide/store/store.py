@@ -77,7 +77,7 @@ class Store(Kinds[AutocommitStatements]):
         return transaction_of(begin(self._backend.engine, policy, read_only, opened_by, keep=self))
 
     def transaction(self, isolation: Isolation | str = "snapshot", read_only: bool = False) -> Transaction:
-        """A transaction for a ``with`` statement: it commits at the end, and rolls back on an error.
+        """A transaction for a ``with`` statement: it commits at the end of the block, and rolls back on an error.
 
         >>> with store.transaction() as tx:
         ...     tx.keyspace("fruit").put(b"pear", b"green")
@@ -102,9 +102,9 @@ class Store(Kinds[AutocommitStatements]):
         """Run ``fn(tx)`` in a transaction and commit it; on a conflict, retry both.
 
         ``fn`` may run many times, so it should have no side effects outside the transaction. It is retried for
-        ``timeout`` seconds (60 by default), or up to ``attempts`` times if that is given; then the last error is
-        raised. After a few conflicts the retries are fair: callers that want the same keys take turns, and other
-        transactions that can be retried give way to them.
+        ``timeout`` seconds (60 by default), or up to ``attempts`` times if given; then the last error is raised. After
+        a few conflicts the retries are fair: callers that want the same keys take turns, and other transactions that
+        can be retried give way to them.
 
         >>> def ripen(tx):
         ...     tx.keyspace("fruit").put(b"banana", b"brown")
@@ -171,7 +171,7 @@ class Store(Kinds[AutocommitStatements]):
         return self._backend.pinning.renew(name, ttl)
 
     def unpin(self, name: str) -> bool:
-        """Remove a pin, so that versions only it keeps can be collected. False if there is no pin of this name."""
+        """Remove a pin, so that versions only it keeps can be collected. False if there is no pin with this name."""
         self._backend.check_open()
         return self._backend.pinning.unpin(name)
 
@@ -258,8 +258,8 @@ class Store(Kinds[AutocommitStatements]):
         timeout: float | None = None,
     ) -> Watch:
         """Iterate over the changes after commit ``since``, by default the last one, and wait for further ones without
-        polling. The iteration ends when nothing was committed for ``timeout`` seconds, if that is given, or when any
-        thread closes it.
+        polling. The iteration ends when nothing was committed for ``timeout`` seconds, if given, or when any thread
+        closes it.
 
         >>> with store.watch(since=0, timeout=0.1) as changes:
         ...     [change.key for change in changes]
@@ -271,8 +271,8 @@ class Store(Kinds[AutocommitStatements]):
         return Watch(feed, start, keyspaces, before, timeout, keep=self)
 
     def consumer(self, name: str, since: int | None = None) -> Consumer:
-        """The named consumer of the change feed, created at commit ``since``, or at the last, if it does not exist. The
-        log keeps what it has not acknowledged, up to ``consumer_bytes`` and ``consumer_age``.
+        """The named consumer of the change feed. If it does not exist, it is created at commit ``since``, or at the
+        last one. The log keeps what it has not acknowledged, up to ``consumer_bytes`` and ``consumer_age``.
 
         >>> store.consumer("mirror", since=0).position
         0
@@ -282,7 +282,7 @@ class Store(Kinds[AutocommitStatements]):
         return consumer
 
     def consumers(self) -> list[ConsumerState]:
-        """The named consumers, their positions, and whether they lost their place.
+        """The named consumers, their positions, and whether the log no longer has the changes after them.
 
         >>> mirror = store.consumer("mirror", since=0)
         >>> [(consumer.name, consumer.position, consumer.lost) for consumer in store.consumers()]
@@ -291,7 +291,7 @@ class Store(Kinds[AutocommitStatements]):
         self._backend.check_open()
         return self._backend.consumers.all()
 
-    # Upkeep: the background does this by itself
+    # Maintenance, which also runs in the background
 
     def checkpoint(self) -> None:
         """Write everything committed so far to the base. Readers and writers continue.
@@ -303,11 +303,11 @@ class Store(Kinds[AutocommitStatements]):
         self._backend.checkpoint()
 
     def collect_garbage(self) -> int:
-        """Drop every version that no snapshot sees; return how many. The background does this by itself."""
+        """Drop every version that no snapshot sees; return how many. This also happens in the background."""
         return self._backend.collect()
 
     def stats(self) -> Stats:
-        """The store's figures now. O(superseded versions).
+        """The current statistics of the store. O(superseded versions).
 
         >>> store.stats().snapshots
         []
@@ -316,7 +316,7 @@ class Store(Kinds[AutocommitStatements]):
         return self._backend.stats()
 
     def metrics(self) -> str:
-        """The figures of ``stats`` in Prometheus' text format, version 0.0.4, ready to answer a scrape.
+        """The statistics of ``stats`` in Prometheus' text format, version 0.0.4, ready to answer a scrape.
 
         >>> print(store.metrics().splitlines()[1])
         # TYPE lowtide_last_commit gauge

@@ -22,8 +22,8 @@ from lowtide.store.kinds import CLASSES, Kinds
 class Transaction(Kinds[TransactionStatements]):
     """A transaction, from ``store.begin`` or ``store.transaction``.
 
-    One thread at a time may use it, not necessarily always the same one. Other transactions see its writes only after
-    it commits. A transaction that is dropped without a commit is rolled back.
+    One thread at a time may use it, but not always the same one. Other transactions see its writes only after it
+    commits. A transaction that is dropped without a commit is rolled back.
 
     >>> tx = store.begin()
     >>> tx.keyspace("fruit").put(b"plum", b"purple")
@@ -80,7 +80,7 @@ class Transaction(Kinds[TransactionStatements]):
         return TransactionStatements(self._tx)
 
     def savepoint(self) -> Savepoint:
-        """A part of the transaction that is undone on its own if it fails.
+        """A savepoint for a ``with`` statement: if the block raises, only its writes are undone.
 
         >>> with store.transaction() as tx:
         ...     fruit = tx.keyspace("fruit")
@@ -108,8 +108,8 @@ class Transaction(Kinds[TransactionStatements]):
     def commit(self) -> int:
         """Make all writes durable and visible at once; return the commit's timestamp.
 
-        Raises ConflictError if another transaction committed first. The transaction has ended even if this raises. For
-        a transaction that wrote nothing, the result is the timestamp that it read at.
+        Raises ConflictError if another transaction committed first. The transaction has ended even if this raises. A
+        transaction that wrote nothing returns the timestamp of its snapshot.
         """
         return self._tx.commit()
 
@@ -138,7 +138,7 @@ def transaction_of(tx: EngineTransaction) -> Transaction:
 
 
 class Snapshot(Kinds[SnapshotStatements]):
-    """The committed state at ``ts``, from ``store.snapshot``. It is kept for as long as the snapshot is open.
+    """The committed state at ``ts``, from ``store.snapshot``. It is kept while the snapshot is open.
 
     Any number of threads may read it at once.
 

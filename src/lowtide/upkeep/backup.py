@@ -4,6 +4,11 @@ A backup is a base, copied consistently by LMDB, plus the log from the base's bo
 published when the backup recorded the log's state. A second backup into the same directory copies only log, if the
 source's log continues that of the copy and is smaller than a new copy of the base would be.
 
+**Bulk loads.** Their rows may go to the base and not to the log (``engine/base/direct.py``). So a base only fits a log
+if it has the rows of all loads that the log swaps in. The base counts the loads that have put all their rows, before
+their swap. The count is read after the log's end was recorded. If the copy's base has the same count, it has these
+rows. Otherwise the base is copied, again if need be.
+
 **The source stays in use.** While a backup runs, no log file is released, renamed or recycled (``LogWriter.kept``).
 Checkpoints continue otherwise. A full segment never changes. In the current segment, the bytes up to the position that
 was recorded under the commit lock do not change. Checksums are verified while copying: a damaged log is reported and
@@ -37,6 +42,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from lowtide.engine.base.direct import filled_in
 from lowtide.engine.base.exchange import copy_base
 from lowtide.engine.log.files import ClosedSegment
 from lowtide.engine.log.segment import HEADER_SIZE, Header, chained_frames, decode_header, segment_paths, sequence_of
@@ -99,11 +105,15 @@ def back_up(
         written = 0
         boundary = target.base_boundary()
         copies = boundary is None or not _may_ship_log(target, record, boundary, noted)
+        copies = copies or target.loads_filled() != filled_in(running.base)
         if copies or boundary is None:
-            target.place_base(partial(copy_base, running.base))
-            written += target.data.stat().st_size
-            boundary = target.base_boundary() or 0
-            noted = _note(running)
+            while True:
+                target.place_base(partial(copy_base, running.base))
+                written += target.data.stat().st_size
+                boundary = target.base_boundary() or 0
+                noted = _note(running)
+                if target.loads_filled() == filled_in(running.base):
+                    break
         needed = _still_there(target, record, boundary, noted)
         known = (*record.whole, record.tail) if record.tail is not None else record.whole
         kept = {each.name: each for each in known if _is_there(target, each)}

@@ -6,6 +6,7 @@ import msgspec
 
 from lowtide.engine.base.codec import decode_ts, encode_ts, is_tombstone, row_ts
 from lowtide.engine.base.consumers import ConsumerRow
+from lowtide.engine.base.direct import FILLED
 from lowtide.engine.base.history import Interval, decode_interval
 from lowtide.engine.base.pin_table import PinRow
 from lowtide.engine.base.tables import Tables
@@ -44,7 +45,7 @@ def check_meta(tables: Tables, store_id: bytes, check: Examination) -> None:
 
 def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombstones: Examination) -> None:
     """Check every row, and every tombstone row against the table of tombstones."""
-    boundary = tables.boundary
+    boundary, first = tables.boundary, _first_ts(tables)
     for key, row in tables.txn.cursor(tables.rows):
         rows.examined += 1
         ts = row_ts(row)
@@ -53,7 +54,7 @@ def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombs
         if len(row) < _TS:
             rows.problem(f"the row has {len(row)} bytes, no timestamp", named(names, key))
             continue
-        if not 0 < ts <= boundary:
+        if not first <= ts <= boundary or (is_tombstone(row) and not ts):
             rows.problem(f"the row is of commit {ts}, but the base ends at {boundary}", named(names, key))
         if is_tombstone(row):
             tombstones.examined += 1
@@ -64,6 +65,11 @@ def check_rows(tables: Tables, names: dict[bytes, str], rows: Examination, tombs
                     f"the tombstone of commit {ts} is not in the table of tombstones, so it is never removed",
                     named(names, key),
                 )
+
+
+def _first_ts(tables: Tables) -> int:
+    """The smallest timestamp that a row may have: 0 once a bulk load has put rows into the base."""
+    return 0 if tables.meta_value(FILLED) is not None else 1
 
 
 def check_tombstones(tables: Tables, names: dict[bytes, str], check: Examination) -> None:
@@ -91,6 +97,7 @@ def check_history(
     if unseen:
         intervals.note(f"{unseen} versions are no longer seen by any snapshot and wait for the sweep")
     before: Interval | None = None
+    first = _first_ts(tables)
     for key, value in tables.txn.cursor(tables.history.index):
         pairs.examined += 1
         intervals.examined += 1
@@ -102,7 +109,7 @@ def check_history(
         words = f"the version of commits {each.begin} to {each.end}"
         if tables.txn.get(each.row_key, db=tables.history.rows) is None:
             pairs.problem(f"{words} is in the history's index only", where)
-        if not 0 < each.begin < each.end <= tables.boundary:
+        if not first <= each.begin < each.end <= tables.boundary:
             intervals.problem(f"{words} is not possible: the base ends at {tables.boundary}", where)
         if before is not None and before.full_key == key and each.begin < before.end:
             intervals.problem(f"{words} overlaps the one of commits {before.begin} to {before.end}", where)

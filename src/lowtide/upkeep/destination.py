@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from lowtide.engine.base.direct import FILLED, filled
 from lowtide.engine.base.sharing import READERS, sole_use
 from lowtide.engine.base.tables import read_tables
 from lowtide.engine.recovery.members import MEMBERS
@@ -94,6 +95,13 @@ class Destination:
             return None
         with read_tables(self.data) as tables:
             return tables.boundary
+
+    def loads_filled(self) -> int:
+        """How many bulk loads have put all their rows into the base that is there."""
+        if not self.data.exists():
+            return 0
+        with read_tables(self.data) as tables:
+            return filled(tables.meta_value(FILLED))
 
     def place(self, path: Path, data: bytes) -> None:
         """Write a file atomically."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 import lowtide
 from tests.crash.stores import child, lines_of
+from tests.support.warm import Started
 from tests.unit.cli.commands import USERS, document, go_away, invoke, started
 
 READING: dict[str, list[str]] = {
@@ -51,7 +51,7 @@ with lowtide.open(sys.argv[1], durability="relaxed") as store:
 
 
 @contextmanager
-def owner(path: Path) -> Iterator[subprocess.Popen[str]]:
+def owner(path: Path) -> Iterator[Started]:
     """A process that owns a shop."""
     with child(OWNER, path) as process:
         assert next(lines_of(process)) == "ready"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +18,7 @@ from lowtide.store import handover
 from lowtide.store.handover import LoadTimeout, ensure_store, load
 from lowtide.store.owned import OwnedStore
 from tests.conftest import OpenStore
+from tests.support.warm import Started, start
 from tests.unit.sharing.loading.jobs import check_nothing_left, documents, prepare
 
 _OWNER = """
@@ -61,22 +60,17 @@ for line in sys.stdin:
 
 
 @contextmanager
-def owner(path: Path, place: str = "") -> Iterator[subprocess.Popen[str]]:
+def owner(path: Path, place: str = "") -> Iterator[Started]:
     """A process that owns the store, and kills or stops itself at a place of the next job."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", _OWNER, str(path), place], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "open\n"
+    process = start(_OWNER, path, place)
     try:
+        assert process.stdout.readline() == "open\n"
         yield process
     finally:
-        process.kill()
-        process.communicate()
+        process.close()
 
 
-def go_on(stopped: subprocess.Popen[str]) -> None:
-    assert stopped.stdin is not None
+def go_on(stopped: Started) -> None:
     print(file=stopped.stdin, flush=True)
 
 

@@ -7,11 +7,12 @@
     pins        see pins
     consumers   see consumers
     meta        "boundary" -> ts; "store" -> id of the store; "unpinned", see pins; "numbers" -> the last number of a
-                keyspace that was reserved for joined processes
+                keyspace that was reserved for joined processes; "filled", see direct
 
-Who writes: the maintenance thread, recovery, a helper process and, for pins and consumers only, any process. LMDB
-serializes their write transactions. Readers take no lock. An LMDB read transaction lasts for one lookup or one stretch
-of a scan, never as long as a snapshot. See lmdb_file for transactions, locks and the growth of the map.
+Who writes: the maintenance thread, recovery, a bulk load (see direct), a helper process and, for pins and consumers
+only, any process. LMDB serializes their write transactions. Readers take no lock. An LMDB read transaction lasts for
+one lookup or one stretch of a scan, never as long as a snapshot. See lmdb_file for transactions, locks and the growth
+of the map.
 """
 
 from __future__ import annotations

@@ -73,20 +73,30 @@ class LmdbFile(ABC):
 
     def _again(self, error: lmdb.Error, attempt: Callable[[], _Result], full_key: bytes) -> _Result:
         """Repeat a read that the growth of the map interrupted, once the map has grown."""
-        if self.closed:
-            raise UsageError("the store is closed") from error
-        if isinstance(error, lmdb.BadValsizeError):
-            check_key(full_key)
-        if isinstance(error, lmdb.ReadersFullError) and self.clear_dead_readers():
-            return attempt()
-        if isinstance(error, lmdb.ReadersFullError):
-            raise too_many_readers() from error
-        if isinstance(error, DAMAGED):
-            raise self.soundness.met(error) from error
-        if isinstance(error, lmdb.MapResizedError):
-            self.sync_map_size()
-        elif type(error) not in _GROWING:
-            raise Error(f"LMDB could not read {self.directory}: {error}") from error
+        while True:
+            if self.closed:
+                raise UsageError("the store is closed") from error
+            if isinstance(error, lmdb.BadValsizeError):
+                check_key(full_key)
+            if isinstance(error, lmdb.ReadersFullError) and self.clear_dead_readers():
+                return attempt()
+            if isinstance(error, lmdb.ReadersFullError):
+                raise too_many_readers() from error
+            if isinstance(error, DAMAGED):
+                raise self.soundness.met(error) from error
+            if isinstance(error, lmdb.MapResizedError):
+                if self._repeating == threading.get_ident():
+                    raise error  # to the loop that repeats this read, which gives up ``_growing`` before it goes on
+                self.sync_map_size()
+            elif type(error) not in _GROWING:
+                raise Error(f"LMDB could not read {self.directory}: {error}") from error
+            try:
+                return self._repeated(attempt)
+            except lmdb.MapResizedError as grown:  # once more, by another process
+                error = grown
+
+    def _repeated(self, attempt: Callable[[], _Result]) -> _Result:
+        """Repeat a read while the map does not change."""
         with self._growing:
             try:
                 self.env.info()

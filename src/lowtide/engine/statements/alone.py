@@ -145,6 +145,10 @@ class LoneStatement(NewestReads):
         if self._looked_at is not None and not writes.keys() >= set(self._looked_at):
             self.scanned = True
         self.submitted = True
+        if names is None and engine.committer.commit_at_once(
+            writes, payload, seen=self.ts, token=0, durably=engine.durable
+        ):
+            return
         engine.committer.submit(
             Request(
                 writes=writes,

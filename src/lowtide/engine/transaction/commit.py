@@ -17,6 +17,7 @@ from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.garbage.prune import prune
 from lowtide.engine.log.frame import told_as_there
 from lowtide.engine.log.writer import LogWriter
+from lowtide.engine.transaction.callbacks import Callback
 from lowtide.engine.transaction.catalog import Catalog
 from lowtide.engine.transaction.guards import Guards
 from lowtide.engine.transaction.queue import CommitQueue
@@ -99,7 +100,7 @@ class Committer(CommitQueue):
 
     def commit_alone(self, request: Request) -> None:
         """As ``_commit``, for a single request: the common case. The caller holds the lock, and tells its error."""
-        log, registry, versions = self._log, self._registry, self._versions
+        log, registry = self._log, self._registry
         logged_before = log.last_ts
         try:
             if self.closed is not None:
@@ -108,20 +109,9 @@ class Committer(CommitQueue):
             if (request.alone is None or request.seen != registry.published) and not self._may_commit(request, ()):
                 return
             request.ts = ts = registry.published + 1
-            registry.syncing = request.durably
-            log.append(ts, request.payload, request.durably)  # point: commit.log
-            registry.syncing = False
-            grown = versions.publish(ts, request.writes)  # point: commit.publish
-            if request.names is not None:
-                self._name(request.names)
-            registry.published = ts  # point: commit.visible
-            self._show(ts)
-            if registry.serializable or self._validator.recent.commits:
-                self._remember([request])
-            if request.callbacks is not None:
-                self.callbacks.line_up(ts, request.callbacks)
-            if grown:
-                self._collect_safely(grown)
+            self._log_and_publish(
+                ts, request.writes, request.payload, request.durably, names=request.names, callbacks=request.callbacks
+            )
         except BaseException as error:
             self._abort([request], [request] if log.last_ts > logged_before else [], error)
             if not isinstance(error, Exception):
@@ -130,6 +120,56 @@ class Committer(CommitQueue):
         finally:
             request.done = True
         self._after_commit()
+
+    def _commit_unchanged(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
+        if self.closed is not None or self._registry.published != seen:
+            return 0
+        log, registry, ts = self._log, self._registry, seen + 1
+        failed: Request | None = None
+        logged_before = log.last_ts
+        try:
+            # As in ``_may_commit``: with nothing to compare, a snapshot only has to be live still.
+            if token and (gone := registry.settle(token)) is not None:
+                raise gone
+            self._log_and_publish(ts, writes, payload, durably)
+        except BaseException as error:
+            failed = Request(writes=writes, seen=seen, time=0.0, payload=payload, durably=durably, names=None)
+            failed.token, failed.ts = token, ts
+            self._abort([failed], [failed] if log.last_ts > logged_before else [], error)
+            if not isinstance(error, Exception):
+                self._after_commit()
+                raise
+        self._after_commit()
+        if failed is not None and failed.error is not None:
+            raise failed.error
+        return ts
+
+    def _log_and_publish(
+        self,
+        ts: int,
+        writes: Writes,
+        payload: bytes,
+        durably: bool,
+        *,
+        names: Names | None = None,
+        callbacks: list[Callback] | None = None,
+    ) -> None:
+        """Bring one commit that is validated to the log, then to its chains, and make it visible."""
+        registry = self._registry
+        registry.syncing = durably
+        self._log.append(ts, payload, durably)  # point: commit.log
+        registry.syncing = False
+        grown = self._versions.publish(ts, writes)  # point: commit.publish
+        if names is not None:
+            self._name(names)
+        registry.published = ts  # point: commit.visible
+        self._show(ts)
+        if registry.serializable or self._validator.recent.commits:
+            self._remember([(ts, writes)])
+        if callbacks is not None:
+            self.callbacks.line_up(ts, callbacks)
+        if grown:
+            self._collect_safely(grown)
 
     def _abort(self, group: list[Request], logged: list[Request], error: BaseException) -> None:
         """Fail what did not reach the log. What did is published: an error must not leave it there unseen."""
@@ -243,19 +283,19 @@ class Committer(CommitQueue):
         self._show(registry.published)  # to other processes, before any member is told
         # After publication: a serializable transaction that is not seen here draws a timestamp that includes them.
         if registry.serializable or self._validator.recent.commits:
-            self._remember(accepted)
+            self._remember([(request.ts, request.writes) for request in accepted])
         for request in accepted:
             if request.callbacks is not None:
                 self.callbacks.line_up(request.ts, request.callbacks)
         if grown:
             self._collect_safely(grown)
 
-    def _remember(self, accepted: list[Request]) -> None:
+    def _remember(self, commits: list[tuple[int, Writes]]) -> None:
         """Keep the keys for the live serializable transactions, and no others."""
         recent = self._validator.recent
         if self._registry.serializable:
-            for request in accepted:
-                recent.remember(request.ts, request.writes)
+            for ts, writes in commits:
+                recent.remember(ts, writes)
         recent.trim(self._registry.oldest_serializable())
 
     def _name(self, names: Names) -> None:

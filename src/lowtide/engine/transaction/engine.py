@@ -15,6 +15,7 @@ from lowtide.engine.transaction.registration import Expired
 from lowtide.engine.transaction.registry import Registry
 from lowtide.engine.transaction.request import Request
 from lowtide.engine.transaction.turn import Turn
+from lowtide.engine.types import Writes
 from lowtide.engine.versions.visibility import Reader
 from lowtide.errors import ConflictError, UsageError
 
@@ -25,6 +26,9 @@ class Commits(Protocol):
     callbacks: Callbacks
 
     def submit(self, request: Request) -> int: ...
+
+    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+        """Commit without a request if that can be; see ``CommitQueue``."""
 
     def exclusive(self) -> AbstractContextManager[None]:
         """The commit lock."""
@@ -41,6 +45,10 @@ class NoCommits:
 
     def submit(self, request: Request) -> int:
         raise UsageError("the store was opened read-only")
+
+    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+        """Do nothing: ``submit`` refuses it."""
+        return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
         raise UsageError("the store was opened read-only")

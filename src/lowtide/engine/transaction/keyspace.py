@@ -84,8 +84,8 @@ class ReadKeyspace(msgspec.Struct, eq=False):
         prefix: bytes | None = None,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Iterate over the entries with ``start <= key < stop`` in key order, or in reverse. Lazy: it reads as you
-        consume.
+        """Iterate over the entries with ``start <= key < stop`` in key order, or in reverse. Entries are read as you
+        iterate.
 
         ``prefix`` limits the scan to keys that start with it. The transaction may write while it scans; the scan shows
         its writes as they were when the scan began.

@@ -25,14 +25,17 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from threading import get_ident
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.request import Request, open_gate
+from lowtide.engine.types import Writes
 from lowtide.errors import TransientError, UsageError
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _Argument = TypeVar("_Argument")
+_AT_ONCE: Final = (False,)
+"""The arguments of one try to take a lock."""
 
 
 class Guests(Protocol):
@@ -64,8 +67,38 @@ class CommitQueue(ABC):
         """Commit one request. The caller holds the lock, and tells its error."""
 
     @abstractmethod
+    def _commit_unchanged(self, writes: Writes, payload: bytes, seen: int, token: int, durably: bool) -> int:
+        """Commit without a request, see ``commit_at_once``. The caller holds the lock."""
+
+    @abstractmethod
     def _commit(self, group: list[Request]) -> None:
         """Commit a group: each of its members is done after that, and its gate is open. The caller holds the lock."""
+
+    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+        """Commit what was made of the state at ``seen`` if that is still the newest one and no other thread commits;
+        ``token`` is the snapshot that it was read at, or 0. Returns the timestamp, or 0 if nothing was done: then a
+        request has to be submitted. Most commits need no more than this: without another commit since, there is
+        nothing to validate, whatever was read."""
+        guests = self.guests
+        if self._queue or (guests is not None and SYSTEM_CLOCK.monotonic() >= guests.look_at):  # point: commit.enter
+            return 0
+        ts, taken = 0, False
+        try:
+            try:  # as in ``_try``
+                (taken,) = map(self._lock.acquire, _AT_ONCE)  # point: commit.lock
+                if taken:
+                    self._leader = get_ident()
+                    ts = self._commit_unchanged(writes, payload, seen, token, durably)
+            finally:
+                if taken:
+                    self._leader = 0
+                    self._lock.release()
+        finally:
+            if self._queue:  # point: commit.pass
+                self._pass_on()
+        if self.callbacks.due:
+            self.callbacks.run()
+        return ts
 
     def submit(self, request: Request) -> int:
         """Commit ``request``, alone or in a group, and return its timestamp when it is as durable as it asked for."""
@@ -100,8 +133,19 @@ class CommitQueue(ABC):
 
     def _submit(self, request: Request, before: list[Request]) -> None:
         """Commit ``request`` and, in the same group or an earlier one, those that come ``before`` it."""
+        taken = False
         try:
-            if before or self._queue or not self._try(self.commit_alone, request):  # point: commit.enter
+            if not before and not self._queue:  # point: commit.enter
+                try:  # as ``_try``, without a call
+                    (taken,) = map(self._lock.acquire, _AT_ONCE)  # point: commit.lock
+                    if taken:
+                        self._leader = get_ident()
+                        self.commit_alone(request)
+                finally:
+                    if taken:
+                        self._leader = 0
+                        self._lock.release()
+            if not taken:
                 self._queue.extend(before)
                 self._queue.append(request)  # point: commit.queue
                 self._wait(request, before)
@@ -112,16 +156,16 @@ class CommitQueue(ABC):
     def _try(self, work: Callable[[_Argument], None], argument: _Argument) -> bool:
         """Do ``work`` under the commit lock, unless it is taken. Never waits: a thread that was given the lock while it
         waited for it would hold it until it has the GIL as well, and all others would line up behind it."""
-        taken: list[bool] = []
+        taken = False
         try:
-            # One call into C: no interrupt comes between taking the lock and noting that it was taken.
-            taken.extend(map(self._lock.acquire, (False,)))  # point: commit.lock
-            if taken[0]:
+            # The lock is taken by the unpacking: no interrupt comes between that and noting that it was taken.
+            (taken,) = map(self._lock.acquire, _AT_ONCE)  # point: commit.lock
+            if taken:
                 self._leader = get_ident()
                 work(argument)
-            return taken[0]
+            return taken
         finally:
-            if True in taken:
+            if taken:
                 self._leader = 0
                 self._lock.release()
 

@@ -146,7 +146,10 @@ class EngineTransaction(TransactionReads):
             self.before.update(before)
         self.write_many(writes)
         for full_key in relied_on:
-            self.guarding().add(full_key, self.ts)
+            guards = self.guards
+            if guards is None:
+                guards = self.guards = Guards()
+            guards.keys.setdefault(full_key, self.ts)
 
     def apply_one(self, full_key: bytes, value: bytes | None, relied_on: bytes, before: bytes | None) -> None:
         """As ``apply``, for one key that is written, and one that it relies on."""
@@ -237,16 +240,25 @@ class EngineTransaction(TransactionReads):
         names = engine.catalog.names_to_log(writes) if engine.catalog.unlogged else None
         time = engine.time()
         seen = self.ts if token else engine.registry.published  # before the look, see Autocommit
-        if token and len(writes) > _MANY and list(self.before) == list(writes):
-            before = list(self.before.values())  # in the same order, as a bulk load has them
-        elif token and self.before.keys() >= writes.keys():
-            before = [self.before[full_key] for full_key in writes]
+        known = self.before if token else None
+        if known and len(writes) > _MANY and list(known) == list(writes):
+            before = list(known.values())  # in the same order, as a bulk load has them
+        elif known and known.keys() >= writes.keys():
+            before = [known[full_key] for full_key in writes]
         else:
             before = before_of(engine.reader, writes, seen, engine.before_images)
         replaced = frozenset(self.replaced) if self.replaced else None
         payload = encode_payload(time, writes, names, before, engine.before_images, replaced=replaced)
         if len(payload) > MAX_COMMIT:
             raise commit_too_large(payload)
+        guards = self.guards
+        plain = names is None and self.callbacks is None and (guards is None or (token and guards.yielding is None))
+        if plain and seen == engine.registry.published:
+            ts = engine.committer.commit_at_once(writes, payload, seen=seen, token=token, durably=durably)
+            if ts:
+                if registration is not None:
+                    registration.token = 0  # see below
+                return ts
         request = Request(
             writes=writes,
             seen=seen,
@@ -257,7 +269,7 @@ class EngineTransaction(TransactionReads):
             token=token,
             reads=self.reads,
             callbacks=self.callbacks if self.policy.buffered else None,
-            guards=self.guards,
+            guards=guards,
             merging=self.merging,
             replaced=replaced,
             recorded=self if self.recorded else None,

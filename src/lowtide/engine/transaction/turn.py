@@ -11,6 +11,7 @@ from contextlib import AbstractContextManager
 
 from lowtide.engine.transaction.callbacks import Callbacks
 from lowtide.engine.transaction.request import Request
+from lowtide.engine.types import Writes
 from lowtide.errors import UsageError
 
 
@@ -28,6 +29,10 @@ class Turn:
         if request.error is not None:
             raise request.error
         return request.ts
+
+    def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
+        """Do nothing: a turn commits requests."""
+        return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
         raise UsageError("a turn cannot be taken inside another turn")

@@ -136,9 +136,11 @@ class VersionStore:
         chains = layer.chains
         grown: list[bytes] = []
         olds: list[Chain | None] = []
-        if len(writes) > _FEW and not chains.keys().isdisjoint(writes):
+        one_by_one = len(writes) <= _FEW
+        if not one_by_one and not chains.keys().isdisjoint(writes):
             olds = list(map(chains.get, writes))
-        if len(writes) <= _FEW or (olds and max(map(_TS, filter(None, olds))) >= ts):
+            one_by_one = max(map(_TS, filter(None, olds))) >= ts
+        if one_by_one:
             size = 0
             for key, value in writes.items():
                 older = chains.get(key)

@@ -21,6 +21,9 @@ PRESENT: Final = b""
 def before_of(reader: Reader, writes: Writes, ts: int, values: bool) -> list[bytes | None]:
     """Of each key that is written the value at ``ts``, None if it had none. Without ``values``, an existing one may be
     replaced by PRESENT."""
+    if len(writes) == 1:
+        (key,) = writes
+        return [reader.get(key, ts)]
     if values or len(writes) < _MANY:
         return reader.get_many(writes, ts)
     versions, base = reader.sources

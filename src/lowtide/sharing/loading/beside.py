@@ -57,6 +57,20 @@ class Beside:
         self._note(writing, zip(keys, map(Difference, documents), strict=True), fresh=True)
         return self._taken(unit), Counts(inserted=len(keys))
 
+    def filled(self, writing: WriteView, staged: dict[bytes, bytes], kept: dict[bytes, bytes]) -> CatalogRow:
+        """Write staged documents, and those of the collection that stay, none of which the new generation has."""
+        for documents, checked in ((staged, True), (kept, False)):
+            if documents:
+                unit = self._unit(writing, checked=checked)
+                insert_new(unit, list(documents), list(documents.values()))
+                self.row = self._taken(unit)
+        return self.row
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether a document is one row of the new generation, and any document will do."""
+        return not self.row.indexes and self.row.schema is None
+
     def copy(self, writing: WriteView, batch: list[tuple[bytes, bytes]]) -> tuple[CatalogRow, Counts]:
         """Copy documents of the collection, except those that the job replaces or deletes."""
         unit, counts, how = self._unit(writing, checked=False), Counts(), self._how

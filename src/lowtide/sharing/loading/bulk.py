@@ -9,6 +9,9 @@ receipt. That transaction runs in turn (``Engine.in_turn``): no other transactio
 commit, so it cannot conflict. If concurrent writes are faster than the load, the number of keys that may be left grows
 with each round, so the load always ends.
 
+A load of many documents writes them straight to the base (``direct``), rather than in small transactions. The first
+transaction then also names the keyspaces in the log, and a checkpoint brings the names to the base, before any row.
+
 Another keyspace has the difference to the old generation (``feed/differences.py``): a row for each document that the
 job affects. The row records that the job comes after any concurrent change of the document. After the load, the change
 feed shows these rows.
@@ -27,24 +30,28 @@ from typing import Final, Protocol
 from lowtide.documents.catalog import CatalogRow, Former, encode_row
 from lowtide.documents.management import put_row
 from lowtide.documents.reader import CollectionReader
+from lowtide.engine.base.direct import note_filled, put_entries
 from lowtide.engine.base.environment import Base
+from lowtide.engine.checkpoint.checkpointer import Checkpointer
 from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
 from lowtide.engine.statements.statement import WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.transaction import EngineTransaction, begin
-from lowtide.engine.types import Range, after_prefix
+from lowtide.engine.types import Range, Writes, after_prefix
 from lowtide.engine.versions.changed import all_changed_since
 from lowtide.engine.versions.layers import VersionStore
-from lowtide.errors import ChangesLost, OperationFailure
+from lowtide.errors import ChangesLost, OperationFailure, SnapshotExpired
 from lowtide.feed.feed import Feed
 from lowtide.feed.ranges import commits_in
 from lowtide.sharing.loading.apply import types_kept
-from lowtide.sharing.loading.beside import Beside
+from lowtide.sharing.loading.beside import Beside, Step
+from lowtide.sharing.loading.direct import NewGeneration, ended, fill
 from lowtide.sharing.loading.job import Counts, Job, Receipt
 from lowtide.sharing.loading.receipts import receipt_rows
+from lowtide.sharing.loading.runs import MOST_RUNS, Batch, StagedRun, merged, runs_of
 from lowtide.sharing.loading.staged import check_wanted, claim, give_up_claim, staged_batches
-from lowtide.system.cycles import adding
+from lowtide.system.cycles import adding, without_collector
 
 STEP: Final = 5000
 """The number of documents in one small transaction."""
@@ -54,12 +61,13 @@ FEW: Final = 50
 """The number of concurrent changes that the last transaction may apply: all commits wait for it, a few milliseconds."""
 PATIENCE: Final = 8
 """The number of rounds after which this limit doubles with each further round."""
+DIRECT_ROWS: Final = 50_000
+"""The number of staged documents from which on they go straight to the base. It costs a checkpoint."""
 _MOST_COMMITS: Final = 2000
 """The number of commits that the last transaction reads from the log."""
 _ATTEMPTS: Final = 3
 """The number of attempts, if the collection itself is changed during each."""
 
-Batch = tuple[list[bytes], list[bytes]]
 _Work = Callable[[WriteView], tuple[CatalogRow, Counts]]
 
 
@@ -78,15 +86,27 @@ class Owned(Protocol):
     @property
     def base(self) -> Base: ...
 
+    @property
+    def checkpointer(self) -> Checkpointer: ...
+
 
 class _Displaced(Exception):
     """The collection was dropped or renamed, or its indexes or schema were changed."""
 
 
+class _Expired(Exception):
+    """An instant of the load was ended, by this error. It would be met again by each retry of a small transaction."""
+
+    def __init__(self, error: SnapshotExpired) -> None:
+        self.error = error
+
+
 class BulkLoad:
     """One bulk load. Used by one thread."""
 
-    def __init__(self, parts: Owned, name: str, job: Job, directory: Path) -> None:
+    def __init__(self, parts: Owned, name: str, job: Job, directory: Path, *, direct: bool = False) -> None:
+        """``direct``: many documents may go straight to the base."""
+        self._direct = direct and job.how != "changes" and job.rows >= DIRECT_ROWS
         self._parts = parts
         self._engine = parts.engine
         self._prefix_of = parts.engine.catalog.prefix_of
@@ -96,10 +116,15 @@ class BulkLoad:
         self._directory = directory
         self._beside = Beside(job, CatalogRow(keyspace=""), self._prefix_of, self._engine.before_images)
         """The new generation."""
+        self._runs: list[StagedRun] | None = None
+        """The staged documents in the order of their keys; None if they do not go straight to the base."""
         self._counts = Counts()
 
     def run(self) -> Receipt:
         """Run the job. If it raises, the collection is unchanged, and the new generation is doomed."""
+        if self._direct:
+            runs = runs_of(self._directory, self._job.files)
+            self._runs = runs if len(runs) <= MOST_RUNS else None
         for _ in range(_ATTEMPTS):
             try:
                 return self._build()
@@ -114,6 +139,8 @@ class BulkLoad:
         self._counts = Counts()
         self._beside = self._source.write(self._announce)
         try:
+            if self._runs is not None:
+                return self._finish()
             enter = self._beside.note_changes if self._job.how == "changes" else self._beside.enter
             for batch in self._staged():
                 self._small(lambda tx, batch=batch: enter(tx, *batch))  # type: ignore[misc]
@@ -139,6 +166,10 @@ class BulkLoad:
             writing,
             row.having(generation=fresh.row.generation, loading=fresh.keyspaces, doomed=doomed, exists=exists),
         )
+        if self._runs is not None:
+            # Deleting a key that no document has names its keyspace in the log, and with the checkpoint in the base.
+            names: Writes = {prefix_of(each): None for each in fresh.keyspaces}
+            writing.apply(names, (), dict.fromkeys(names))
         return fresh
 
     def _give_up(self, writing: WriteView, prefix_of: PrefixOf) -> None:
@@ -146,6 +177,10 @@ class BulkLoad:
         row = look.row
         if self._beside.row.keyspace in row.loading:
             put_row(look, writing, row.having(loading=(), doomed=(*row.doomed, *row.loading)))
+        elif self._runs is not None:
+            # Another transaction has doomed the keyspaces, and may have emptied them before the last rows were put.
+            more = tuple(each for each in self._beside.keyspaces if each not in row.doomed)
+            put_row(look, writing, row.having(doomed=(*row.doomed, *more)))
 
     def _checked(self, look: CollectionReader) -> CatalogRow:
         """The current row of the collection, if the load still fits it."""
@@ -199,30 +234,61 @@ class BulkLoad:
 
     def _finish(self) -> Receipt:
         """Copy the collection, catch up with concurrent writes, and swap."""
+        if self._runs is not None:
+            self._parts.checkpointer.run()
         anchor = begin(self._engine, SNAPSHOT, False)
         try:
             look = CollectionReader(anchor, self._prefix_of, self._job.collection)
             self._checked(look)
             everything = Range(look.prefix, after_prefix(look.prefix))
-            stored = anchor.scan(everything)
-            while batch := _part(stored):
-                self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
+            if self._runs is not None:
+                self._fill(anchor, everything, self._runs)
+            else:
+                stored = anchor.scan(everything)
+                while batch := _part(stored):
+                    self._small(lambda tx, batch=batch: self._beside.copy(tx, batch))  # type: ignore[misc]
             for attempt in count():
                 check_wanted(self._directory)
                 later = begin(self._engine, SNAPSHOT, False)
                 try:
-                    self._catch_up(anchor, later, everything, quickly=attempt > 0)
+                    self._catch_up(anchor, later, everything, quickly=attempt > 0 or self._runs is not None)
                 except BaseException:
-                    _end(later)
+                    ended(later)
                     raise
-                _end(anchor)
+                ended(anchor)
                 anchor = later
                 receipt = self._swap(anchor, everything, FEW << max(0, attempt - PATIENCE))
                 if receipt is not None:
                     return receipt
         finally:
-            _end(anchor)
+            ended(anchor)
         raise AssertionError("the last round returns")
+
+    # Straight to the base
+
+    def _fill(self, anchor: EngineTransaction, everything: Range, runs: list[StagedRun]) -> None:
+        """Put the documents of the new generation and the difference, as of the instant of ``anchor``."""
+
+        def stored() -> Iterator[Batch]:
+            found = anchor.scan(everything)
+            while part := _part(found):
+                yield [key for key, _ in part], [document for _, document in part]
+
+        def put(prefix: bytes, batch: Batch) -> None:
+            self._check_still_wanted()
+            put_entries(self._parts.base, prefix, *batch)
+
+        images = self._engine.before_images
+        generation = NewGeneration(self._job, lambda: merged(self._directory, runs), stored, images=images)
+        with without_collector():
+            self._counts = fill(self._engine, self._beside, generation, put)
+        note_filled(self._parts.base)
+
+    def _check_still_wanted(self) -> None:
+        check_wanted(self._directory)
+        self._source.read(
+            lambda reading, prefix_of: self._checked(CollectionReader(reading, prefix_of, self._job.collection))
+        )
 
     def _catch_up(
         self, anchor: EngineTransaction, later: EngineTransaction, everything: Range, *, quickly: bool
@@ -237,7 +303,10 @@ class BulkLoad:
         for step in self._beside.steps:
             for start in range(0, len(keys), STEP):
                 part = keys[start : start + STEP]
-                self._small(lambda tx, step=step, part=part: (step(anchor, later, tx, part), Counts()))  # type: ignore[misc]
+                try:
+                    self._small(lambda tx, step=step, part=part: (_step(step, anchor, later, tx, part), Counts()))  # type: ignore[misc]
+                except _Expired as expired:
+                    raise expired.error from None
 
     def _logged(self, everything: Range, since: int, until: int) -> list[bytes] | None:
         """The full keys of a range that the commits after ``since`` up to ``until`` wrote; None if the log no longer
@@ -259,7 +328,7 @@ class BulkLoad:
             try:
                 receipt = self._swapped(anchor, swap, everything, few)
             finally:
-                _end(swap)
+                ended(swap)
         if receipt is None:
             give_up_claim(self._directory)
         return receipt
@@ -299,6 +368,21 @@ class BulkLoad:
         )
 
 
+def _step(
+    step: Step, before: EngineTransaction, after: EngineTransaction, writing: WriteView, keys: list[bytes]
+) -> CatalogRow:
+    """Do a step between two instants. Raises _Expired if one of them was ended."""
+    try:
+        return step(before, after, writing, keys)
+    except SnapshotExpired as error:
+        for each in (before, after):
+            try:
+                each.open_ts()
+            except SnapshotExpired:
+                raise _Expired(error) from error
+        raise
+
+
 def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The next documents, for one step."""
     found: list[tuple[bytes, bytes]] = []
@@ -309,9 +393,3 @@ def _part(stored: Iterator[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
         if size >= STEP_BYTES:
             break
     return found
-
-
-def _end(tx: EngineTransaction) -> None:
-    """Roll back a transaction, if it has not ended."""
-    if not tx.state:
-        tx.rollback()

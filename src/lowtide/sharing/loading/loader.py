@@ -15,16 +15,21 @@ from typing import Any, Final
 import msgspec
 
 from lowtide.documents.catalog import CATALOG, check_collection_name
-from lowtide.documents.management import doom_outdated, finish_drops, outdated
+from lowtide.documents.management import doom_outdated, finish_drops, outdated, put_row
 from lowtide.documents.reader import CollectionReader
 from lowtide.documents.write_batch import WriteBatch
+from lowtide.engine.base.direct import note_filled
+from lowtide.engine.garbage.emptying import empty_keyspace
+from lowtide.engine.garbage.horizon import Exact, make_horizon
 from lowtide.engine.statements.runners import AutocommitStatements, PrefixOf
-from lowtide.engine.statements.statement import WriteView
+from lowtide.engine.statements.statement import ReadView, WriteView
 from lowtide.engine.transaction.engine import Engine
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.retry import pauses
 from lowtide.engine.transaction.transaction import begin
+from lowtide.engine.types import Range, after_prefix
 from lowtide.errors import TransientError
+from lowtide.sharing.loading import bulk
 from lowtide.sharing.loading.apply import TooLarge, apply_batches, keep_types
 from lowtide.sharing.loading.bulk import BulkLoad, Owned
 from lowtide.sharing.loading.job import Job, Receipt
@@ -48,6 +53,8 @@ ATTEMPTS: Final = 20
 LEAST_ATTEMPTS: Final = 2
 IMPATIENCE: Final = 1.0
 """Seconds after which there is no further attempt, except for the first LEAST_ATTEMPTS."""
+LARGE: Final = 10_000
+"""Keyspaces with about so many rows are emptied straight in the base, if possible."""
 SMALL_ROWS: Final = 200
 SMALL_BYTES: Final = 256 << 10
 """If all attempts fail, a job of at most this size is applied under the commit lock, rather than as a bulk load. Other
@@ -69,11 +76,12 @@ class Loader:
 
     def load(self, job: str) -> dict[str, Any]:
         """Apply a job, by its name, for another process."""
-        found: dict[str, Any] = msgspec.to_builtins(self.apply(job))
+        found: dict[str, Any] = msgspec.to_builtins(self.apply(job, direct=False))
         return found
 
-    def apply(self, name: str) -> Receipt:
-        """Apply a job that is ready, unless that was done before. The receipt has its commit."""
+    def apply(self, name: str, *, direct: bool = True) -> Receipt:
+        """Apply a job that is ready, unless that was done before. The receipt has its commit. ``direct``: this process
+        has nothing else to do, so many documents may go straight to the base; see ``direct.py``."""
         directory = staging_of(self._path, name)
         job = announced(directory)
         if job.quads is None:
@@ -84,7 +92,7 @@ class Loader:
             if receipt is None:
                 give_up_claim(directory)  # a killed owner's claim: the waiting process may cancel the job again
                 try:
-                    receipt = self._apply(name, job, directory)
+                    receipt = self._apply(name, job, directory, direct)
                 except BaseException:
                     give_up_claim(directory)
                     raise
@@ -134,10 +142,41 @@ class Loader:
 
     def _finish_drops(self, source: AutocommitStatements, collection: str) -> None:
         try:
+            self._empty_directly(source, collection)
             finish_drops(source, collection)
         except Exception as error:
             if not self._parts.engine.closed:
                 logger.warning("%s: leftovers of a load are not removed yet: %s", self._path, error)
+
+    def _empty_directly(self, source: AutocommitStatements, collection: str) -> None:
+        """Empty large keyspaces in the base, if no reader knows them and the log has none of their commits."""
+        engine, base = self._parts.engine, self._parts.base
+        with begin(engine, SNAPSHOT, False) as tx:
+            since, kept = tx.ts, self._parts.feed.first_kept()
+            doomed = CollectionReader(tx, engine.catalog.prefix_of, collection).row.doomed
+            prefixes = {each: engine.catalog.prefix_of(each) for each in doomed}
+            large = [
+                name for name, prefix in prefixes.items() if tx.about(Range(prefix, after_prefix(prefix))) >= LARGE
+            ]
+        if not large:
+            return
+
+        def sample() -> Exact:
+            bound = engine.registry.published  # read before the live snapshots, see garbage/horizon.py
+            return make_horizon("exact", engine.registry.timestamps(), bound)
+
+        self._parts.checkpointer.run(upto=since)
+        emptied = [name for name in large if empty_keyspace(base, prefixes[name], since, kept, sample)]
+
+        def forget(writing: WriteView, prefix_of: PrefixOf) -> None:
+            look = CollectionReader(writing, prefix_of, collection)
+            put_row(
+                look, writing, look.row.having(doomed=tuple(each for each in look.row.doomed if each not in emptied))
+            )
+
+        if emptied:
+            note_filled(base)  # a backup must not keep the rows and forget their keyspaces
+            source.write(forget)
 
     def finish(self) -> None:
         """Wait until the leftovers of loads are emptied."""
@@ -154,12 +193,13 @@ class Loader:
         source = AutocommitStatements(self._parts)
         return source.read(lambda reading, prefix_of: receipt_of(reading, prefix_of, self._parts, name, job))
 
-    def _apply(self, name: str, job: Job, directory: Path) -> Receipt:
+    def _apply(self, name: str, job: Job, directory: Path, direct: bool) -> Receipt:
         """Apply a job in one transaction, retried a few times on conflict. After that, a small job runs in turn, and a
-        larger one as a bulk load, which completes despite any number of concurrent writers."""
+        larger one as a bulk load, which completes despite any number of concurrent writers. Many documents for an empty
+        collection are a bulk load from the start."""
         if job.quads is not None:
             return self._statements(name, job, directory)
-        if job.bytes <= job.bulk_bytes:
+        if job.bytes <= job.bulk_bytes and not (direct and self._fills_empty(job)):
             try:
                 return self._in_one(name, job, directory)
             except TooLarge:
@@ -170,7 +210,19 @@ class Loader:
                 logger.info(
                     "%s: a write to collection %r continues as a bulk load: %s", self._path, job.collection, error
                 )
-        return BulkLoad(self._parts, name, job, directory).run()
+        return BulkLoad(self._parts, name, job, directory, direct=direct).run()
+
+    def _fills_empty(self, job: Job) -> bool:
+        """Whether a job has many documents for an empty collection. Then a bulk load, which writes straight to the
+        base, has nothing to copy and nothing to empty afterwards, and is faster than one transaction."""
+        if job.rows < bulk.DIRECT_ROWS or job.how not in ("append", "upsert", "overwrite"):
+            return False
+
+        def is_empty(reading: ReadView, prefix_of: PrefixOf) -> bool:
+            prefix = CollectionReader(reading, prefix_of, job.collection).prefix
+            return next(reading.scan(Range(prefix, after_prefix(prefix))), None) is None
+
+        return AutocommitStatements(self._parts).read(is_empty)
 
     def _statements(self, name: str, job: Job, directory: Path) -> Receipt:
         """A job of statements: one transaction, whatever its size. Adds conflict with removals of the same statements

@@ -34,6 +34,10 @@ READY, CLAIMED, CANCELLED = "ready", "claimed", "cancelled"
 KEY, DOCUMENT = "key", "document"
 _PART: Final = ".part"
 _NEW: Final = ".new"
+RUN_BYTES: Final = 32 << 20
+"""The bytes of keys and documents that a task sorts at a time, about; see ``runs``."""
+_ROWS, _BYTES = 10_000, 4 << 20
+"""The size of a batch, about: a process that merges files has one of each run in memory."""
 _ABANDONED: Final = 3600.0
 """Seconds after which a directory without its driver's name is removed."""
 
@@ -154,7 +158,7 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
     temporary = directory / (name + _PART)
     try:
         with open(temporary, "wb", opener=_private) as file, pyarrow.ipc.new_file(file, schema) as writer:
-            for keys, documents in batches:
+            for keys, documents in _runs(batches):
                 key_column = pyarrow.array(keys, pyarrow.binary())
                 if documents is None:
                     document_column = pyarrow.nulls(len(keys), pyarrow.binary())
@@ -177,8 +181,57 @@ def stage(directory: Path, batches: Iterable[tuple[list[bytes], list[bytes] | No
     return StagedFile(name, rows, size)
 
 
-def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tuple[list[bytes], list[bytes]]]:
-    """The keys and documents of the job's files, a batch at a time; for deletes the documents are None."""
+def _runs(
+    batches: Iterable[tuple[list[bytes], list[bytes] | None]],
+) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
+    """Yield the same rows in batches, as many as fit a run in the order of their keys."""
+    keys: list[bytes] = []
+    documents: list[bytes] | None = []
+    size = 0
+    for more, given in batches:
+        keys += more
+        if given is None or documents is None:
+            documents = None
+        else:
+            documents += given
+        size += sum(map(len, more)) + sum(map(len, given or ()))
+        if size >= RUN_BYTES:
+            yield from _cut(keys, documents, size)
+            keys, documents, size = [], [], 0
+    if keys:
+        yield from _cut(keys, documents, size)
+
+
+def _cut(
+    keys: list[bytes], documents: list[bytes] | None, size: int
+) -> Iterator[tuple[list[bytes], list[bytes] | None]]:
+    """Yield a run in batches."""
+    if documents is None:
+        keys = sorted(keys)
+    else:
+        keys, documents = ordered(keys, documents)
+    step = max(1, min(_ROWS, len(keys) * _BYTES // max(1, size)))
+    for start in range(0, len(keys), step):
+        yield keys[start : start + step], documents[start : start + step] if documents is not None else None
+
+
+def ordered(keys: list[bytes], documents: list[bytes]) -> tuple[list[bytes], list[bytes]]:
+    """The rows in the order of their keys.
+
+    >>> ordered([b"b", b"a"], [b"2", b"1"])
+    ([b'a', b'b'], [b'1', b'2'])
+    """
+    if keys == sorted(keys):
+        return keys, documents
+    places = sorted(range(len(keys)), key=keys.__getitem__)
+    return [keys[place] for place in places], [documents[place] for place in places]
+
+
+def staged_batches(
+    directory: Path, files: Iterable[StagedFile], wanted: range | None = None
+) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    """The keys and documents of the job's files, a batch at a time; for deletes the documents are None. Only the
+    ``wanted`` batches of each file, by their places, if given."""
     pyarrow = _pyarrow()
     for each in files:
         if Path(each.name).name != each.name:
@@ -186,7 +239,7 @@ def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tup
         found = 0
         try:
             with pyarrow.OSFile(str(directory / each.name), "rb") as source, pyarrow.ipc.open_file(source) as reader:
-                for place in range(reader.num_record_batches):
+                for place in range(reader.num_record_batches) if wanted is None else wanted:
                     batch = reader.get_batch(place)
                     found += batch.num_rows
                     yield batch.column(KEY).to_pylist(), batch.column(DOCUMENT).to_pylist()
@@ -194,7 +247,7 @@ def staged_batches(directory: Path, files: Iterable[StagedFile]) -> Iterator[tup
             raise JobCancelled(f"the staged file {directory / each.name} is gone: the write was cancelled") from error
         except pyarrow.ArrowInvalid as error:
             raise UsageError(f"the staged file {directory / each.name} cannot be read: {error}; write again") from error
-        if found != each.rows:
+        if wanted is None and found != each.rows:
             raise UsageError(
                 f"the staged file {directory / each.name} has {found} rows, but its task wrote {each.rows}; write again"
             )

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import lmdb
 import pytest
@@ -85,6 +86,43 @@ def test_a_map_that_another_process_grew_is_taken_over() -> None:
         assert base.map_size == SMALL
         assert base.row(b"theirs") == bytes(1 << 20)
         assert base.map_size > SMALL
+
+
+def test_a_repeated_read_that_meets_a_grown_map_again_does_not_block_a_writer(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The writer has ``writing`` and waits for ``_growing``, as it does to abort a transaction. The read holds the
+    latter while it is repeated, so it must give it up before it waits for the former."""
+    begun, writing, found = [0], threading.Event(), list[bytes | None]()
+
+    def write() -> None:
+        with base.writing:
+            writing.set()
+            with base.keep_readers_out():
+                pass
+
+    base = Base(tmp_path, SMALL, create=True)
+    base.initialise(STORE_ID)
+    fill(base, {key_of(7): (3, VALUE)})
+    writer = threading.Thread(target=write, daemon=True)
+    reader = threading.Thread(target=lambda: found.append(base.row(key_of(7))), daemon=True)
+    begin = base._begin
+
+    def begin_in_a_map_that_grows_twice(*arguments: object) -> object:
+        begun[0] += 1
+        if begun[0] == 2:
+            writer.start()
+            assert writing.wait(PATIENCE)
+        if begun[0] <= 2:
+            raise lmdb.MapResizedError("as if another process had grown the map")
+        return begin(*arguments)
+
+    monkeypatch.setattr(base, "_begin", begin_in_a_map_that_grows_twice)
+    reader.start()
+    reader.join(PATIENCE)
+    assert found == [encode_row(3, VALUE)], "it waits for the writer, which waits for it"
+    writer.join(PATIENCE)
+    base.close()
 
 
 class Growth(threading.Thread):

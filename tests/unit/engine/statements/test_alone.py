@@ -12,7 +12,6 @@ import pytest
 import lowtide
 from lowtide.engine.statements.alone import LoneStatement
 from lowtide.engine.transaction.commit import Committer
-from lowtide.engine.transaction.request import Request
 from tests.crash.stores import wait_until
 from tests.support.parts import parts_of
 
@@ -43,17 +42,17 @@ def refused(rows: Rows, update: dict[str, Any]) -> bool:
 @pytest.fixture
 def before_commit(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], object]], None]:
     """Lets something be done once, between the reads of the next statement that runs alone and its commit."""
-    submit = Committer.submit
+    commit_at_once = Committer.commit_at_once
 
     def prepare(work: Callable[[], object]) -> None:
         todo = [work]
 
-        def interposed(self: Committer, request: Request) -> int:
-            if request.alone is not None and todo:
+        def interposed(self: Committer, *given: Any, **named: Any) -> int:
+            if not named["token"] and todo:
                 todo.pop()()
-            return submit(self, request)
+            return commit_at_once(self, *given, **named)
 
-        monkeypatch.setattr(Committer, "submit", interposed)
+        monkeypatch.setattr(Committer, "commit_at_once", interposed)
 
     return prepare
 

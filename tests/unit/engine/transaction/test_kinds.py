@@ -8,11 +8,11 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 import lowtide
-from lowtide.engine.transaction.request import Request
 from tests.conftest import OpenStore
 from tests.isolation.crowd import run_together, wait_until
 from tests.support.parts import parts_of
@@ -73,16 +73,16 @@ def test_a_commit_between_the_look_and_the_lock_is_seen(
     write(store, "snapshot", {b"x": b"old" if there else None, b"y": b"y"})
     store.checkpoint()
     committer = parts_of(store).committer
-    submit = committer.submit
+    commit_at_once = committer.commit_at_once
 
-    def meanwhile(request: Request) -> int:
-        monkeypatch.setattr(committer, "submit", submit)
+    def meanwhile(*given: Any, **named: Any) -> int:
+        monkeypatch.setattr(committer, "commit_at_once", commit_at_once)
         write(store, "snapshot", {b"x": None if there else b"theirs"})
         if checkpoint:
             store.checkpoint()
-        return submit(request)
+        return commit_at_once(*given, **named)
 
-    monkeypatch.setattr(committer, "submit", meanwhile)
+    monkeypatch.setattr(committer, "commit_at_once", meanwhile)
     write(store, how, {b"x": value})
     assert store.stats().last_commit == 3
     assert replayed(store.changes(before=True), before=True) == content(store)

@@ -13,7 +13,7 @@ from lowtide.documents.catalog import CATALOG, row_of
 from lowtide.engine.transaction.isolation import SNAPSHOT
 from lowtide.engine.transaction.transaction import begin
 from lowtide.errors import DocumentRefused, DuplicateKeyError, OperationFailure, SnapshotExpired
-from lowtide.sharing.loading import bulk, staged
+from lowtide.sharing.loading import bulk, direct, staged
 from lowtide.sharing.loading.beside import Beside
 from lowtide.sharing.loading.bulk import BulkLoad
 from lowtide.sharing.loading.job import Counts, How
@@ -28,10 +28,22 @@ from tests.unit.sharing.loading.jobs import apply, check_indexes, check_nothing_
 HOWS: tuple[How, ...] = ("append", "upsert", "delete", "overwrite")
 
 
-@pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["logged", "direct"])
+def small_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each load in many steps, through the log and straight to the base."""
     monkeypatch.setattr(bulk, "STEP", 7)
     monkeypatch.setattr(bulk, "FEW", 3)
+    if request.param == "direct":
+        monkeypatch.setattr(bulk, "DIRECT_ROWS", 0)
+        monkeypatch.setattr(direct, "CHUNK_ROWS", 5)
+        monkeypatch.setattr(staged, "_ROWS", 4)
+
+
+@pytest.fixture
+def logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads in small transactions."""
+    monkeypatch.setattr(bulk, "DIRECT_ROWS", 1 << 40)
+    monkeypatch.setattr(staged, "_ROWS", 10_000)
 
 
 def finish(store: lowtide.Store) -> None:
@@ -72,6 +84,7 @@ def test_it_leaves_what_one_transaction_would(
         assert found[0][1] == found[1][1]
 
 
+@pytest.mark.usefixtures("logged")
 def test_a_small_transaction_has_so_many_documents_or_bytes(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +155,7 @@ def test_what_fails_leaves_the_collection_as_it_was(store: lowtide.Store, how: H
     check_nothing_left(store)
 
 
+@pytest.mark.usefixtures("logged")
 @pytest.mark.parametrize(("where", "place"), [(Beside, "enter"), (Beside, "copy"), (BulkLoad, "_swap")])
 @pytest.mark.parametrize("how", ["append", "upsert"])
 def test_an_error_anywhere_leaves_the_collection_as_it_was(
@@ -204,6 +218,7 @@ def test_an_empty_collection_does_not_exist_until_it_is_loaded(
     assert store.list_collection_names() == ["c"]
 
 
+@pytest.mark.usefixtures("logged")
 def test_one_that_is_taken_back_changes_nothing(store: lowtide.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store["c"].insert_one({"_id": 1})
     name = prepare(store.path, "append", numbered(*range(10, 40)), bulk_bytes=0)

@@ -12,7 +12,7 @@ import lowtide
 from lowtide.documents.catalog import CATALOG, encode_row, row_of
 from lowtide.errors import ChangesLost, UsageError
 from lowtide.feed.change import Change
-from lowtide.sharing.loading import bulk
+from lowtide.sharing.loading import bulk, direct, staged
 from lowtide.sharing.loading.job import How
 from lowtide.values.codec import decode_document
 from lowtide.values.ids import id_of
@@ -23,10 +23,14 @@ from tests.unit.sharing.loading.jobs import load
 from tests.unit.sharing.loading.past import KEPT, Past, last, settle
 
 
-@pytest.fixture(autouse=True)
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, params=["logged", "direct"])
+def small_steps(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bulk, "STEP", 3)
     monkeypatch.setattr(bulk, "FEW", 2)
+    if request.param == "direct":
+        monkeypatch.setattr(bulk, "DIRECT_ROWS", 0)
+        monkeypatch.setattr(direct, "CHUNK_ROWS", 4)
+        monkeypatch.setattr(staged, "_ROWS", 3)
 
 
 class Seen(NamedTuple):

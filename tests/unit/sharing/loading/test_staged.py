@@ -131,7 +131,7 @@ def test_a_task_that_fails_leaves_no_file(store: lowtide.Store) -> None:
 def test_a_file_has_what_was_staged(store: lowtide.Store) -> None:
     directory = make_staging(store.path, new_job_name(), driver_process())
     file = stage(directory, [([b"a", b"b"], [b"1", b"2"]), ([b"c"], [b"3"])])
-    assert list(staged_batches(directory, [file])) == [([b"a", b"b"], [b"1", b"2"]), ([b"c"], [b"3"])]
+    assert list(staged_batches(directory, [file])) == [([b"a", b"b", b"c"], [b"1", b"2", b"3"])]
     with pytest.raises(UsageError, match="has 3 rows, but its task wrote 4"):
         list(staged_batches(directory, [StagedFile(file.name, 4, 0)]))
     with pytest.raises(UsageError, match="not the name of a staged file"):

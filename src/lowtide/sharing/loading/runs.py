@@ -1,0 +1,109 @@
+"""Staged documents in the order of their keys, whatever the order in which tasks have staged them.
+
+A task sorts what it stages, as much at a time as ``staged.RUN_BYTES``. So a file consists of *runs*: batches of which
+each begins after the end of the one before. Runs are merged a block at a time. Of each run one batch is in memory, so
+the memory is bounded by the number of runs; tasks of sorted rows stage one run each, however many rows they have.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from lowtide.sharing.loading.job import StagedFile
+from lowtide.sharing.loading.staged import ordered, staged_batches
+
+MOST_RUNS: Final = 128
+"""Runs that are merged at once; a batch of each is in memory."""
+
+Batch = tuple[list[bytes], list[bytes]]
+"""Keys, and the documents that belong to them."""
+_KEY: Final = itemgetter(0)
+
+
+class StagedRun(NamedTuple):
+    """Batches ``[begin, end)`` of a file."""
+
+    file: StagedFile
+    begin: int
+    end: int
+
+
+def runs_of(directory: Path, files: Iterable[StagedFile]) -> list[StagedRun]:
+    """Find the runs of a job's files."""
+    found: list[StagedRun] = []
+    for file in files:
+        begin, place, last = 0, 0, None
+        for keys, _ in staged_batches(directory, (file,)):
+            if keys:
+                if last is not None and min(keys) <= last:
+                    found.append(StagedRun(file, begin, place))
+                    begin = place
+                last = max(keys)
+            place += 1
+        if place > begin:
+            found.append(StagedRun(file, begin, place))
+    return found
+
+
+def merged(directory: Path, runs: Iterable[StagedRun]) -> Iterator[Batch]:
+    """Yield the documents of runs in blocks, in the order of their keys. Documents with the same key are in one block,
+    next to each other."""
+    return merge([_batches(directory, each) for each in runs])
+
+
+def merge(sources: Iterable[Iterator[Batch]]) -> Iterator[Batch]:
+    """Merge batches from several sources, each of which has its keys in ascending order, from batch to batch too.
+
+    >>> list(merge([iter([([b"a", b"d"], [b"1", b"4"])]), iter([([b"b"], [b"2"]), ([b"e"], [b"5"])])]))
+    [([b'a', b'b'], [b'1', b'2']), ([b'd'], [b'4']), ([b'e'], [b'5'])]
+    """
+    heads = [head for source in sources if (head := Head(source)).more()]
+    while heads:
+        bound = min(head.keys[-1] for head in heads)
+        taken = [part for head in heads if (part := head.take(bound))[0]]
+        if len(taken) == 1:
+            yield taken[0]
+        else:
+            pairs = [pair for keys, documents in taken for pair in zip(keys, documents, strict=True)]
+            pairs.sort(key=_KEY)
+            yield [key for key, _ in pairs], [document for _, document in pairs]
+        heads = [head for head in heads if head.more()]
+
+
+class Head:
+    """A source, and what was read from it and not taken yet."""
+
+    __slots__ = ("_source", "documents", "keys")
+
+    def __init__(self, source: Iterator[Batch]) -> None:
+        self._source = source
+        self.keys: list[bytes] = []
+        self.documents: list[bytes] = []
+
+    def more(self) -> bool:
+        """Read the next batch if this one is used up. False at the end of the source."""
+        while not self.keys:
+            batch = next(self._source, None)
+            if batch is None:
+                return False
+            self.keys, self.documents = batch
+        return True
+
+    def take(self, bound: bytes) -> Batch:
+        """Remove the documents up to ``bound``."""
+        keys, documents = self.keys, self.documents
+        if keys[-1] <= bound:
+            self.keys, self.documents = [], []
+            return keys, documents
+        end = bisect_right(keys, bound)
+        self.keys, self.documents = keys[end:], documents[end:]
+        return keys[:end], documents[:end]
+
+
+def _batches(directory: Path, run: StagedRun) -> Iterator[Batch]:
+    for keys, documents in staged_batches(directory, (run.file,), range(run.begin, run.end)):
+        yield ordered(keys, documents)

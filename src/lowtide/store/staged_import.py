@@ -1,0 +1,214 @@
+"""Importing a large file of JSON Lines into an empty collection: processes decode parts of it, and one load writes it.
+
+The file is cut into pieces of whole lines. Worker processes, as many as there are cores, decode and encode the
+documents of a piece and stage them, sorted by key, as the tasks of Spark do. Then they are one job of the loader, which
+writes them straight to the base and commits them at once.
+
+Whatever is unusual is left to the usual way, one transaction: an ``_id`` that occurs twice or exists, a document that
+is refused, a line that cannot be decoded. It starts from the beginning, and finds the line and the reason. Until the
+load is committed nothing is changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import io
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from lowtide.documents.files.json_lines import read_json_lines
+from lowtide.documents.operations import PlainDocuments, prepare
+from lowtide.documents.prepared.inserts import prepare_batch
+from lowtide.errors import DocumentRefused, Error, OperationFailure, UsageError
+from lowtide.sharing.loading.bulk import DIRECT_ROWS
+from lowtide.sharing.loading.job import Job, StagedFile, new_job_name
+from lowtide.sharing.loading.runs import MOST_RUNS
+from lowtide.sharing.loading.staged import announce, driver_process, make_staging, remove_staging, stage
+from lowtide.store.owned import OwnedStore
+from lowtide.store.store import Store, backend_of
+from lowtide.system.messages import receive, send
+
+LEAST_BYTES: Final = 24 << 20
+"""The size of a file from which on starting processes pays."""
+PIECE: Final = 8 << 20
+"""The least size of a piece."""
+MOST_WORKERS: Final = 4
+_BOM: Final = b"\xef\xbb\xbf"
+
+Advance = Callable[[int, int], None]
+"""Is told how many bytes and documents were staged so far."""
+
+
+class FilePiece(msgspec.Struct, frozen=True):
+    """Whole lines of a file, to be staged in a directory."""
+
+    directory: str
+    file: str
+    begin: int
+    end: int
+
+
+class _Staged(msgspec.Struct, frozen=True):
+    """The answer of a worker. Without a file, the piece has to be imported in the usual way."""
+
+    file: StagedFile | None = None
+
+
+def import_staged(store: Store, collection: str, file: Path, advance: Advance) -> int | None:
+    """Import a file of JSON Lines. Returns the number of documents; None if nothing was done, because the usual way has
+    to be taken."""
+    backend = backend_of(store)
+    if not isinstance(backend, OwnedStore) or find_spec("pyarrow") is None:
+        return None
+    if not file.is_file() or file.stat().st_size < LEAST_BYTES or store[collection].find_one({}) is not None:
+        return None
+    name = new_job_name()
+    directory = make_staging(store.path, name, driver_process())
+    try:
+        files = _stage_all(directory, file, advance)
+        if files is None or sum(each.rows for each in files) < DIRECT_ROWS:
+            return None
+        announce(directory, Job(collection=collection, how="append", files=files))
+        try:
+            return backend.loader.apply(name).counts.inserted
+        except (OperationFailure, DocumentRefused, UsageError):
+            return None
+    finally:
+        remove_staging(store.path, name)
+
+
+def pieces_of(directory: Path, file: Path) -> list[FilePiece]:
+    """Cut a file at the ends of lines, into pieces of about the same size."""
+    size = file.stat().st_size
+    step = max(PIECE, size // (MOST_RUNS // 2))
+    found: list[FilePiece] = []
+    with file.open("rb") as stream:
+        begin = 0
+        while begin < size:
+            stream.seek(min(begin + step, size))
+            stream.readline()
+            end = min(stream.tell(), size)
+            found.append(FilePiece(str(directory), str(file.absolute()), begin, end))
+            begin = end
+    return found
+
+
+def _stage_all(directory: Path, file: Path, advance: Advance) -> tuple[StagedFile, ...] | None:
+    """Stage all pieces of a file, in several processes. None if one of them is unusual."""
+    before = file.stat()
+    pieces = pieces_of(directory, file)
+    found: list[StagedFile] = []
+    done = 0
+    with _Workers(min(MOST_WORKERS, len(os.sched_getaffinity(0)), len(pieces))) as workers:
+        for piece, staged in workers.staged(pieces):
+            if staged is None:
+                return None
+            done += piece.end - piece.begin
+            found.append(staged)
+            advance(done, sum(each.rows for each in found))
+    after = file.stat()
+    unchanged = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    return tuple(found) if unchanged else None
+
+
+class _Workers:
+    """Processes that stage pieces. They end with this one: each ends when its standard input does."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def __enter__(self) -> _Workers:
+        program = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
+        try:
+            for _ in range(self._count):
+                self._processes.append(
+                    subprocess.Popen(
+                        [sys.executable, "-c", program],
+                        stdin=subprocess.PIPE,
+                        stdout=subprocess.PIPE,
+                        start_new_session=True,  # Ctrl-C is for this process, which ends them
+                    )
+                )
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in self._processes:
+            each.kill()
+        for each in self._processes:
+            each.wait()
+            for stream in (each.stdin, each.stdout):
+                if stream is not None:
+                    with contextlib.suppress(OSError):
+                        stream.close()
+
+    def staged(self, pieces: list[FilePiece]) -> Iterator[tuple[FilePiece, StagedFile | None]]:
+        """Yield the pieces as they are staged, with their files."""
+        left = iter(pieces)  # a list's iterator: any thread may ask it for the next one
+        answers: queue.SimpleQueue[tuple[FilePiece, StagedFile | None]] = queue.SimpleQueue()
+        for process in self._processes:
+            threading.Thread(target=_hand_out, args=(process, left, answers), daemon=True).start()
+        for _ in pieces:
+            yield answers.get()
+
+
+def _hand_out(
+    process: subprocess.Popen[bytes],
+    pieces: Iterator[FilePiece],
+    answers: queue.SimpleQueue[tuple[FilePiece, StagedFile | None]],
+) -> None:
+    """Give pieces to a worker until there are none left. If it dies, its pieces have no file."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for piece in pieces:
+        answer = None
+        with contextlib.suppress(OSError, ValueError):
+            send(process.stdin, msgspec.msgpack.encode(piece))
+            answer = receive(process.stdout)
+        answers.put((piece, msgspec.msgpack.decode(answer, type=_Staged).file if answer else None))
+
+
+def serve() -> None:
+    """The main loop of a worker."""
+    gc.disable()  # there are no cycles in documents
+    requests, responses = sys.stdin.buffer, sys.stdout.buffer
+    while data := receive(requests):
+        staged = stage_piece(msgspec.msgpack.decode(data, type=FilePiece))
+        send(responses, msgspec.msgpack.encode(_Staged(staged)))
+
+
+def stage_piece(piece: FilePiece) -> StagedFile | None:
+    """Stage the documents of a piece. None if there is anything wrong with one of them."""
+    with open(piece.file, "rb") as stream:
+        stream.seek(piece.begin)
+        data = stream.read(piece.end - piece.begin)
+    if len(data) < piece.end - piece.begin or (piece.begin and data.startswith(_BOM)):
+        return None
+    try:
+        return stage(Path(piece.directory), _encoded(data, piece.file))
+    except Error:
+        return None
+
+
+def _encoded(data: bytes, name: str) -> Iterator[tuple[list[bytes], list[bytes]]]:
+    for batch in read_json_lines(io.BytesIO(data), name):
+        documents = PlainDocuments(batch.documents) if batch.plain else batch.documents
+        ready = prepare_batch(documents)
+        if ready is not None:
+            yield ready.keys, ready.encoded
+        else:
+            each = [prepare(document) for document in documents]
+            yield [one.key for one in each], [one.encoded for one in each]
