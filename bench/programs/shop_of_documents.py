@@ -43,13 +43,7 @@ class DocumentShop:
 
     def __init__(self, directory: Path, durability: Durability, size: Size) -> None:
         self._store = lowtide.open(directory, durability="full" if durability == "synced" else "relaxed")
-        loaded: dict[str, list[Row]] = {}
-        for table, row in first_rows(size):
-            loaded.setdefault(table, []).append(with_id(table, row))
-        for table, rows in loaded.items():
-            self._store[table].insert_many(rows)
-        for table, keys in INDEXES.items():
-            self._store[table].create_index(keys)
+        self._load(size)
         self._store.checkpoint()
         self._answers = {
             "new_order": self._new_order,
@@ -58,6 +52,15 @@ class DocumentShop:
             "delivery": self._delivery,
             "stock_level": self._stock_level,
         }
+
+    def _load(self, size: Size) -> None:
+        loaded: dict[str, list[Row]] = {}
+        for table, row in first_rows(size):
+            loaded.setdefault(table, []).append(with_id(table, row))
+        for table, rows in loaded.items():
+            self._store[table].insert_many(rows)
+        for table, keys in INDEXES.items():
+            self._store[table].create_index(keys)
 
     def answer(self, request: Request) -> Any:
         answer = self._answers[request.kind]
@@ -162,9 +165,7 @@ class DocumentShop:
         """Everything it holds, by table."""
         with self._store.snapshot() as snapshot:
             for table in IDS:
-                rows = snapshot[table].find().to_list()
-                assert all(row == with_id(table, {name: row[name] for name in row if name != "_id"}) for row in rows)
-                yield table, [{name: row[name] for name in row if name != "_id"} for row in rows]
+                yield table, snapshot[table].find({}, {"_id": 0}).to_list()
 
     def settle(self) -> None:
         self._store.checkpoint()

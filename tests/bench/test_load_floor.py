@@ -46,4 +46,6 @@ def test_it_tells_a_line_for_each_step(capsys: pytest.CaptureFixture[str], monke
         "one transaction, until the store is closed",
         "bulk load, until it is committed",
         "bulk load, until the store is closed",
+        "straight to the base, until it is committed",
+        "straight to the base, until the store is closed",
     ]

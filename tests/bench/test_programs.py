@@ -10,7 +10,7 @@ import pytest
 from bench.programs import section
 from bench.programs.jobs import JobLost, Queue, drained
 from bench.programs.requests import KINDS, Request, Size, stream
-from bench.programs.section import JOBS, MIX, SECTION, Differs
+from bench.programs.section import JOBS, MIX, ORDERS, SECTION, Differs
 from bench.programs.shop_of_tables import TableShop
 from bench.section import Plan
 from tests.bench.support import check_shown, check_step, through_json
@@ -28,9 +28,14 @@ def shorter(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("shorter")
 def test_both_stores_run_the_programs_and_hold_the_same(tmp_path: Path) -> None:
     data = through_json(SECTION.run(small(tmp_path)))
-    assert {line[0] for line in data["lines"]} >= {MIX, "find-id, in a transaction", "insert-many, alone"}
+    assert {line[0] for line in data["lines"]} >= {
+        MIX,
+        "mix, orders",
+        "find-id, in a transaction",
+        "insert-many, alone",
+    }
     grids = check_shown(SECTION, data, tmp_path)
-    assert [grid.title.split(",")[0] for grid in grids] == ["TPC-C", "Statements", "A queue of jobs"]
+    assert [grid.title.split(",")[0] for grid in grids] == ["TPC-C", "TPC-C", "Statements", "A queue of jobs"]
     assert any("TPC-C" in finding.target for finding in SECTION.findings(data))
 
 
@@ -50,8 +55,9 @@ def test_a_store_that_answers_differently_ends_the_run(tmp_path: Path, monkeypat
         return found and (found[0], found[1] + 1)
 
     monkeypatch.setattr(TableShop, "_payment", wrong)
-    with pytest.raises(Differs):
-        SECTION.run(small(tmp_path, MIX))
+    for model in (MIX, ORDERS):
+        with pytest.raises(Differs):
+            SECTION.run(small(tmp_path / model, model))
 
 
 def test_a_queue_that_gives_a_job_twice_ends_the_run() -> None:
