@@ -34,7 +34,7 @@ from lowtide.documents.plans import planner
 from lowtide.documents.updates import arrays as array_updates
 from lowtide.documents.updates import compiler as updates
 from lowtide.documents.watch import DocumentChange
-from lowtide.values import codec, ids
+from lowtide.values import cleaning, codec, ids
 from tests.docs.documents import ROOT, section, table, unwrapped
 
 PAGE = ROOT / "docs" / "documents.md"
@@ -50,7 +50,7 @@ EXPRESSIONS = {
 }
 LIMITS = {
     "a document, encoded": f"{codec.MAX_DOCUMENT >> 20} MiB",
-    "nesting of objects and arrays": f"{codec.MAX_DEPTH} levels",
+    "nesting of objects and arrays": f"{cleaning.MAX_DEPTH} levels",
     "nesting of a pipeline": f"{DEEPEST} levels",
     "an `_id`, encoded": f"{ids.MAX_ID} bytes",
     "a collection's name": f"{catalog.MAX_NAME} bytes of UTF-8",

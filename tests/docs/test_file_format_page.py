@@ -9,7 +9,7 @@ from lowtide.documents.indexes import entries
 from lowtide.documents.indexes.spec import Index
 from lowtide.pipeline.replicate.replica import REPLICAS
 from lowtide.sharing.loading.receipts import RECEIPTS, SERIES
-from lowtide.values import codec, values
+from lowtide.values import cleaning, values
 from tests.docs.documents import ROOT, section, table, unwrapped
 
 PAGE = ROOT / "docs" / "file-format.md"
@@ -34,7 +34,7 @@ def test_each_field_of_a_row_and_of_an_index_is_told() -> None:
 
 def test_each_extension_is_told() -> None:
     told = [int(row[0]) for row in table(section(PAGE, "Values"))]
-    assert told == [-1, codec._BIG, codec._DECIMAL, codec._UUID, codec._NAIVE, codec._OFFSET]
+    assert told == [-1, cleaning.BIG, cleaning.DECIMAL, cleaning.UUID_CODE, cleaning.NAIVE, cleaning.OFFSET]
 
 
 def test_each_kind_of_value_is_told_in_order() -> None:

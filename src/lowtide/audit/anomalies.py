@@ -24,7 +24,7 @@ MEANINGS = {
     "G1c": "circular information flow: transactions saw or overwrote each other in a cycle",
     "observed-vanishes": "a transaction saw a commit, and afterwards a state from before it",
     "fractured-scan": "one scan shows two instants",
-    "stale-read": "a transaction did not see what was over before it began",
+    "stale-read": "a transaction did not see what was committed before it began",
     "lost-update": "two transactions read the same version of a key and both wrote the key",
     "G-single": "read skew: a transaction saw one state here and a later one there",
     "long-fork": "two readers saw two commits in different orders",

@@ -85,7 +85,7 @@ inspecting = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 for commands in COMMANDS.values():
     for command in commands:
         app.command(_name(command))(guarded(command))
-app.add_typer(inspecting, name="inspect", help="Look inside: a key, a segment of the log, the base.")
+app.add_typer(inspecting, name="inspect", help="Inspect a key, a segment of the log, or the base.")
 app.add_typer(rdf, name="rdf", help="RDF statements: load and dump files, query and update in SPARQL.")
 app.add_typer(
     pipeline,

@@ -18,7 +18,7 @@ from lowtide.values.extended import dumps, to_extended
 
 
 def collections(path: StorePath, json: Json = False) -> None:
-    """List the collections, with their approximate numbers of documents and their indexes."""
+    """List the collections, with their numbers of documents and their indexes."""
     store, output = find_store(path), Output(json)
     with reading(store) as opened, opened.snapshot() as snapshot:
         found: list[dict[str, Any]] = []

@@ -30,7 +30,7 @@ def changes(
         typer.Option(
             "--since",
             metavar="COMMIT",
-            help="Begin after this commit. By default with the first that is kept; with --follow, with the next.",
+            help="Begin after this commit. By default with the first one kept; with --follow, with the next one.",
             show_default=False,
         ),
     ] = None,
@@ -167,7 +167,7 @@ def consumers(
     ] = None,
     json: Json = False,
 ) -> None:
-    """List the named consumers of the change feed: their positions, and whether they lost their place."""
+    """List the named consumers of the change feed: their positions, and whether they have lost changes."""
     store, output = find_store(path), Output(json)
     if remove is not None and reset is not None:
         raise UsageError("give --remove or --reset, not both")

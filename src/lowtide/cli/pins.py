@@ -69,7 +69,7 @@ def pin(
             "--at", metavar="PIN", help="Keep what this pin keeps: its name, or its commit.", show_default=False
         ),
     ] = None,
-    renew: Annotated[bool, typer.Option("--renew", help="Renew the pin of this name instead.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Renew the pin with this name instead.")] = False,
     json: Json = False,
 ) -> None:
     """Keep the last commit under a name that every process can open, until it expires."""

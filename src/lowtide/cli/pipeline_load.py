@@ -144,7 +144,7 @@ def replicate(
     name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The name of the replication, and of its consumer.")
     ] = "replica",
-    follow: Annotated[bool, typer.Option("--follow", help="Keep running, and apply each commit as it comes.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Keep running, and apply commits as they arrive.")] = False,
     json: Json = False,
 ) -> None:
     """Bring a copy of a store up to date from its change feed, one transaction for each batch of commits.

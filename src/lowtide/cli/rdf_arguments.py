@@ -28,10 +28,10 @@ QuadsName = Annotated[
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Give up after so many seconds.", show_default=False),
+    typer.Option("--timeout", metavar="SECONDS", min=0.001, help="Give up after this time.", show_default=False),
 ]
 Union = Annotated[
-    bool, typer.Option("--union", help="Let the default graph be the union of all graphs, as in many RDF stores.")
+    bool, typer.Option("--union", help="Make the default graph the union of all graphs, as in many RDF stores.")
 ]
 
 

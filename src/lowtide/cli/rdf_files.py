@@ -60,7 +60,7 @@ def load(
         typer.Option(
             "--graph",
             metavar="IRI",
-            help="Where statements go that have no graph in the file; by default the default graph.",
+            help="The graph for statements that have none in the file; by default the default graph.",
             show_default=False,
         ),
     ] = None,
@@ -73,16 +73,14 @@ def load(
             show_default=False,
         ),
     ] = None,
-    batch: Annotated[
-        int, typer.Option("--batch", metavar="NUMBER", min=1, help="Statements of one transaction.")
-    ] = BATCH,
+    batch: Annotated[int, typer.Option("--batch", metavar="NUMBER", min=1, help="Statements per transaction.")] = BATCH,
     one_transaction: Annotated[
         bool,
         typer.Option(
             "--one-transaction", help="Load everything or nothing; it is held in memory until it is committed."
         ),
     ] = False,
-    create: Annotated[bool, typer.Option("--create", help="Make the store if there is none.")] = False,
+    create: Annotated[bool, typer.Option("--create", help="Create the store if there is none.")] = False,
     json: Json = False,
 ) -> None:
     """Load RDF files into a quad store. A file may be compressed by gzip.
