@@ -1,4 +1,4 @@
-"""Act 3: a process is killed in the middle of its work, and the store is opened again; three times."""
+"""Act 3: a process is killed in the middle of its work, and the store is opened again. Three times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_WITHIN = 30.0
 
 @dataclass
 class Killed:
-    """What a child had reported when it was killed: receipt -> timestamp of its commit."""
+    """The commits that a child had reported when it was killed: receipt -> timestamp."""
 
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     complaint: str = ""
@@ -34,10 +34,10 @@ class Killed:
 
 @dataclass
 class Found:
-    """What the store held when it was opened again."""
+    """What the reopened store contained."""
 
     lost: int
-    #: Committed, but killed before it could say so. That is allowed.
+    #: Committed, but the child was killed before it could report them. That is allowed.
     unreported: int
     total: int
     adds_up: bool
@@ -106,7 +106,7 @@ def _work_and_kill(path: Path, crash: int, settings: Settings, lifetime: float, 
     finally:
         child.kill()
         child.wait()
-        # What was in the pipe when the child died was acknowledged too.
+        # Commits that were in the pipe when the child died count as acknowledged too.
         collector.join()
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
@@ -138,7 +138,7 @@ def _reopen(path: Path, killed: list[Killed], settings: Settings) -> Found:
 
 
 def _replayed(receipts: dict[bytes, bytes], settings: Settings) -> dict[bytes, int]:
-    """The balances that the receipts lead to: they differ from the stored ones if any commit is there in part."""
+    """The balances that follow from the receipts. They differ from the stored ones if a commit is only partly there."""
     result = Counter({account(number): settings.opening_balance for number in range(settings.accounts)})
     for receipt in receipts.values():
         source, target, moved = receipt.split()
@@ -154,7 +154,7 @@ def _count(killed: list[Killed]) -> int:
 def _judge(killed: list[Killed], found: list[Found], settings: Settings) -> list[Check]:
     totals = sorted({each.total for each in found})
     worked = all(child.acknowledged and not child.complaint for child in killed)
-    # Of each thread that was killed, one commit at most was on its way.
+    # Each killed thread had at most one commit in flight.
     most_unreported = CRASHES * settings.threads
     return [
         Check(

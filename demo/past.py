@@ -1,4 +1,4 @@
-"""Acts 4 to 6, on Spark: the shop's whole history is archived, a bad migration undone, the past thinned out."""
+"""Acts 4 to 6, on Spark: the shop's history is archived, a bad migration is undone, and old versions are vacuumed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from demo.shop import FEED_BYTES, ITEMS, PRICES, STOCK, Buyers, counts, prices
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Instants of the shop at work that the archive is asked for afterwards.
+#: Instants during the shop's work that are read from the archive afterwards.
 INSTANTS = 3
 BY_HAND = 7
-#: Seconds that a buyer thinks between two purchases while Spark is at work.
+#: Seconds that a buyer waits between two purchases while Spark is running.
 THINKING = 0.01
 
 
 @dataclass(frozen=True)
 class Places:
-    """The directories of the shop: its store, its archive, what it recorded, and what is restored of it."""
+    """The directories of the shop: its store, its archive, its recorded history, and its restored copy."""
 
     store: Path
     archive: Path
@@ -34,7 +34,7 @@ class Places:
 
 @dataclass
 class Past:
-    """What the shop was seen to hold, by commit; and the last commit before the migration."""
+    """The observed content of the shop, by commit, and the last commit before the migration."""
 
     stock: dict[int, dict[bytes, int]] = field(default_factory=dict)
     good: int = 0

@@ -39,7 +39,7 @@ def save_picture(target: Path, exact: Course, watermark: Course, keys: int) -> N
         axes.set_ylabel("versions kept")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        # Few marks, or their long numbers run into each other.
+        # Few ticks, because their long labels would overlap.
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -1,4 +1,4 @@
-"""Act 1: buyers at the same time, and a long report that sees one instant from its beginning to its end."""
+"""Act 1: concurrent buyers, and a long report that sees one instant from beginning to end."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from demo.screen import Screen, Show
 from demo.shop import FEED_BYTES, ORDERS, SOLD, STOCK, Buyers, adds_up, counts, furnish
 from demo.text_plot import sparkline
 
-#: Between two looks at the store, in seconds.
+#: Seconds between two checks of the store.
 LOOK_EVERY = 0.1
 
 
 @dataclass
 class Seen:
-    """What the long report and the onlooker have seen so far."""
+    """What the long report and the observer have seen so far."""
 
     looks: int = 0
-    #: Looks at which something was neither in stock nor sold, or both.
+    #: Checks in which an item was neither in stock nor sold, or both.
     wrong: int = 0
-    #: Looks at which the long report saw something else than at first.
+    #: Checks in which the long report saw something different from its first read.
     changed: int = 0
     pace: list[float] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ def run(path: Path, history: Path, settings: Settings, screen: Screen) -> list[C
             at_first = counts(report, STOCK)
             with Buyers(store, settings) as buyers, screen.panel("purchases") as show:
                 seen = _look_on(store, report, at_first, buyers, settings, show)
-    # Opened again, so that what is compared comes from the disk and not from memory.
+    # Reopened, so the compared data comes from disk and not from memory.
     with lowtide.open(path, feed_bytes=FEED_BYTES) as store, store.snapshot() as snapshot:
         kept, sold = snapshot[ORDERS].count_documents({}), sum(counts(snapshot, SOLD).values())
         ordered = sum(order["count"] for order in snapshot[ORDERS].find())
@@ -84,7 +84,7 @@ def _look_on(
         seen.changed += counts(report, STOCK) != at_first
         seen.looks += 1
         purchases, stats = buyers.purchases, store.stats()
-        # Not the first look, which comes at once: a rate over no time means nothing.
+        # Not at the first check, which comes at once: a rate over no time is meaningless.
         if now - last_time > LOOK_EVERY / 2:
             seen.pace.append((purchases - last) / (now - last_time))
         last_time, last = now, purchases

@@ -48,7 +48,7 @@ def run(spark: SparkSession, shop: Places, output: Path, screen: Screen, past: P
         "metrics": output / "pipeline.prom",
         "history": shop.history,
     }
-    # Relative to the directory of the file, which may be moved with all that it names.
+    # Relative to the file's directory, so the file can be moved together with everything it names.
     quoted = {name: json.dumps(os.path.relpath(place, output)) for name, place in places.items()}
     config.write_text(CONFIG.format(**quoted, good=past.good))
     done = lowtide.pipeline.run(spark, config)
