@@ -49,7 +49,7 @@ def main() -> int:
     failed = sum(not check.held for check in checks)
     screen.note("Every promise was kept." if not failed else f"{failed} of {len(checks)} promises FAILED.", "bold")
     if failed:
-        screen.note(f"To play the same again: --seed {settings.seed}")
+        screen.note(f"To repeat this run: --seed {settings.seed}")
     return 1 if failed else 0
 
 
@@ -60,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="where report and pictures go (demo-output)"
     )
-    parser.add_argument("--seed", type=int, help="of purchases, transfers and the moments of the kills (random)")
+    parser.add_argument("--seed", type=int, help="the seed of purchases, transfers and kills (random)")
     options = parser.parse_args()
     if options.seconds is not None and options.seconds <= 0:
         parser.error("--seconds must be above 0")

@@ -47,7 +47,7 @@ class Found:
 def run(path: Path, settings: Settings, screen: Screen) -> list[Check]:
     screen.act(
         "Act 3: a crash and a recovery",
-        "Another process transfers money and reports each commit that was acknowledged to it, until SIGKILL ends it "
+        "Another process transfers money and reports each acknowledged commit, until SIGKILL ends it "
         "at a random moment. Then the store is opened again and compared with the reports; "
         f"{CRASHES} times, on the same store.",
     )
@@ -102,7 +102,7 @@ def _work_and_kill(path: Path, crash: int, settings: Settings, lifetime: float, 
             time.sleep(min(0.05, max(0.0, end - time.monotonic())))
         if child.poll() is not None:
             complaint = child.stderr.read().decode(errors="replace")
-            result.complaint = f"the child ended by itself, with {child.returncode}:\n{complaint}"
+            result.complaint = f"the child exited on its own, with {child.returncode}:\n{complaint}"
     finally:
         child.kill()
         child.wait()
@@ -164,10 +164,10 @@ def _judge(killed: list[Killed], found: list[Found], settings: Settings) -> list
             worked and all(each.lost == 0 for each in found) and 0 <= found[-1].unreported <= most_unreported,
         ),
         Check(
-            "A commit is there as a whole or not at all",
+            "A commit is there completely or not at all",
             f"balances {'equal' if all(each.adds_up for each in found) else 'DIFFER FROM'} the receipts, "
             f"sum {', '.join(f'{total:,}' for total in totals)}; "
-            f"opened again in at most {max(each.seconds for each in found) * 1000:,.0f} ms",
+            f"reopened in at most {max(each.seconds for each in found) * 1000:,.0f} ms",
             all(each.adds_up for each in found) and totals == [settings.money],
         ),
     ]

@@ -24,7 +24,7 @@ KEYS = 6
 def run(spark: SparkSession, broken: Path, pictures: Path, settings: Settings, screen: Screen) -> list[Check]:
     screen.act(
         "Act 8: a broken engine",
-        "Would the audit have noticed? Here is an engine that forgot to look for conflicts, with the same buyers.",
+        "Would the audit have noticed? Here is an engine that does not check for conflicts, with the same buyers.",
     )
     lost = _record(broken, settings.seed)
     report = lowtide.pipeline.audit(spark, broken, "serializable")

@@ -50,8 +50,8 @@ class Course:
 def run(path: Path, settings: Settings, screen: Screen) -> tuple[list[Check], Course, Course]:
     screen.act(
         "Act 2: a long reader",
-        "One snapshot stays open while the transfers go on. The exact collector keeps of each key the newest version "
-        "and the one that the reader sees; a low-water mark, the usual way, keeps all versions since the reader began.",
+        "One snapshot stays open during the transfers. The exact collector keeps the newest version of each key and "
+        "the version that the reader sees. The usual low-water mark keeps all versions since the reader began.",
     )
     exact, watermark = Course("exact"), Course("watermark")
     # The slower one first, so the other reaches the same number of commits in less time.
@@ -129,7 +129,7 @@ def _judge(exact: Course, watermark: Course, settings: Settings) -> list[Check]:
     return [
         Check(
             "What an open snapshot sees does not change",
-            f"{exact.looks + watermark.looks:,} looks during {exact.commits + watermark.commits:,} commits, "
+            f"{exact.looks + watermark.looks:,} checks during {exact.commits + watermark.commits:,} commits, "
             f"{exact.changed + watermark.changed} differed" + (f", error {errors[0]!r}" if errors else ""),
             exact.changed + watermark.changed == 0 and exact.commits > 0 and watermark.commits > 0 and not errors,
         ),

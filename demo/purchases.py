@@ -32,8 +32,8 @@ def run(path: Path, history: Path, settings: Settings, screen: Screen) -> list[C
     screen.act(
         "Act 1: a shop, its buyers, and a long report",
         f"{settings.threads} buyers at the same time; each purchase is a serializable transaction, on disk when it "
-        "returns. A report keeps one snapshot open all the while, and an onlooker takes stock again and again. The "
-        "store writes down what each transaction saw, for the audit in the last act.",
+        "returns. A report keeps one snapshot open all the time, and an observer checks the stock repeatedly. The "
+        "store records what each transaction saw, for a later audit.",
     )
     with lowtide.open(path, durability="full", feed_bytes=FEED_BYTES, record=history) as store:
         furnish(store)
@@ -49,17 +49,17 @@ def run(path: Path, history: Path, settings: Settings, screen: Screen) -> list[C
     failed = f", error {buyers.errors[0]!r}" if buyers.errors else ""
     return [
         Check(
-            "Every snapshot is one instant: what is in stock and what was sold always add up",
+            "Every snapshot is one instant: stock and sales always add up",
             f"{seen.looks:,} snapshots, {seen.wrong} wrong",
             seen.looks > 0 and seen.wrong == 0,
         ),
         Check(
-            "A long report sees what it saw at first, whatever is bought meanwhile",
-            f"{seen.looks:,} looks during {buyers.purchases:,} purchases, {seen.changed} differed",
+            "A long report always sees the same data, whatever is bought meanwhile",
+            f"{seen.looks:,} checks during {buyers.purchases:,} purchases, {seen.changed} differed",
             seen.changed == 0 and buyers.purchases > 0,
         ),
         Check(
-            "Conflicts are found and retried, and the store holds exactly what was acknowledged",
+            "Conflicts are detected and retried, and the store holds exactly what was acknowledged",
             f"{buyers.purchases:,} purchases ({buyers.purchases / settings.seconds:,.0f} per second), "
             f"{buyers.retried:,} retried; {kept:,} orders of {ordered:,} pieces found, {sold:,} sold{failed}",
             kept == buyers.purchases and ordered == sold and not buyers.errors,

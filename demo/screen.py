@@ -65,7 +65,7 @@ class Screen:
             yield show
 
     def summary(self, checks: Sequence[Check]) -> None:
-        table = Table(title="What was promised, what was seen", title_justify="left", show_lines=False, expand=False)
+        table = Table(title="Promised and observed", title_justify="left", show_lines=False, expand=False)
         table.add_column("promised", overflow="fold")
         table.add_column("seen", overflow="fold")
         table.add_column("", no_wrap=True)
