@@ -1,8 +1,8 @@
-"""One TOML file for the whole pipeline of a store: what is archived, where to, how long it is kept, and when.
+"""Reads the TOML file that configures a store's pipeline: what is archived, where, how long it is kept, and when.
 
-``read_config`` checks everything that can be checked before anything runs: each key, each value, whether the store and
-the files that jobs read are there, and whether anything would be written to a place where something else is. It raises
-one ConfigError that names every problem. docs/pipeline.md has the table of keys.
+``read_config`` checks everything that can be checked before a run: each key, each value, whether the store and the
+input files exist, and whether an output would overwrite something else. It raises one ConfigError that names every
+problem. docs/pipeline.md has the table of keys.
 """
 
 from __future__ import annotations
