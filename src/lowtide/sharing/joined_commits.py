@@ -168,8 +168,8 @@ class JoinedCommits:
                     return Committed(commit.ts, left_out)
         except Released as error:
             raise Error(
-                f"whether this transaction was committed is not known, because the log no longer has it: {error}; read "
-                "what it has written before you retry it"
+                f"it is unknown whether this transaction was committed, because the log no longer has it: {error}; "
+                "read what it wrote before you retry it"
             ) from error
         finally:
             cursor.close()

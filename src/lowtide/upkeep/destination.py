@@ -183,7 +183,7 @@ def _refuse_strangers(path: Path) -> None:
             name = each.name.removesuffix(_TEMPORARY)
             if name not in ours and not (directory.name == "log" and _IN_LOG.fullmatch(name)):
                 raise UsageError(
-                    f"{directory} holds {each.name!r}, which is no part of a backup; choose another directory"
+                    f"{directory} holds {each.name!r}, which is not part of a backup; choose another directory"
                 )
 
 

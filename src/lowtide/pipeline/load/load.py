@@ -264,7 +264,7 @@ def _checked(
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise UsageError(f"the version of a load is a number from 0 on, not {version!r}")
     if version and name is None:
-        raise UsageError("the version of a load tells loads of one name apart; give a name, too")
+        raise UsageError("the version of a load distinguishes loads of one name; give a name too")
     return _MODES[mode], _Limit(max_bad, has_quarantine)
 
 

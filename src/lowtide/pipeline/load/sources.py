@@ -132,7 +132,7 @@ def _format_of(spark: SparkSession, name: str) -> str:
             return kinds.pop()
     elif not path.exists() and "/" not in name and spark.catalog.tableExists(name):
         return "table"
-    raise UsageError(f"{name}: its name does not say what it is; give a format, one of {', '.join(FORMATS)}")
+    raise UsageError(f"{name}: its format cannot be told from its name; give a format, one of {', '.join(FORMATS)}")
 
 
 def _by_suffix(path: Path) -> str | None:

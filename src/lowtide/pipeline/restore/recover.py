@@ -141,8 +141,8 @@ def _check_log(log: Path, store_id: bytes, since: int, what: str) -> Iterator[Co
         return remaining_commits(log, store_id, since)
     except ChangesLost as lost:
         raise ArchiveError(
-            f"{what} ends with commit {since}, and the log in {log} begins with commit {lost.kept}: what lies between "
-            "is in neither. Recover from something newer"
+            f"{what} ends with commit {since}, and the log in {log} begins with commit {lost.kept}: neither has "
+            "the commits in between. Recover from a newer backup or archive"
         ) from lost
 
 

@@ -247,7 +247,7 @@ def _check_places(config: PipelineConfig, table: TomlTable) -> None:
         if place is None or "://" in place:
             continue
         if Path(place) == store or store in Path(place).parents:
-            table.wrong(name, f"{place} is inside of the store, which keeps its own files there; choose another place")
+            table.wrong(name, f"{place} is inside the store, which keeps its own files there; choose another place")
         elif name != "metrics" and Path(place).exists() and not Path(place).is_dir():
             table.wrong(name, f"{place} is a file; write a directory")
     for name in ("report", "metrics"):

@@ -44,7 +44,7 @@ class Stop:
     def check(self) -> None:
         """Raise RunStopped if a stop was requested."""
         if self.requested:
-            raise RunStopped("told to end, so it ended after a step; the next run goes on from there")
+            raise RunStopped("asked to stop, so it ended after a step; the next run continues from there")
 
     def between(self, progress: Callable[[str], None] | None) -> Callable[[str], None]:
         """A progress that also ends the work: reports come between two steps, where it is safe to."""
