@@ -1,4 +1,4 @@
-"""`python -m demo`: nine acts, then what was promised and what was seen. Exits with 0 if every check held."""
+"""`python -m demo`: nine acts, then each promise next to what was observed. Exits with 0 if every check passed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from demo.text_plot import text_plot
 SPARK = {
     "spark.driver.memory": "1g",
     "spark.sql.shuffle.partitions": "2",
-    # A short run: what starts sooner is better than what becomes faster.
+    # A short run: starting sooner matters more than getting faster later.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
-#: What stays of the shop, in the directory of the report: the store, its archive, what was recorded.
+#: What remains of the shop, in the report's directory: the store, its archive and its recorded history.
 SHOP, ARCHIVE, HISTORY, RESTORED = "shop", "shop-archive", "shop-history", "shop-restored"
 
 
@@ -42,14 +42,14 @@ def main() -> int:
     for each in (SHOP, ARCHIVE, HISTORY, RESTORED):
         shutil.rmtree(output / each, ignore_errors=True)
     screen = Screen()
-    # Beside the result, not where the system keeps temporary files: those may be in memory, and durability is on show.
+    # Next to the result, not in the system's temporary directory, which may be in memory: the demo shows durability.
     with tempfile.TemporaryDirectory(prefix="stores-", dir=output) as stores:
         checks = _play(Path(stores), output, settings, screen, with_spark=not options.quick)
     screen.summary(checks)
     failed = sum(not check.held for check in checks)
     screen.note("Every promise was kept." if not failed else f"{failed} of {len(checks)} promises FAILED.", "bold")
     if failed:
-        screen.note(f"To play the same again: --seed {settings.seed}")
+        screen.note(f"To repeat this run: --seed {settings.seed}")
     return 1 if failed else 0
 
 
@@ -60,7 +60,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--output", type=Path, default=Path("demo-output"), help="where report and pictures go (demo-output)"
     )
-    parser.add_argument("--seed", type=int, help="of purchases, transfers and the moments of the kills (random)")
+    parser.add_argument("--seed", type=int, help="the seed of purchases, transfers and kills (random)")
     options = parser.parse_args()
     if options.seconds is not None and options.seconds <= 0:
         parser.error("--seconds must be above 0")
@@ -68,7 +68,7 @@ def _options() -> argparse.Namespace:
 
 
 def _with_spark(stores: Path, output: Path, settings: Settings, screen: Screen) -> Iterator[list[Check]]:
-    """The acts that need Java: without it, they are left out, and the reason said."""
+    """The acts that need Java. Without Java they are skipped, with a message."""
     import lowtide
     import lowtide.spark
 
@@ -108,7 +108,7 @@ def _play(stores: Path, output: Path, settings: Settings, screen: Screen, *, wit
         "Act 9: the plot", "Versions kept against commits, while one snapshot stays open: █ exact, ░ low-water mark."
     )
     screen.note(text_plot(exact.kept, watermark.kept), "cyan")
-    # Imported here, for it takes a second and the acts need it not.
+    # Imported here because it takes a second and the acts do not need it.
     from demo.picture import save_picture
 
     picture = output / "versions-kept.png"

@@ -21,7 +21,7 @@ def open_accounts(store: lowtide.Store, count: int, balance: int) -> None:
 
 
 def transfer(tx: lowtide.Transaction, source: bytes, target: bytes, amount: int) -> int:
-    """Move at most `amount`, for no account goes below zero; returns what was moved."""
+    """Move up to `amount`, without letting an account go below zero. Returns the amount moved."""
     accounts = tx.keyspace(ACCOUNTS)
     has = balance_of(accounts.get(source))
     moved = min(amount, has)

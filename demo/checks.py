@@ -1,4 +1,4 @@
-"""What was promised and what was seen: the lines of the summary."""
+"""The lines of the summary: each promise, and what was observed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Settings:
-    """How much of everything the acts do."""
+    """How much work the acts do."""
 
     seconds: float
     threads: int
@@ -23,7 +23,7 @@ class Settings:
     kill_within: float
     seed: int
 
-    #: What every account holds at the start.
+    #: The initial balance of every account.
     opening_balance: int = 1_000
 
     @property

@@ -1,4 +1,4 @@
-"""Act 3: a process is killed in the middle of its work, and the store is opened again; three times."""
+"""Act 3: a process is killed in the middle of its work, and the store is opened again. Three times."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ START_WITHIN = 30.0
 
 @dataclass
 class Killed:
-    """What a child had reported when it was killed: receipt -> timestamp of its commit."""
+    """The commits that a child had reported when it was killed: receipt -> timestamp."""
 
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     complaint: str = ""
@@ -34,10 +34,10 @@ class Killed:
 
 @dataclass
 class Found:
-    """What the store held when it was opened again."""
+    """What the reopened store contained."""
 
     lost: int
-    #: Committed, but killed before it could say so. That is allowed.
+    #: Committed, but the child was killed before it could report them. That is allowed.
     unreported: int
     total: int
     adds_up: bool
@@ -47,7 +47,7 @@ class Found:
 def run(path: Path, settings: Settings, screen: Screen) -> list[Check]:
     screen.act(
         "Act 3: a crash and a recovery",
-        "Another process transfers money and reports each commit that was acknowledged to it, until SIGKILL ends it "
+        "Another process transfers money and reports each acknowledged commit, until SIGKILL ends it "
         "at a random moment. Then the store is opened again and compared with the reports; "
         f"{CRASHES} times, on the same store.",
     )
@@ -102,11 +102,11 @@ def _work_and_kill(path: Path, crash: int, settings: Settings, lifetime: float, 
             time.sleep(min(0.05, max(0.0, end - time.monotonic())))
         if child.poll() is not None:
             complaint = child.stderr.read().decode(errors="replace")
-            result.complaint = f"the child ended by itself, with {child.returncode}:\n{complaint}"
+            result.complaint = f"the child exited on its own, with {child.returncode}:\n{complaint}"
     finally:
         child.kill()
         child.wait()
-        # What was in the pipe when the child died was acknowledged too.
+        # Commits that were in the pipe when the child died count as acknowledged too.
         collector.join()
         for pipe in (child.stdin, child.stdout, child.stderr):
             if pipe is not None:
@@ -138,7 +138,7 @@ def _reopen(path: Path, killed: list[Killed], settings: Settings) -> Found:
 
 
 def _replayed(receipts: dict[bytes, bytes], settings: Settings) -> dict[bytes, int]:
-    """The balances that the receipts lead to: they differ from the stored ones if any commit is there in part."""
+    """The balances that follow from the receipts. They differ from the stored ones if a commit is only partly there."""
     result = Counter({account(number): settings.opening_balance for number in range(settings.accounts)})
     for receipt in receipts.values():
         source, target, moved = receipt.split()
@@ -154,7 +154,7 @@ def _count(killed: list[Killed]) -> int:
 def _judge(killed: list[Killed], found: list[Found], settings: Settings) -> list[Check]:
     totals = sorted({each.total for each in found})
     worked = all(child.acknowledged and not child.complaint for child in killed)
-    # Of each thread that was killed, one commit at most was on its way.
+    # Each killed thread had at most one commit in flight.
     most_unreported = CRASHES * settings.threads
     return [
         Check(
@@ -164,10 +164,10 @@ def _judge(killed: list[Killed], found: list[Found], settings: Settings) -> list
             worked and all(each.lost == 0 for each in found) and 0 <= found[-1].unreported <= most_unreported,
         ),
         Check(
-            "A commit is there as a whole or not at all",
+            "A commit is there completely or not at all",
             f"balances {'equal' if all(each.adds_up for each in found) else 'DIFFER FROM'} the receipts, "
             f"sum {', '.join(f'{total:,}' for total in totals)}; "
-            f"opened again in at most {max(each.seconds for each in found) * 1000:,.0f} ms",
+            f"reopened in at most {max(each.seconds for each in found) * 1000:,.0f} ms",
             all(each.adds_up for each in found) and totals == [settings.money],
         ),
     ]

@@ -1,8 +1,8 @@
-"""The process that act 3 kills: it transfers money and prints every commit that was acknowledged to it.
+"""The process that act 3 kills: it transfers money and prints every acknowledged commit.
 
     python -m demo.crash_child STORE ROUND THREADS ACCOUNTS
 
-A line is `commit receipt`: the commit's timestamp and the key of the receipt that was written with it.
+A line is `commit receipt`: the commit's timestamp, and the key of the receipt that it wrote.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def work_or_exit(store: lowtide.Store, crash: int, thread: int, accounts: int) -
     try:
         work(store, crash, thread, accounts)
     except BaseException:
-        # The whole process ends, not just this thread: the parent is to see that something went wrong.
+        # End the whole process, not just this thread, so the parent notices the failure.
         traceback.print_exc()
         os._exit(1)
 
@@ -55,7 +55,7 @@ def main() -> None:
     store = lowtide.open(path, durability="full")
     for thread in range(threads):
         threading.Thread(target=work_or_exit, args=(store, crash, thread, accounts), daemon=True).start()
-    # Ends also when the parent does, instead of running on alone.
+    # End when the parent does.
     sys.stdin.read()
 
 

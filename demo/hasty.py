@@ -1,4 +1,4 @@
-"""A broken engine: it has snapshots and commits, and forgot to look for conflicts."""
+"""A broken engine: it has snapshots and commits, but does not check for conflicts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class HastyEngine:
 
 
 class HastyTransaction:
-    """What the recorder of the audit expects of a transaction, and of its keyspace."""
+    """The interface that the audit's recorder expects of a transaction and its keyspace."""
 
     def __init__(self, engine: HastyEngine) -> None:
         self._engine = engine

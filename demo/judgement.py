@@ -1,4 +1,4 @@
-"""Act 8, on Spark: what the transactions of a broken engine saw is audited, and the engine convicted."""
+"""Act 8, on Spark: the recorded history of a broken engine is audited, and the anomalies are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ KEYS = 6
 def run(spark: SparkSession, broken: Path, pictures: Path, settings: Settings, screen: Screen) -> list[Check]:
     screen.act(
         "Act 8: a broken engine",
-        "Would the audit have noticed? Here is an engine that forgot to look for conflicts, with the same buyers.",
+        "Would the audit have noticed? Here is an engine that does not check for conflicts, with the same buyers.",
     )
     lost = _record(broken, settings.seed)
     report = lowtide.pipeline.audit(spark, broken, "serializable")
@@ -42,7 +42,7 @@ def run(spark: SparkSession, broken: Path, pictures: Path, settings: Settings, s
 
 
 def _record(path: Path, seed: int) -> int:
-    """Let buyers take from the broken engine's stock, a few at a time. Returns how many pieces were taken twice."""
+    """Let buyers take from the broken engine's stock, a few at a time. Returns how many items were sold twice."""
     chance, engine = random.Random(seed), HastyEngine()
     names = iter(range(1, 1_000_000))
     with lowtide.audit.Recorder(path) as recorder:
@@ -55,7 +55,7 @@ def _record(path: Path, seed: int) -> int:
                 wanted, other = (f"item-{key}" for key in chance.sample(range(KEYS), 2))
                 left, _ = tx.get(wanted), tx.get(other)
                 assert isinstance(left, int)
-                # Each value is written once, so that the audit knows whose it is: its last digits are the stock.
+                # Each value is written only once, so the audit can tell its writer. Its last digits are the stock.
                 tx.put(wanted, next(names) * 1_000_000 + left % 1_000_000 - 1)
             for tx in together:
                 tx.commit()

@@ -1,4 +1,4 @@
-"""Act 2: one snapshot stays open while the transfers go on, under both collectors."""
+"""Act 2: one snapshot stays open during the transfers, under both collectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from demo.text_plot import text_plot
 
 LOOK_EVERY = 0.05
 
-#: So large that no checkpoint moves versions from memory to disk: the act is about what a collector keeps.
+#: So large that no checkpoint moves versions from memory to disk: this act shows what a collector keeps.
 NO_CHECKPOINT = 1 << 30
 
 
@@ -28,12 +28,12 @@ class Course:
     #: (commits since the snapshot, versions kept in memory and in the history)
     kept: list[tuple[float, float]] = field(default_factory=list)
     looks: int = 0
-    #: Looks at which the reader saw something else than at first.
+    #: Checks in which the reader saw something different from its first read.
     changed: int = 0
-    #: Versions kept when the tellers had stopped: the reader still open, and after it was closed.
+    #: Versions kept after the tellers stopped: with the reader still open, and after it was closed.
     with_reader: int = 0
     without_reader: int = 0
-    #: Where a checkpoint put what the reader needs: rows on disk, versions in memory.
+    #: Where a checkpoint put the versions that the reader needs: rows on disk, versions in memory.
     history: int = 0
     in_memory: int = 0
     errors: list[BaseException] = field(default_factory=list)
@@ -50,11 +50,11 @@ class Course:
 def run(path: Path, settings: Settings, screen: Screen) -> tuple[list[Check], Course, Course]:
     screen.act(
         "Act 2: a long reader",
-        "One snapshot stays open while the transfers go on. The exact collector keeps of each key the newest version "
-        "and the one that the reader sees; a low-water mark, the usual way, keeps all versions since the reader began.",
+        "One snapshot stays open during the transfers. The exact collector keeps the newest version of each key and "
+        "the version that the reader sees. The usual low-water mark keeps all versions since the reader began.",
     )
     exact, watermark = Course("exact"), Course("watermark")
-    # The slower one first, so that the other reaches the same number of commits in less time.
+    # The slower one first, so the other reaches the same number of commits in less time.
     _follow(path / "watermark", watermark, None, settings, screen, (exact, watermark))
     _follow(path / "exact", exact, watermark.commits, settings, screen, (exact, watermark))
     return _judge(exact, watermark, settings), exact, watermark
@@ -76,7 +76,7 @@ def _follow(
             at_first = balances(reader)
             _look(store, reader, at_first, 0, course)
             with Tellers(store, settings) as tellers, screen.panel(f"collector={course.collector!r}") as show:
-                # The second may take longer, so that both lines of the plot end at the same number of commits.
+                # The second may take longer: both lines of the plot should end at the same number of commits.
                 deadline = time.monotonic() + settings.seconds * (1 if enough is None else 2)
                 while time.monotonic() < deadline and not tellers.errors:
                     stats = _look(store, reader, at_first, tellers.commits, course)
@@ -120,7 +120,7 @@ def _view(stats: lowtide.Stats, course: Course, both: tuple[Course, Course]) -> 
 
 
 def _judge(exact: Course, watermark: Course, settings: Settings) -> list[Check]:
-    # Each teller has a key of its own beside the accounts.
+    # Each teller has its own key in addition to the accounts.
     keys = settings.accounts + settings.threads
     # While tellers work, each of their snapshots is a reader too, and so is the transaction that just ended: a chain
     # is pruned when it is written next.
@@ -129,7 +129,7 @@ def _judge(exact: Course, watermark: Course, settings: Settings) -> list[Check]:
     return [
         Check(
             "What an open snapshot sees does not change",
-            f"{exact.looks + watermark.looks:,} looks during {exact.commits + watermark.commits:,} commits, "
+            f"{exact.looks + watermark.looks:,} checks during {exact.commits + watermark.commits:,} commits, "
             f"{exact.changed + watermark.changed} differed" + (f", error {errors[0]!r}" if errors else ""),
             exact.changed + watermark.changed == 0 and exact.commits > 0 and watermark.commits > 0 and not errors,
         ),

@@ -1,4 +1,4 @@
-"""Acts 4 to 6, on Spark: the shop's whole history is archived, a bad migration undone, the past thinned out."""
+"""Acts 4 to 6, on Spark: the shop's history is archived, a bad migration is undone, and old versions are vacuumed."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from demo.shop import FEED_BYTES, ITEMS, PRICES, STOCK, Buyers, counts, prices
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Instants of the shop at work that the archive is asked for afterwards.
+#: Instants during the shop's work that are read from the archive afterwards.
 INSTANTS = 3
 BY_HAND = 7
-#: Seconds that a buyer thinks between two purchases while Spark is at work.
+#: Seconds that a buyer waits between two purchases while Spark is running.
 THINKING = 0.01
 
 
 @dataclass(frozen=True)
 class Places:
-    """The directories of the shop: its store, its archive, what it recorded, and what is restored of it."""
+    """The directories of the shop: its store, its archive, its recorded history, and its restored copy."""
 
     store: Path
     archive: Path
@@ -34,7 +34,7 @@ class Places:
 
 @dataclass
 class Past:
-    """What the shop was seen to hold, by commit; and the last commit before the migration."""
+    """The observed content of the shop, by commit, and the last commit before the migration."""
 
     stock: dict[int, dict[bytes, int]] = field(default_factory=dict)
     good: int = 0
@@ -57,9 +57,9 @@ def _archive(
     spark: SparkSession, store: lowtide.Store, archive: Path, settings: Settings, screen: Screen, *, past: Past
 ) -> list[Check]:
     screen.act(
-        "Act 4: everything that ever was",
-        "The shop goes on. A pipeline on Spark, beside it, brings every version of every document and key into an "
-        "archive of Delta tables, run by run, each exactly once; and any past instant can be asked for.",
+        "Act 4: the whole history",
+        "The shop stays open. A pipeline on Spark copies every version of every document and key to an archive of "
+        "Delta tables, run by run, each exactly once. Any past instant can be read.",
     )
     runs = []
     with Buyers(store, settings, first=100, pause=THINKING) as buyers:
@@ -74,7 +74,7 @@ def _archive(
     gaps = [gap for each in runs for gap in each.gaps]
     return [
         Check(
-            "The archive has every version once, however often it is run, while the shop goes on",
+            "The archive has every version once, however often it is run, while the shop is open",
             f"{len(runs)} runs, {state.rows:,} versions in {state.files} files, {again.rows} by a repeated run, "
             f"{state.behind} commits behind, {len(gaps)} gaps",
             state.rows == sum(each.rows for each in runs) > buyers.purchases
@@ -102,8 +102,8 @@ def _migrate(spark: SparkSession, store: lowtide.Store, shop: Places, screen: Sc
     archive = shop.archive
     screen.act(
         "Act 5: a bad migration",
-        "Somebody turns all prices into whole euros, and keeps calling them cents. It is noticed only after one of "
-        "them was corrected by hand. The archive shows what the migration did, and puts back exactly that.",
+        "A migration turns all prices into whole euros, but they are still read as cents. It is noticed only after "
+        "one price was corrected by hand. The archive shows what the migration did, and undoes exactly that.",
     )
     past.good = store.stats().last_commit
     with store.snapshot() as snapshot:
@@ -126,12 +126,12 @@ def _migrate(spark: SparkSession, store: lowtide.Store, shop: Places, screen: Sc
         rebuilt = prices(snapshot)
     return [
         Check(
-            "Time travel: the archive shows the prices of before, and what the migration changed",
+            "Time travel: the archive shows the earlier prices, and what the migration changed",
             f"{len(before)} prices as of commit {past.good:,}, {broken} changed by the migration",
             before == past.prices and broken == ITEMS,
         ),
         Check(
-            "Only what the migration broke is put back; what was changed since is shown, and left alone",
+            "Only what the migration broke is put back; later changes are shown and left alone",
             f"{done.put_back} of {ITEMS} put back, {len(done.conflicts)} conflict",
             now == {**past.prices, BY_HAND: 999} and [each.id for each in done.conflicts] == [BY_HAND],
         ),
@@ -145,9 +145,9 @@ def _migrate(spark: SparkSession, store: lowtide.Store, shop: Places, screen: Sc
 
 def _vacuum(spark: SparkSession, archive: Path, screen: Screen, past: Past) -> list[Check]:
     screen.act(
-        "Act 6: what need not be kept for ever",
-        "A vacuum drops every version that no instant to be kept sees, by the rule of the store's own collector. Here "
-        "the state before the migration is kept, and the present.",
+        "Act 6: a vacuum",
+        "A vacuum drops every version that no retained instant sees, by the rule of the store's own collector. Here "
+        "the present is kept, and the state before the migration.",
     )
     planned = lowtide.pipeline.vacuum(spark, archive, [past.good], dry_run=True)
     done = lowtide.pipeline.vacuum(spark, archive, [past.good])
@@ -163,13 +163,13 @@ def _vacuum(spark: SparkSession, archive: Path, screen: Screen, past: Past) -> l
         refused = str(error).replace(str(archive.absolute()), archive.name)
     return [
         Check(
-            "A vacuum drops what no kept instant sees, and nothing else; a dry run says so before",
+            "A vacuum drops what no retained instant sees, and nothing else; a dry run predicts it",
             f"{done.dropped:,} versions dropped, {done.kept:,} kept, {planned.dropped:,} were announced; the kept "
             f"instant is {'the same' if kept == past.prices else 'NOT the same'}",
             done.dropped == planned.dropped > 0 and kept == past.prices,
         ),
         Check(
-            "An instant that is gone is refused by name, never answered wrongly",
+            "Reading an instant that is gone raises an error, never a wrong answer",
             refused or f"commit {gone} was ANSWERED",
             bool(refused),
         ),

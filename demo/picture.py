@@ -31,7 +31,7 @@ def save_picture(target: Path, exact: Course, watermark: Course, keys: int) -> N
     commits, versions = zip(*exact.kept, strict=True)
     near.plot(commits, versions, color=EXACT, linewidth=2, label="exact")
     near.axhline(2 * keys, color="grey", linestyle="--", linewidth=1, label=f"twice the {keys} keys: the bound at rest")
-    near.set_title("the exact one, from near", fontsize=10)
+    near.set_title("the exact collector, enlarged", fontsize=10)
     near.legend(frameon=False, loc="lower right")
 
     for axes in (both, near):
@@ -39,7 +39,7 @@ def save_picture(target: Path, exact: Course, watermark: Course, keys: int) -> N
         axes.set_ylabel("versions kept")
         axes.set_xlim(left=0)
         axes.set_ylim(bottom=0)
-        # Few marks, or their long numbers run into each other.
+        # Few ticks, because their long labels would overlap.
         axes.xaxis.set_major_locator(MaxNLocator(5))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))

@@ -36,9 +36,9 @@ level = "serializable"
 def run(spark: SparkSession, shop: Places, output: Path, screen: Screen, past: Past) -> list[Check]:
     screen.act(
         "Act 7: an hour's run, and the audit",
-        "One file says what the pipeline of the shop does; a scheduler runs it every hour and reads its exit code. "
-        "The last step is an audit that knows nothing of the store: it takes what every transaction of the shop saw "
-        "and wrote, and decides whether that could have been serializable.",
+        "One file configures the shop's pipeline; a scheduler would run it every hour and check its exit code. The "
+        "last step is an audit that does not depend on the store: it reads what every transaction of the shop saw "
+        "and wrote, and decides whether that is serializable.",
     )
     config, reports = output / "pipeline.toml", output / "report"
     places = {
@@ -48,7 +48,7 @@ def run(spark: SparkSession, shop: Places, output: Path, screen: Screen, past: P
         "metrics": output / "pipeline.prom",
         "history": shop.history,
     }
-    # Relative to the directory of the file, which may be moved with all that it names.
+    # Relative to the file's directory, so the file can be moved together with everything it names.
     quoted = {name: json.dumps(os.path.relpath(place, output)) for name, place in places.items()}
     config.write_text(CONFIG.format(**quoted, good=past.good))
     done = lowtide.pipeline.run(spark, config)

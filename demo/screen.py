@@ -65,7 +65,7 @@ class Screen:
             yield show
 
     def summary(self, checks: Sequence[Check]) -> None:
-        table = Table(title="What was promised, what was seen", title_justify="left", show_lines=False, expand=False)
+        table = Table(title="Promised and observed", title_justify="left", show_lines=False, expand=False)
         table.add_column("promised", overflow="fold")
         table.add_column("seen", overflow="fold")
         table.add_column("", no_wrap=True)
@@ -76,7 +76,7 @@ class Screen:
 
 
 class _PlainLines:
-    """The facts in one line, now and then, and once more at the end."""
+    """The facts in one line, at intervals and once more at the end."""
 
     def __init__(self, console: Console, title: str) -> None:
         self._console = console
@@ -93,7 +93,7 @@ class _PlainLines:
     def end(self) -> None:
         if self._latest is not None:
             facts = "; ".join(f"{name} {value}" for name, value in self._latest.items())
-            # Not wrapped: one look is one line of a log file.
+            # Not wrapped: one update is one line of a log file.
             self._console.print(Text(f"  {self._title}: {facts}"), soft_wrap=True)
         self._latest = None
 

@@ -1,4 +1,4 @@
-"""The data of the shop, and its buyers: what is in stock and what was sold never adds up to anything else."""
+"""The data of the shop, and its buyers. Items in stock and items sold always add up to the same total."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRICES, ORDERS = "prices", "orders"
 
 ATTEMPTS = 1_000
 
-#: Log that is kept for the archive, which begins only after the first act.
+#: Bytes of log to keep for the archive, which starts only after the first act.
 FEED_BYTES = 1 << 30
 
 
@@ -34,7 +34,7 @@ def furnish(store: lowtide.Store) -> None:
 
 
 def buy(tx: lowtide.Transaction, buyer: int, order: int, number: int, count: int) -> None:
-    """Sell some pieces of an item, and write the order."""
+    """Sell some units of an item, and write the order."""
     stock, sold = tx.keyspace(STOCK), tx.keyspace(SOLD)
     left = int(stock.get(item(number)) or b"0")
     price = tx[PRICES].find_one({"_id": number})
@@ -50,7 +50,7 @@ def counts(reader: lowtide.Snapshot, keyspace: str) -> dict[bytes, int]:
 
 
 def adds_up(reader: lowtide.Snapshot) -> bool:
-    """Whether each item is in stock or sold, at the instant of this snapshot."""
+    """Whether each item is either in stock or sold in this snapshot."""
     stock, sold = counts(reader, STOCK), counts(reader, SOLD)
     return stock.keys() == sold.keys() and all(stock[key] + sold[key] == IN_STOCK for key in stock)
 
@@ -60,8 +60,8 @@ def prices(reader: lowtide.Snapshot) -> dict[int, int]:
 
 
 class Buyers:
-    """Threads that buy until they are told to stop, each purchase a serializable transaction. ``first`` is the number
-    of the first buyer, ``pause`` what each waits between two purchases, in seconds."""
+    """Threads that buy until they are stopped. Each purchase is a serializable transaction. ``first`` is the number of
+    the first buyer, and ``pause`` the seconds that each waits between two purchases."""
 
     def __init__(self, store: lowtide.Store, settings: Settings, first: int = 0, pause: float = 0.0) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class Buyers:
         self._first = first
         self._pause = pause
         self._stop = threading.Event()
-        # One slot a thread, written by that thread only: that is why they need no lock.
+        # One slot per thread, written only by that thread, so no lock is needed.
         self.acknowledged = [0] * settings.threads
         self._attempts = [0] * settings.threads
         self.errors: list[BaseException] = []
@@ -84,7 +84,7 @@ class Buyers:
 
     @property
     def retried(self) -> int:
-        """Purchases that lost against another one and were made again."""
+        """Purchases that lost a conflict and were retried."""
         return max(0, sum(self._attempts) - self.purchases)
 
     def __enter__(self) -> Buyers:
@@ -106,7 +106,7 @@ class Buyers:
                 self._buy_once(number, chance)
                 self._stop.wait(self._pause)
         except Exception as error:
-            # Shown as a failed check: an exception that only ends its thread would go unnoticed.
+            # Shown as a failed check; an exception that only ended its thread would go unnoticed.
             self.errors.append(error)
 
     def _buy_once(self, number: int, chance: random.Random) -> None:

@@ -1,4 +1,4 @@
-"""Threads that move money until they are told to stop, and count what was acknowledged to them."""
+"""Threads that move money until they are stopped, and count their acknowledged transfers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tellers:
         self._store = store
         self._settings = settings
         self._stop = threading.Event()
-        # One slot a thread, written by that thread only: that is why they need no lock.
+        # One slot per thread, written only by that thread, so no lock is needed.
         self.acknowledged = [0] * settings.threads
         self._attempts = [0] * settings.threads
         self._gave_up = [0] * settings.threads
@@ -48,7 +48,7 @@ class Tellers:
 
     @property
     def gave_up(self) -> int:
-        """Transfers that lost against others as often as `run` tries."""
+        """Transfers that failed because every attempt of `run` lost a conflict."""
         return sum(self._gave_up)
 
     def __enter__(self) -> Tellers:
@@ -72,7 +72,7 @@ class Tellers:
             while not self._stop.is_set():
                 self._transfer_once(number, chance)
         except Exception as error:
-            # Shown as a failed check: an exception that only ends its thread would go unnoticed.
+            # Shown as a failed check; an exception that only ended its thread would go unnoticed.
             self.errors.append(error)
 
     def _transfer_once(self, number: int, chance: random.Random) -> None:

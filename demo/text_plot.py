@@ -41,7 +41,7 @@ def _cell(solid: float, shaded: float) -> str:
     """One character, given how far each area reaches above the cell's lower edge, in cells."""
     if solid >= 1:
         return FULL
-    # The least that is not nothing shows as one eighth: a flat line near zero must not vanish.
+    # The smallest value above zero shows as one eighth: a flat line near zero must not vanish.
     eighths = max(1, round(solid * 8)) if solid > 0 else 0
     return EIGHTHS[eighths] if eighths else SHADE if shaded >= 0.5 else " "
 

@@ -1,4 +1,4 @@
-"""A report by aggregation: groups, a join, and buckets, all of one instant while orders go on coming in."""
+"""A report by aggregation: groups, a join and buckets, all at one instant while new orders come in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents: insert, find, update and delete as with PyMongo, and two collections changed in one transaction."""
+"""Documents: insert, find, update and delete as in PyMongo, and a transaction that changes two collections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import lowtide
 
 
 def order(tx: lowtide.Transaction) -> None:
-    """Take three teas from the stock and note the order: both, or neither."""
+    """Take three teas from the stock and record the order: both, or neither."""
     taken = tx["stock"].update_one({"_id": "tea", "left": {"$gte": 3}}, {"$inc": {"left": -3}})
     if not taken.modified_count:
         raise LookupError("there is not enough tea")

@@ -1,4 +1,4 @@
-"""Four processes write to one store: the first owns it, the others join. Nothing is configured, nothing is locked."""
+"""Four processes write to one store: the first owns it, the others join. This needs no configuration and no locks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sell(tx: lowtide.Transaction) -> bool:
 
 
 def work(path: Path) -> int:
-    """Runs in another process: sell until nothing is left."""
+    """Runs in another process: sells until nothing is left."""
     sold = 0
     with lowtide.open(path) as store:
         while store.run(sell):

@@ -17,10 +17,10 @@ def main() -> None:
         print("lisbon:", cities.get(b"lisbon"))
         print("faro:", cities.get(b"faro"))
 
-        # Keys are in order; a scan takes a range or a prefix.
+        # Keys are sorted; a scan takes a range or a prefix.
         print("from b to m:", [key.decode() for key, _ in cities.scan(b"b", b"m")])
 
-        # Both changes happen or neither does. An error inside rolls back.
+        # Both changes happen, or neither does. An error inside the block rolls back.
         with store.transaction() as tx:
             tx.keyspace("cities").put(b"faro", b"67000")
             tx.keyspace("cities").delete(b"braga")

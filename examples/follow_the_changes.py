@@ -1,4 +1,4 @@
-"""A consumer follows the change feed, and finds its place again after a restart."""
+"""A consumer follows the change feed, and resumes at its position after a restart."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def follow(consumer: lowtide.Consumer, mirror: dict[bytes, bytes]) -> None:
-    """Apply what is new, and acknowledge it after that: what is interrupted is done again, and nothing is lost."""
+    """Apply new changes, then acknowledge them: after an interruption they are applied again, and none is lost."""
     last = None
     for change in consumer.changes():
         print(f"  commit {change.ts}: {change.kind} {change.key.decode()}")

@@ -1,4 +1,4 @@
-"""An index: what explain() says without it, with it, and which order of its paths serves which query."""
+"""An index: explain() without and with it, and which order of its paths serves which query."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CITIES = ["Bergen", "Oslo", "Tromsø", "Bodø", "Ålesund"]
 
 
 def told(cursor: lowtide.Cursor) -> str:
-    """What explain() says, in one line."""
+    """The result of explain(), in one line."""
     plan = cursor.explain()
     stage: dict[str, Any] | None = plan["queryPlanner"]["winningPlan"]
     stages = []

@@ -1,4 +1,4 @@
-"""What each isolation level sees of another transaction's commit in the middle of it, and shows of its own writes."""
+"""What a transaction at each isolation level sees of a concurrent commit, and what others see of its writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def look(store: lowtide.Store, level: lowtide.Isolation) -> tuple[str, ...]:
     tx = store.begin(level)
     data = tx.keyspace("data")
     data.get(LAST)
-    # The scan has begun when the other one commits. It reads in stretches, so its end is yet to come.
+    # The scan has begun when the other transaction commits. It reads in chunks, so its end is yet to come.
     scan = data.scan(prefix=b"row-")
     next(scan)
 
@@ -47,7 +47,7 @@ def main() -> None:
         seen = {level: look(store, level) for level in lowtide.Isolation}
     for level, columns in seen.items():
         print(layout.format(level.value, *columns))
-    # Serializable looks like snapshot here; write_skew.py shows what sets them apart.
+    # Serializable looks like snapshot here; write_skew.py shows the difference.
     assert seen[lowtide.Isolation.SNAPSHOT] == ("old", "old", "at commit", "is refused")
 
 

@@ -1,4 +1,4 @@
-"""The process that owns a store is killed while another one commits: the other one takes over, and nothing is lost."""
+"""The process that owns a store is killed while another one commits; the other takes over, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import lowtide
 
 
 def own(path: Path, opened: multiprocessing.synchronize.Event) -> None:
-    """Runs in another process, which owns the store: increment a counter for ever."""
+    """Runs in another process, which owns the store: increments a counter forever."""
     with lowtide.open(path) as store:
         opened.set()
         while True:

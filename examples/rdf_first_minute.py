@@ -1,4 +1,4 @@
-"""RDF in a minute: a graph of rdflib in a directory, with transactions and SPARQL."""
+"""RDF in a minute: an rdflib graph in a directory, with transactions and SPARQL."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
         graph.parse(data=PEOPLE, format="turtle")  # one transaction, whatever the file's size
         graph.add((EX.cleo, FOAF.age, Literal(41)))  # each call is a transaction of its own
 
-        # All of the block, or nothing of it.
+        # The whole block is committed, or none of it.
         try:
             with graph.transaction():
                 graph.add((EX.dan, RDF.type, FOAF.Person))
@@ -44,7 +44,7 @@ def main() -> None:
         for name, friends in graph.query(popular):  # type: ignore[misc]
             print(f"{name} is known by {friends}")
 
-        # An iteration is one snapshot: the graph can be changed under it.
+        # An iteration reads one snapshot, so the graph can be changed meanwhile.
         for person in graph.subjects(RDF.type, FOAF.Person):
             graph.add((person, RDF.type, EX.Human))
         graph.close()

@@ -1,4 +1,4 @@
-"""RDF on Spark: statements are rows, a write is one transaction, and any archived instant is asked in SPARQL."""
+"""RDF on Spark: statements are rows, a write is one transaction, and SPARQL queries any archived instant."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two threads change one graph: isolation levels, a conflict, and `run`, which retries what lost one."""
+"""Two threads change one graph: isolation levels, a conflict, and `run`, which retries on conflict."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EX = Namespace("http://example.org/")
 
 
 def meanwhile(work: Callable[[], object]) -> None:
-    """Do something in another thread, which has a transaction of its own, and wait for it."""
+    """Do something in another thread, which has its own transaction, and wait for it."""
     thread = threading.Thread(target=work)
     thread.start()
     thread.join()
@@ -36,14 +36,14 @@ def main() -> None:
         graph = lowtide.rdf.Graph("lowtide", EX.hospital)
         graph.open(directory, create=True)
 
-        # A transaction reads one snapshot; what others commit is seen after it.
+        # A transaction reads one snapshot; commits of others are visible after it ends.
         graph.add((EX.ann, EX.age, Literal(41)))
         with graph.transaction():
             meanwhile(lambda: graph.set((EX.ann, EX.age, Literal(42))))
             print("inside:", graph.value(EX.ann, EX.age), end=", ")
         print("after:", graph.value(EX.ann, EX.age))
 
-        # Of two transactions that change the same statement, the second to commit is refused.
+        # If two transactions change the same statement, the second one to commit is refused.
         try:
             with graph.transaction():
                 graph.set((EX.ann, EX.age, Literal(43)))
@@ -51,7 +51,7 @@ def main() -> None:
         except lowtide.ConflictError:
             print("conflict: ann stays", graph.value(EX.ann, EX.age))
 
-        # Two transactions that read the same and change different statements: SNAPSHOT lets both doctors leave,
+        # Two transactions read the same statements and change different ones: SNAPSHOT lets both doctors leave,
         # SERIALIZABLE does not.
         for level in ("snapshot", "serializable"):
             graph.addN((doctor, EX.on, EX.call, graph) for doctor in (EX.ann, EX.bob))
@@ -64,7 +64,7 @@ def main() -> None:
             print(f"{level}: on call {on_call(graph)}")
         assert on_call(graph) == ["ann"]
 
-        # `run` begins again after a conflict, so no increment is lost. The transaction covers documents, too.
+        # `run` retries after a conflict, so no increment is lost. The transaction covers documents too.
         graph.set((EX.visits, EX.times, Literal(0)))
 
         def visit(tx: lowtide.Transaction) -> None:

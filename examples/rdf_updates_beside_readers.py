@@ -1,4 +1,4 @@
-"""SPARQL updates beside readers: a result is one snapshot for its whole life, an update is one transaction."""
+"""SPARQL updates while others read: a result is one snapshot for its whole life, an update is one transaction."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def main() -> None:
 
         auditor = threading.Thread(target=audit)
         auditor.start()
-        # Before the first row of it is read, this result is fixed.
+        # This result is fixed before its first row is read.
         before = data.query("select ?amount { graph ex:bank { ?account ex:holds ?amount } }")
         for n in range(TRANSFERS):
             accounts = {"from": EX[f"account{n % 7}"], "to": EX[f"account{7 + n % 11}"], "sum": Literal(n % 9 + 1)}
@@ -56,7 +56,7 @@ def main() -> None:
         print("a result from before the transfers, read after them:", amounts)
         assert amounts == {100}
 
-        # Requests of several operations are one transaction; each sees the ones before it.
+        # A request with several operations is one transaction; each operation sees the ones before it.
         data.update("create graph ex:log ; insert data { graph ex:log { ex:run ex:transfers 40 } }")
         print("graphs:", sorted(str(each.identifier).rpartition("/")[2] for each in data.graphs() if len(each)))
         print(data.explain("select ?amount { graph ex:bank { ex:account1 ex:holds ?amount } }"))

@@ -1,4 +1,4 @@
-"""One process writes, others read: at a pin, which is one instant for all of them, or always the newest state."""
+"""One process writes and others read: at a pin, one instant for all of them, or always the newest state."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import lowtide
 
 
 def report(path: Path) -> int:
-    """Runs in another process: the sum of all accounts at the instant that was pinned."""
+    """Runs in another process: the sum of all accounts at the pinned instant."""
     with lowtide.open_snapshot(path, pin="end of day") as snapshot:
         return sum(int(value) for _, value in snapshot.keyspace("accounts").scan())
 
 
 def newest(path: Path) -> bytes | None:
-    """Runs in another process: what is committed now."""
+    """Runs in another process: reads the newest committed state."""
     with lowtide.open(path, read_only=True) as store:
         return store.keyspace("accounts").get(b"000")
 

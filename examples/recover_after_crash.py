@@ -1,4 +1,4 @@
-"""A process is killed while it writes; the store opens again and holds every commit that was acknowledged."""
+"""A process is killed while it writes; the reopened store holds every acknowledged commit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import lowtide
 
 
 def write_for_ever(directory: str) -> None:
-    """The child: prints a number when the commit that wrote it has returned."""
+    """The child process: prints each number after the commit that wrote it has returned."""
     store = lowtide.open(directory, durability="full")
     number = 0
     while True:
@@ -34,7 +34,7 @@ def main() -> None:
         child.wait()
         child.stdout.close()
 
-        # Opening it is the recovery.
+        # Opening the store recovers it.
         with lowtide.open(directory) as store:
             numbers = [int(key) for key, _ in store.keyspace("numbers").scan()]
             halves = [int(key) for key, _ in store.keyspace("halves").scan()]

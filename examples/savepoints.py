@@ -1,4 +1,4 @@
-"""A savepoint: an error inside undoes what was written inside, and the transaction goes on."""
+"""A savepoint: an error inside it undoes its writes, and the transaction continues."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ORDERS = [(b"order-1", b"apples"), (b"order-2", b""), (b"order-3", b"pears")]
 
 
 def add_order(tx: lowtide.Transaction, order: bytes, goods: bytes) -> None:
-    """Writes before it finds out that something is wrong, as real code does."""
+    """Writes before it finds an error, as real code does."""
     tx.keyspace("orders").put(order, goods)
     if not goods:
         raise ValueError(f"{order.decode()} is empty")
@@ -31,7 +31,7 @@ def main() -> None:
                 except ValueError as error:
                     print(f"left out: {error}")
 
-        # One commit, with the two orders that were right.
+        # One commit, with the two valid orders.
         orders = dict(store.keyspace("orders").scan())
         print("orders:", orders)
         print("stock:", dict(store.keyspace("stock").scan()))

@@ -1,4 +1,4 @@
-"""A JSON Schema: documents that break it are refused with the place, and those that are there already are listed."""
+"""A JSON Schema: invalid documents are refused with the path of the error, and existing ones are listed."""
 
 from __future__ import annotations
 

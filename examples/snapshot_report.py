@@ -1,4 +1,4 @@
-"""A report on one instant: a snapshot sees the same data from begin to end, while writers go on."""
+"""A report on one instant: a snapshot sees the same data from beginning to end while others write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def main() -> None:
         writer.start()
         try:
             with store.snapshot() as snapshot:
-                # Two passes over the data, as a report with a total and details needs them.
+                # Two passes over the data, for a report with a total and details.
                 items = snapshot.keyspace("stock")
                 total = sum(int(count) for _, count in items.scan())
                 while store.stats().last_commit < snapshot.ts + 200:

@@ -1,4 +1,4 @@
-"""Spark reads one instant of a store while the application goes on, and writes its result back as one transaction."""
+"""Spark reads one instant of a store while the application runs, and writes its result back in one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL over a snapshot: a join by DuckDB, while others go on writing, and the same collections as Arrow tables."""
+"""SQL over a snapshot: a join by DuckDB while others write, and the same collections as Arrow tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two threads change the same accounts; `store.run` starts a transaction again that lost a conflict."""
+"""Two threads change the same accounts; `store.run` retries a transaction that lost a conflict."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def main() -> None:
 
         def transfer(source: bytes, target: bytes, amount: int) -> None:
             def move(tx: lowtide.Transaction) -> None:
-                # May be called more than once, each time on a new snapshot: nothing in here but
-                # reads and writes of the transaction should matter when it is repeated.
+                # May be called more than once, each time on a new snapshot, so it should have
+                # no side effects other than the transaction's own writes.
                 attempts.append(source)
                 ledger = tx.keyspace("accounts")
                 has, had = int(ledger.get(source) or 0), int(ledger.get(target) or 0)
-                # Work between reading and writing, in which the other thread may commit.
+                # Work between reading and writing, during which the other thread may commit.
                 time.sleep(0.0005)
                 ledger.put(source, b"%d" % (has - amount))
                 ledger.put(target, b"%d" % (had + amount))

@@ -1,4 +1,4 @@
-"""A unique index: the second insert gets DuplicateKeyError, one after the other or at the same time."""
+"""A unique index: the second insert gets DuplicateKeyError, whether it comes later or at the same time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> None:
         except lowtide.DuplicateKeyError as error:
             print("one after the other:", error.details["keyValue"], "belongs to", error.details["_id"])
 
-        # Two transactions that do not see each other: the first commit wins, the other one is told.
+        # Two transactions that do not see each other: the first commit wins, the other gets an error.
         first, second = store.begin(), store.begin()
         first["users"].insert_one({"_id": 3, "email": "bob@example.com"})
         second["users"].insert_one({"_id": 4, "email": "bob@example.com"})

@@ -1,4 +1,4 @@
-"""A watch: the changes of a collection as they are committed, and after a restart from where it had come to."""
+"""A watch: the changes of a collection as they are committed, resumed after a restart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who holds old versions back: statistics name each live snapshot, where it was opened and what it keeps."""
+"""Which snapshots keep old versions: statistics list each live snapshot, where it was opened and what it keeps."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def main() -> None:
         stats = store.stats()
         print(f"{stats.collected} versions dropped, {stats.versions + stats.history} kept")
         for snapshot in stats.snapshots:
-            # The path is cut to the file's name, so that the result is the same everywhere.
+            # Only the file's name is shown, so the output is the same everywhere.
             where = snapshot.where.rsplit("/", 1)[-1]
             held = f"{snapshot.versions_held} versions, {snapshot.bytes_held} bytes"
             print(f"snapshot {snapshot.ts}, opened at {where}, holds {held}")

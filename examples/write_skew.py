@@ -1,4 +1,4 @@
-"""Write skew: two doctors go off call at once, each seeing the other on call. Serializable stops it."""
+"""Write skew: two doctors go off call at once, each seeing the other on call. Serializable prevents it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def go_off_call(tx: lowtide.Transaction, doctor: bytes) -> None:
 
 
 def both_go(store: lowtide.Store, isolation: Literal["snapshot", "serializable"]) -> list[bytes]:
-    """Both transactions read before either commits; returns who is on call afterwards."""
+    """Both transactions read before either commits. Returns the doctors on call afterwards."""
     with store.transaction() as tx:
         tx.keyspace("doctors").put(b"alice", b"on call")
         tx.keyspace("doctors").put(b"bruno", b"on call")
@@ -31,7 +31,7 @@ def both_go(store: lowtide.Store, isolation: Literal["snapshot", "serializable"]
         second.commit()
     except lowtide.ConflictError as conflict:
         print(f"{isolation}: the second commit was refused: {conflict}")
-        # Tried again, it sees that Alice has gone, and Bruno stays.
+        # The retry sees that Alice has gone, and Bruno stays.
         store.run(lambda tx: go_off_call(tx, b"bruno"), isolation=isolation)
     return [name for name, state in store.keyspace("doctors").scan() if state == b"on call"]
 

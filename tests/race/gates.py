@@ -1,7 +1,8 @@
-"""A gate behind one call of the engine: whoever makes it next stands there, with its result in hand, until let go.
+"""A gate behind one call of the engine: the next thread that makes the call stops there, with its result, until
+released.
 
 For places that are not before a line, where a point of :mod:`tests.support.schedule` would be, but after a call: the
-answer has been given, and the world goes on before anybody acts on it.
+call has returned, and other threads run before the result is used.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _BACKGROUND = "lowtide-maintenance"
 
 
 class Gate:
-    """Stands behind the next call of ``getattr(owner, name)``; later calls pass, and so does the background, which
-    comes when it likes."""
+    """Stops the next call of ``getattr(owner, name)`` after it returns. Later calls pass, and so does the background
+    thread."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: object, name: str) -> None:
         self._call: Any = getattr(owner, name)
@@ -32,19 +33,19 @@ class Gate:
         result = self._call(*arguments, **named)
         if threading.current_thread().name != _BACKGROUND and self._waiting.acquire(blocking=False):
             self._reached.set()
-            assert self._open.wait(PATIENCE), "nobody opened the gate"
+            assert self._open.wait(PATIENCE), "the gate was never opened"
         return result
 
     def reached(self) -> None:
-        """Wait until somebody stands behind the call."""
-        assert self._reached.wait(PATIENCE), "nobody made the call"
+        """Wait until a thread has stopped behind the call."""
+        assert self._reached.wait(PATIENCE), "the call was never made"
 
     def open(self) -> None:
         self._open.set()
 
 
 def stays_blocked(step: Step[Any]) -> bool:
-    """Whether a thread that must wait for somebody else does. It has time to show that it does not; the longer it is
-    given, the surer a fault is found, and without a fault no time is too long."""
+    """Whether a thread that must wait for another one does. It gets some time to show that it does not; the longer, the
+    more surely a fault is found, and without a fault no time is too long."""
     step._thread.join(0.1)
     return step._thread.is_alive()

@@ -1,7 +1,7 @@
-"""Commits, readers and conflicts beside a checkpoint, wherever it stands (K1, K3, C3, C4).
+"""Commits, readers and conflicts during a checkpoint, wherever it has stopped (K1, K3, C3, C4).
 
-The places: ``sampled`` is after the freeze and before anybody was asked who lives; ``boundary`` is inside the LMDB
-transaction, all but committed; ``applied`` is when the base has everything and memory has it still.
+The places: ``sampled`` is after the freeze and before the live snapshots are read; ``boundary`` is inside the LMDB
+transaction, just before its commit; ``applied`` is when the base has everything and memory still has it.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ Change = Callable[[lowtide.Store], None]
 def test_commits_during_a_checkpoint_are_there_and_survive_a_kill(
     store: lowtide.Store, tmp_path: Path, place: str
 ) -> None:
-    """K3. The log below the boundary is given up; were it given up beyond, or the boundary too high, a kill would lose
-    them. A copy of the files is what a kill leaves."""
+    """K3. The log below the boundary is released; if more were released, or the boundary were too high, a kill would
+    lose them. A copy of the files is what a kill leaves."""
     for number in range(5):
         put(store, b"%d" % number, b"before")
     with Schedule() as schedule:
@@ -101,7 +101,7 @@ def test_a_checkpoint_covers_what_was_committed_before_the_call_and_may_be_calle
 @PLACES
 @CHANGES
 def test_readers_of_every_age_read_their_instant_throughout(store: lowtide.Store, place: str, change: Change) -> None:
-    """K1. Older than the checkpoint, as old as it, begun beside it, and at an older instant beside it."""
+    """K1. Older than the checkpoint, as old as it, begun during it, and begun during it at an older instant."""
     put(store, b"x", b"old")
     store.checkpoint()
     older = store.snapshot()
@@ -137,8 +137,9 @@ def test_readers_of_every_age_read_their_instant_throughout(store: lowtide.Store
 def test_a_reader_that_begins_after_a_checkpoint_asked_who_lives_loses_nothing(
     open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, collector: str
 ) -> None:
-    """Who lives is asked after the freeze, so whoever the answer misses reads at or above the new boundary. Asked
-    before it, a commit in between would be frozen, and what it superseded dropped under a reader that nobody knew."""
+    """The live snapshots are read after the freeze, so a snapshot that is missed reads at or above the new boundary. If
+    they were read before it, a commit in between would be frozen, and what it superseded dropped under an unknown
+    reader."""
     store = open_store(collector=collector, checkpointer="thread")
     put(store, b"x", b"0")
     gate = Gate(monkeypatch, parts_of(store).checkpointer, "_sample")
@@ -164,8 +165,8 @@ def test_a_reader_that_begins_after_a_checkpoint_asked_who_lives_loses_nothing(
 def test_an_older_writer_conflicts_wherever_the_change_has_got_to(
     store: lowtide.Store, place: str, change: Change
 ) -> None:
-    """C3, C4. The last change of a key is looked for in both layers and in the base, deletions included; looking at the
-    boundary before the layers, or leaving no tombstone for it, would let this writer overwrite what it never saw."""
+    """C3, C4. The last change of a key is searched in both layers and in the base, deletions included. Reading the
+    boundary before the layers, or leaving no tombstone, would let this writer overwrite what it never saw."""
     put(store, b"x", b"old")
     put(store, b"untouched", b"old")
     store.checkpoint()
@@ -194,7 +195,7 @@ def test_an_older_writer_conflicts_wherever_the_change_has_got_to(
 def test_a_serializable_reader_conflicts_wherever_the_change_has_got_to(
     store: lowtide.Store, place: str, kind: str, change: Change, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also by the slower way, which asks the versions themselves because the recent commits were forgotten."""
+    """The same by the slower way, which reads the versions themselves because the recent commits were forgotten."""
     monkeypatch.setattr("lowtide.engine.transaction.validate._MOST_KEYS", 0)
     put(store, b"x", b"old")
     store.checkpoint()

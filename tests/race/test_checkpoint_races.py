@@ -1,4 +1,4 @@
-"""Commits, snapshots and their ends while a checkpoint stands in the middle (scenarios K1, K3, K4, C4, G6)."""
+"""Commits, snapshots and their ends while a checkpoint has stopped in the middle (scenarios K1, K3, K4, C4, G6)."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_snapshots_from_before_during_and_after_see_what_they_should(store: lowt
 
 @EVERY_PLACE
 def test_a_snapshot_of_before_the_frozen_layer_keeps_what_the_base_had(store: lowtide.Store, place: str) -> None:
-    """K1. The rows that are about to be replaced are seen by nobody else. Replacing them without a copy in the history
-    loses them with the checkpoint's commit, while the reader looks on."""
+    """K1. No other snapshot sees the rows that are about to be replaced. Replacing them without a copy in the history
+    would lose them with the checkpoint's commit, while the reader is live."""
     for key in (b"a", b"b", b"c"):
         put(store, key, b"base")
     store.checkpoint()
@@ -105,8 +105,8 @@ def test_a_snapshot_of_before_the_frozen_layer_keeps_what_the_base_had(store: lo
 
 @EVERY_PLACE
 def test_commits_during_a_checkpoint_keep_their_log_records(open_store: OpenStore, tmp_path: Path, place: str) -> None:
-    """K3, K4. Killed while the checkpoint stands and after it. A boundary that covered the new commits, or a log that
-    was released up to its end, would lose them."""
+    """K3, K4. Killed while the checkpoint is stopped and after it. A boundary that covered the new commits, or a log
+    that was released up to its end, would lose them."""
     store = open_store(segment_bytes=4096)
     fill(store)
     with Schedule() as schedule:
@@ -130,8 +130,8 @@ def test_commits_during_a_checkpoint_keep_their_log_records(open_store: OpenStor
 def test_a_writer_from_before_an_insertion_and_a_deletion_conflicts(
     store: lowtide.Store, place: str, collected: bool
 ) -> None:
-    """C4. Neither chain nor row is left of the key; only the tombstone tells. One that was left out, or swept while
-    the writer lives, lets the writer overwrite two commits that it never saw."""
+    """C4. Neither a chain nor a row is left of the key, only the tombstone. If it were missing, or swept while the
+    writer is live, the writer would overwrite two commits that it never saw."""
     put(store, b"other", b"1")
     writer = store.begin()
     put(store, b"a", b"inserted")
@@ -199,8 +199,8 @@ def test_a_writer_that_begins_while_the_checkpoint_stands_does_not_conflict_with
 def test_a_snapshot_that_ends_while_the_checkpoint_stands_leaves_nothing_in_the_history(
     store: lowtide.Store, place: str
 ) -> None:
-    """G6. What the checkpoint keeps for a snapshot that is gone by then belongs to nobody; a sweep that looked only
-    where it was told of an end, and was told before there was anything, would leave it there."""
+    """G6. The checkpoint keeps versions for a snapshot that ends meanwhile. A sweep that only handled reported ends,
+    and was told of this one before the versions were written, would leave them there."""
     put(store, b"a", b"base")
     put(store, b"b", b"base")
     store.checkpoint()
@@ -220,8 +220,8 @@ def test_a_snapshot_that_ends_while_the_checkpoint_stands_leaves_nothing_in_the_
 
 
 def test_the_background_is_told_of_a_snapshot_that_ended_before_the_history_had_anything(store: lowtide.Store) -> None:
-    """G6. Without the thorough sweep: only what the engine noted by itself is swept. The end that came while the
-    checkpoint stood must be noted once more after it."""
+    """G6. Without the thorough sweep, only what the engine recorded is swept. The end of a snapshot during the
+    checkpoint must be recorded again after it."""
     put(store, b"a", b"base")
     store.checkpoint()
     snapshot = store.snapshot()

@@ -1,9 +1,9 @@
-"""A collection that asked who lives before a reader began drops nothing that the reader needs (G2, G3).
+"""A collection that read the live snapshots before a reader began drops nothing that the reader needs (G2, G3).
 
-The argument: only what ended at or before ``bound`` may go, and a reader that the answer misses draws at least
-``bound``. A commit keeps to it by collecting after it is published and under the lock; the sweep by asking inside its
-LMDB transaction. What breaking it looks like: collecting before the publication, or asking before the transaction, lets
-a reader in between that nobody counts; its reads then find nothing, or an older value.
+The argument: only versions that ended at or before ``bound`` may go, and a reader that is missed draws at least
+``bound``. A commit ensures this by collecting after its publication, under the lock; the sweep by reading the live
+snapshots inside its LMDB transaction. If it is broken, by collecting before the publication or reading before the
+transaction, a reader in between is not counted; its reads then find nothing, or an older value.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def test_a_reader_that_begins_after_a_commit_asked_who_lives_keeps_its_version(
 def test_a_collection_that_asked_before_a_reader_began_spares_it(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch, commits: int
 ) -> None:
-    """The sweep of the history asks inside its LMDB transaction, and commits go on beside it."""
+    """The sweep of the history reads the live snapshots inside its LMDB transaction, and commits continue meanwhile."""
     put(store, b"x", b"0")
     store.checkpoint()
     holder = store.snapshot()
@@ -98,8 +98,8 @@ def test_a_collection_that_asked_before_a_reader_began_spares_it(
 def test_a_checkpoint_that_waits_for_a_sweep_keeps_what_came_meanwhile(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Asking who lives *before* the LMDB transaction would let a checkpoint slip in between: it keeps a version for a
-    reader that the answer does not know, and the sweep takes it away."""
+    """Reading the live snapshots *before* the LMDB transaction would let a checkpoint slip in between: it keeps a
+    version for a reader that the sweep does not know, and the sweep drops it."""
     put(store, b"x", b"0")
     store.checkpoint()
     with store.snapshot():
@@ -128,7 +128,7 @@ def test_a_checkpoint_that_waits_for_a_sweep_keeps_what_came_meanwhile(
 
 
 def test_readers_and_commits_go_on_while_a_sweep_stands(store: lowtide.Store) -> None:
-    """A busy collector is nobody's business but its own (G5)."""
+    """A busy collector blocks no other thread (G5)."""
     put(store, b"x", b"0")
     store.checkpoint()
     with store.snapshot() as snapshot:
@@ -148,8 +148,8 @@ def test_readers_and_commits_go_on_while_a_sweep_stands(store: lowtide.Store) ->
 def test_a_snapshot_at_an_older_commit_leans_on_one_that_is_about_to_end(
     store: lowtide.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It registers first and looks for a holder after that, so that at every moment one of the two is there. The other
-    way round the holder could end, and its versions go, between the look and the registration."""
+    """It registers first and then checks for a holder, so at every moment one of the two is live. The other way round,
+    the holder could end, and its versions go, between the check and the registration."""
     put(store, b"x", b"0")
     holder = store.snapshot()
     put(store, b"x", b"1")

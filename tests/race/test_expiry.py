@@ -1,7 +1,7 @@
-"""A snapshot that is expired while it is read or committed gives no wrong answer: it is looked at after the read.
+"""A snapshot that expires while it is read or committed gives no wrong answer, because it is checked after the read.
 
-In each schedule the reader stands in the middle when its snapshot is expired and everything that was kept for it is
-collected. With the look before the read it would go on and hand out what is left.
+In each schedule the reader has stopped in the middle when its snapshot expires and everything kept for it is collected.
+If it checked before the read, it would continue and return what is left.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def clock() -> ManualClock:
 
 @pytest.fixture
 def store(open_store: OpenStore, clock: ManualClock) -> lowtide.Store:
-    """Its monitor's own thread never comes: the tests tick."""
+    """The monitor's own thread never runs: the tests call ``tick``."""
     return open_store(max_snapshot_age=AGE, monitor_interval=3600, clock=clock, checkpointer="thread")
 
 
@@ -84,8 +84,8 @@ def test_a_scan_in_the_middle_of_which_its_snapshot_expires_is_refused(
 
 
 def test_a_commit_in_whose_validation_its_snapshot_expires_is_refused(store: lowtide.Store, clock: ManualClock) -> None:
-    """The row that tells of the deletion goes when no writer that began before it lives. A commit that looks at its
-    snapshot first, and then finds no row, would overwrite what it never saw."""
+    """The tombstone goes when no earlier writer is live. A commit that checks its snapshot first, and then finds no
+    row, would overwrite what it never saw."""
     put(store, b"x", b"old")
     store.checkpoint()
     tx = store.begin()
@@ -106,7 +106,7 @@ def test_a_commit_in_whose_validation_its_snapshot_expires_is_refused(store: low
 def test_a_snapshot_that_is_closed_while_it_is_being_expired_leaves_no_note(
     store: lowtide.Store, clock: ManualClock
 ) -> None:
-    """Notes are taken away by whoever comes last; a note for nobody would stay until the store is closed."""
+    """The last of the two removes the note; a note without an owner would stay until the store is closed."""
     registry = parts_of(store).registry
     snapshot = store.snapshot()
     clock.advance(AGE)
@@ -135,7 +135,7 @@ def test_the_note_is_there_before_anything_can_be_collected(store: lowtide.Store
 
 
 def test_a_read_in_the_middle_of_which_the_snapshot_is_closed_is_refused(store: lowtide.Store) -> None:
-    """Another thread closes it. Found by the same look after the read."""
+    """Another thread closes it. The same check after the read finds this."""
     put(store, b"x", b"old")
     store.checkpoint()
     snapshot = store.snapshot()

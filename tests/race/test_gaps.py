@@ -1,4 +1,4 @@
-"""A put is never hidden by a gap, wherever it comes while a scan notes one (I3, K1). See ``gap_map``."""
+"""A put is never hidden by a gap, wherever it happens while a scan records one (I3, K1). See ``gap_map``."""
 
 from __future__ import annotations
 

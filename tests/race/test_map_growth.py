@@ -1,8 +1,8 @@
 """The map of the base grows under open readers, and no snapshot changes (K8, within one process).
 
-LMDB ends the read transactions of a process when its map grows; here a read holds one for a single lookup or chunk, and
-begins anew if that is cut short. What breaking it looks like: without the second attempt in ``Base._again`` readers
-fail with an error of LMDB; a snapshot that held a read transaction for as long as it lives would fail for good.
+LMDB ends the read transactions of a process when its map grows. A read here holds one for a single lookup or chunk, and
+retries if it is cut short. If this is broken: without the second attempt in ``Base._again`` readers fail with an error
+of LMDB; a snapshot that held a read transaction for its whole life would fail for good.
 """
 
 from __future__ import annotations

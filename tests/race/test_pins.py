@@ -1,7 +1,8 @@
-"""Pins that end while a snapshot is registered at them, or while a checkpoint or a sweep stands at its question.
+"""Pins that end while a snapshot is registered at them, or while a checkpoint or a sweep is about to read the live
+ones.
 
 The arguments are in ``sharing.pins``, ``base.pins`` and ``checkpoint.apply``: a snapshot is registered before it looks
-for its pin, and whoever drops versions asks who lives inside the transaction in which it reads the pins.
+up its pin, and code that drops versions reads the live snapshots inside the transaction in which it reads the pins.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def test_a_pin_that_ends_between_a_registration_and_its_check_refuses_the_snapsh
 def test_a_snapshot_that_found_its_pin_keeps_what_it_sees_however_soon_that_ends(
     store: lowtide.Store, clock: ManualClock, how: str
 ) -> None:
-    """The sweep has begun, and stands before its question, when the snapshot comes and the pin is to go."""
+    """The sweep has begun, and is about to read the live snapshots, when the snapshot begins and the pin is removed."""
     with Schedule() as schedule:
         sweep = schedule.start(store.collect_garbage, "sweep.sampled").arrive()
         with store.snapshot(at="p") as snapshot:
@@ -84,7 +85,8 @@ def test_a_snapshot_that_found_its_pin_keeps_what_it_sees_however_soon_that_ends
 def test_a_checkpoint_that_waits_for_the_end_of_a_pin_counts_the_snapshot_at_it(
     store: lowtide.Store, clock: ManualClock, how: str
 ) -> None:
-    """The checkpoint was begun before the snapshot was; asked outside its transaction, it would know of neither."""
+    """The checkpoint began before the snapshot; if it read the live ones outside its transaction, it would know of
+    neither."""
     store.collect_garbage()
     store.pin("q", ttl=10)  # at the last commit, whose version this checkpoint supersedes
     store.keyspace("k").put(b"x", b"newest")
@@ -104,7 +106,7 @@ def test_a_checkpoint_that_waits_for_the_end_of_a_pin_counts_the_snapshot_at_it(
 def test_a_snapshot_takes_over_from_its_pin_just_before_the_transaction_that_drops_versions(
     store: lowtide.Store, work: str
 ) -> None:
-    """Asked before that transaction began, who lives would be neither the one nor the other."""
+    """Read before that transaction began, the live ones would include neither of the two."""
     base = parts_of(store).base
     write = base.write
     taken: list[lowtide.Snapshot] = []

@@ -1,4 +1,5 @@
-"""A commit is seen by nobody until it is seen by everybody, and a group is judged one by one (scenarios I5, C6)."""
+"""A commit becomes visible to all readers at once, and the members of a group are validated one by one (scenarios I5,
+C6)."""
 
 from __future__ import annotations
 

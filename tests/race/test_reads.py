@@ -171,7 +171,7 @@ def test_a_row_that_was_cached_while_a_checkpoint_replaced_it_is_not_read_after_
     store: lowtide.Store, place: str
 ) -> None:
     """A reader with the old view caches the row that the base still has. A cache that outlived the drop of the layer
-    would bring that row back for everybody."""
+    would bring that row back for all readers."""
     put(store, b"x", b"old")
     store.checkpoint()
     parts_of(store).versions.view[2].clear()  # which the checkpoint has filled

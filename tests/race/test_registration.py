@@ -1,4 +1,4 @@
-"""Drawing a snapshot and registering it is one step for whoever collects (scenarios G2, K1)."""
+"""To a collection, drawing a snapshot and registering it is one step (scenarios G2, K1)."""
 
 from __future__ import annotations
 

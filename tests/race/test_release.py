@@ -1,7 +1,7 @@
 """A snapshot that ends while others are busy leaves nothing behind (invariants 4 and 5; G4, G5).
 
-Others live throughout, so that nothing goes merely because nobody does, and no test looks at everything afterwards:
-what ended must be found by itself.
+Other snapshots are live throughout, so nothing goes merely because there are none, and no test runs a full collection
+afterwards: the ended snapshot must be noticed on its own.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def history(store: lowtide.Store) -> int:
 def test_a_snapshot_that_ends_during_a_checkpoint_keeps_nothing_in_the_history(
     store: lowtide.Store, place: str
 ) -> None:
-    """The checkpoint counted it as live and keeps a version for it. If it were told only to a collector that sweeps
-    before the checkpoint has written, the version would stay for as long as anybody lives."""
+    """The checkpoint counted it as live and keeps a version for it. If its end were reported only to a collector that
+    sweeps before the checkpoint has written, the version would stay for as long as any snapshot is live."""
     put(store, b"x", b"0")
     put(store, b"old", b"0")
     store.checkpoint()
@@ -73,7 +73,8 @@ def test_a_snapshot_that_ends_while_a_commit_holds_the_lock_is_collected_after_i
 
 @pytest.mark.parametrize("place", ["collect.sampled", "sweep.sampled"])
 def test_a_snapshot_that_ends_while_a_collection_runs_is_collected_after_it(store: lowtide.Store, place: str) -> None:
-    """Before the collection asked who lives, so it may take it along; if it does not, somebody must come back."""
+    """It ends before the collection reads the live snapshots, so that one may drop its versions; otherwise another one
+    must."""
     put(store, b"x", b"0")
     put(store, b"y", b"0")
     store.checkpoint()
@@ -96,7 +97,7 @@ def test_a_snapshot_that_ends_while_a_collection_runs_is_collected_after_it(stor
 
 
 def test_a_dropped_snapshot_is_collected_without_anybody_asking(store: lowtide.Store) -> None:
-    """A destructor can only leave a note; somebody must read it though nobody else ever ends a snapshot."""
+    """A destructor can only leave a note; it must be read even if no other snapshot ever ends."""
     put(store, b"x", b"0")
     store.checkpoint()
     keeper = store.snapshot()

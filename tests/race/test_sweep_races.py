@@ -1,4 +1,4 @@
-"""A collection that stands between its questions and its work takes nothing from anybody (scenarios G2, G3)."""
+"""A collection that has stopped between reading the live snapshots and dropping takes nothing that is seen (G2, G3)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def with_history(store: lowtide.Store) -> lowtide.Snapshot:
 
 def test_a_snapshot_that_begins_while_a_sweep_stands_keeps_its_versions(store: lowtide.Store) -> None:
     """G2. The checkpoint waits for LMDB's writer, which the sweep has, and adds the new snapshot's version after it. A
-    sweep that was not over by then would clear that version with the answer that nobody lives."""
+    sweep that was not over by then would drop that version, believing that no snapshot is live."""
     old = with_history(store)
     with Schedule() as schedule:
         sweep = schedule.start(store.collect_garbage, "sweep.sampled").arrive()
@@ -55,9 +55,9 @@ def test_a_snapshot_that_begins_while_a_sweep_stands_keeps_its_versions(store: l
 
 
 def test_no_checkpoint_adds_to_the_history_between_a_sweep_s_question_and_its_work(store: lowtide.Store) -> None:
-    """G2. The sweep asked who lives when nobody did, so it clears everything. Asked before its write transaction began,
-    a checkpoint could put the new snapshot's version there in between, to be cleared at once. The checkpoint is given a
-    moment to show whether it can; it has to wait for the sweep."""
+    """G2. No snapshot was live when the sweep read them, so it drops everything. If it read them before its write
+    transaction began, a checkpoint could put the new snapshot's version there in between, to be dropped at once. The
+    checkpoint is given a moment to show whether it can; it has to wait for the sweep."""
     old = with_history(store)
     real = parts_of(store).collector._sample
     opened: list[lowtide.Snapshot] = []
@@ -82,8 +82,8 @@ def test_no_checkpoint_adds_to_the_history_between_a_sweep_s_question_and_its_wo
 
 
 def test_snapshots_on_both_sides_of_a_sweep_s_question_keep_theirs(store: lowtide.Store) -> None:
-    """G2. The oldest snapshot holds one version, a snapshot that begins while the sweep stands and one that ends then
-    are judged as they are when it asks."""
+    """G2. The oldest snapshot holds one version. A snapshot that begins or ends while the sweep is stopped counts as it
+    is when the sweep reads the live ones."""
     oldest = with_history(store)
     ending = store.snapshot()
     put(store, b"2")
@@ -132,8 +132,8 @@ def test_a_reader_that_begins_after_a_commit_s_question_keeps_what_it_needs(stor
 
 
 def test_a_reader_that_begins_while_a_collection_stands_keeps_what_it_needs(store: lowtide.Store) -> None:
-    """G2. A collection of held chains that has read its bound, but not yet who lives. Both snapshots are read before
-    and after; dropping by the bound alone would take the value of the older one."""
+    """G2. A collection of held chains that has read its bound, but not yet the live snapshots. Both snapshots are read
+    before and after; dropping by the bound alone would take the value of the older one."""
     put(store, b"0")
     oldest = store.snapshot()
     put(store, b"1")
@@ -156,8 +156,8 @@ def test_a_reader_that_begins_while_a_collection_stands_keeps_what_it_needs(stor
 def test_a_reader_that_is_being_drawn_while_a_commit_publishes_and_collects_reads_its_snapshot(
     store: lowtide.Store,
 ) -> None:
-    """G2. The timestamp was drawn before the publication and registered after the question. Without a second look at
-    what is published the reader would have a timestamp whose version was dropped."""
+    """G2. The timestamp was drawn before the publication and registered after the live snapshots were read. Without a
+    second check of what is published, the reader would have a timestamp whose version was dropped."""
     put(store, b"0")
     oldest = store.snapshot()
     put(store, b"1")

@@ -1,4 +1,4 @@
-"""Verify, backup and compact beside those who commit, checkpoint, write the base and close."""
+"""Verify, backup and compact while other threads commit, checkpoint, write the base and close."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Engines that are broken on purpose, each at one seam, for the scheduler to convict.
+"""Deliberately broken engines, each at one seam, that the scheduler must convict.
 
-Each is what the engine would be without one of the orders that its modules argue for. The points in here are points
-like those of the engine: a schedule can stop there.
+Each breaks one of the orders that a concurrency argument of the engine relies on. The points in this module are like
+those of the engine: a schedule can stop there.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from lowtide.sharing.pins.pins import PinRequest
 from tests.support.points import POINTS, PointsOfCode, find_points
 
 WITH_BROKEN = PointsOfCode(POINTS | find_points([Path(__file__)]))
-"""The points of the engine, and of what is broken here."""
+"""The points of the engine, and of the faults in this module."""
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
 
 def draw_without_a_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A begin that does not look whether somebody committed between draw and registration."""
+    """A begin that does not check for a commit between draw and registration."""
 
     def register(self: Any, details: Any, tracks_reads: bool = False) -> Registration:
         registration, ts = Registration(self), self.published
@@ -80,7 +80,7 @@ def layer_dropped_before_the_base_has_it(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def base_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A read that looks into the base first and into the chains after that."""
+    """A read that reads the base first and the chains second."""
 
     def get(self: Any, full_key: bytes, ts: int) -> Any:
         row = self._base.row(full_key)
@@ -96,7 +96,7 @@ def base_before_the_chains(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cache_that_outlives_its_layer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of rows that is kept when a checkpoint drops the layer that hid what is out of date in it."""
+    """A row cache that is kept when a checkpoint drops the layer that hid its stale rows."""
 
     def drop_frozen(self: Any) -> None:
         self.boundary = self.frozen_upto
@@ -120,7 +120,7 @@ def cache_of_another_view(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def group_that_is_not_judged_within(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit group whose members are compared with what is committed, and not with each other."""
+    """A commit group whose members are validated against committed data, but not against each other."""
     monkeypatch.setattr(Validator, "group_clash", lambda self, *arguments: None)
 
 
@@ -129,13 +129,13 @@ def no_phantoms_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RangeSet, "find", lambda self, keys: None)
 
 
-def nobody_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A commit lock that is given up without a word to those who wait for it."""
+def waiters_stay_asleep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A commit lock that is released without waking the threads that wait for it."""
     monkeypatch.setattr(Committer, "_pass_on", lambda self: None)
 
 
 def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pin whose instant is given up before its row is in the base."""
+    """A pin whose timestamp is released before its row is in the base."""
 
     def take(self: Any, request: PinRequest, at: Any) -> Any:
         with self.snapshot(at) as held:
@@ -147,8 +147,8 @@ def pin_that_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that takes new keys out of the one list before it has put them into the other, where another scan looks at
-    both without a lock."""
+    """A scan that takes new keys out of one list before it has put them into the other, while another scan reads both
+    without a lock."""
 
     def between(self: Any, low: bytes, high: bytes | None, limit: int, reverse: bool) -> list[bytes]:
         if not self._fresh and not self._parts:
@@ -165,12 +165,12 @@ def keys_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def gap_noted_unwatched(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that notes a gap without being told of what is put meanwhile."""
+    """A scan that records a gap without being notified of concurrent puts."""
     monkeypatch.setattr(GapMap, "watch", lambda self: ScanWatch())
 
 
 def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A publisher that misses a scan which notes its gap and ends its watch between the two looks."""
+    """A publisher that misses a scan that records its gap and ends its watch between the two checks."""
     put = GapMap.put
 
     def look_and_put(self: Any, writes: Any) -> None:
@@ -185,7 +185,7 @@ def gaps_looked_for_before_watches(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def nothing_cut_where_no_gap_is_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A publisher that leaves the lock alone since there is no gap, while a scan that was told nothing yet has it."""
+    """A publisher that skips the lock because there is no gap, while a scan that was not notified yet holds it."""
     put = GapMap.put
 
     def put_unless_empty(self: Any, writes: Any) -> None:
@@ -199,7 +199,7 @@ def nothing_cut_where_no_gap_is_yet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def table_taken_after_the_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A scan that looks at what it was told before it takes the table, which a publisher may forget in between."""
+    """A scan that reads its notifications before it takes the table, which a publisher may drop in between."""
 
     def note(self: Any, watch: Any, gap: Gap, live: Any) -> None:
         puts = watch.puts[:]

@@ -1,4 +1,4 @@
-"""Searching for a schedule with a wrong outcome, repeating it, and making it small."""
+"""Searches for a schedule with a wrong outcome, repeats it, and shrinks it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.scheduler import Trace, tell, workers_of
 Stops = Collection[str] | None
 
 _EFFORT = 15
-"""Random schedules that are tried for one smaller program, and twice as many with one preemption."""
+"""Random schedules tried for one smaller program, and twice as many with one preemption."""
 
 _MOST = 500
 """Schedules that are tried in search of fewer preemptions."""
@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def preemptions(self) -> int:
-        """How often the turn was taken from a worker that went on later from a point, not from a lock."""
+        """How often the turn was taken from a worker that later continued from a point, not from a lock."""
         count = 0
         for index, step in enumerate(self.trace[:-1]):
             later = self.trace[index + 1 :]
@@ -51,7 +51,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """How many schedules were tried, whether these were all within the bound, and the first wrong one."""
+    """How many schedules were tried, whether these were all of them within the bound, and the first wrong one."""
 
     schedules: int
     complete: bool
@@ -104,7 +104,7 @@ def explore_seeds(laboratory: Laboratory, seeds: Iterable[int], stops: Stops = N
 
 
 def replay(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Finding | None:
-    """The same schedule once more, in a new store. Raises Diverged if it cannot be followed."""
+    """Run the same schedule again, in a new store. Raises Diverged if it cannot be followed."""
     laboratory.discard()
     again = attempt(laboratory, finding.program, Replay(workers_of(finding.trace)), stops)
     laboratory.discard()
@@ -112,7 +112,7 @@ def replay(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Fin
 
 
 def shrink(laboratory: Laboratory, finding: Finding, stops: Stops = None) -> Finding:
-    """The same kind of fault in a program from which nothing can be left out, with the fewest preemptions."""
+    """The same kind of fault in a minimal program, with the fewest preemptions."""
     kind, best = finding.complaint.kind, finding
     while True:
         for candidate, gone in smaller(best.program):

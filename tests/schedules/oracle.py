@@ -1,7 +1,7 @@
-"""Whether the outcome of a schedule is one that the isolation levels allow.
+"""Decides whether the isolation levels allow the outcome of a schedule.
 
-The log says what was committed, in which order. From that a model is made: the content after each commit. Everything
-that the workers saw and were told is then compared with it, by the rules of docs/isolation.md, and by nothing else.
+The log says what was committed, in which order. A model is built from it: the content after each commit. Everything
+that the workers saw and returned is compared with the model, by the rules of docs/isolation.md alone.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.scheduler import Deadlock
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What is wrong with a run; ``kind`` in a word, so that the same fault is recognised in a smaller program."""
+    """What is wrong with a run. ``kind`` is one word, by which the same fault is recognised in a smaller program."""
 
     kind: str
     text: str
@@ -41,7 +41,7 @@ def complaints(outcome: Outcome) -> list[Complaint]:
 
 
 def judge(run: Run) -> Iterator[Complaint]:
-    """What is wrong with a run, in the order in which one would look."""
+    """Everything that is wrong with a run, most basic problems first."""
     stamps = [commit.ts for commit in run.commits]
     if stamps != list(range(run.first + 1, run.published + 1)):
         yield Complaint("log", f"the log has the commits {stamps}, not those from {run.first + 1} to {run.published}")
@@ -56,8 +56,8 @@ def judge(run: Run) -> Iterator[Complaint]:
 
 
 class History:
-    """The content after each commit, and who committed what. Words count commits from the first one of the schedule on,
-    so that they are the same when it is repeated."""
+    """The content after each commit, and which worker committed it. Messages count commits from the first one of the
+    schedule, so they are the same when it is repeated."""
 
     def __init__(self, run: Run) -> None:
         self.problems: list[Complaint] = []
@@ -81,7 +81,7 @@ class History:
         self._claim(run)
 
     def _claim(self, run: Run) -> None:
-        """Every commit is somebody's, and everybody's commit is there."""
+        """Every commit belongs to a worker, and every worker's commit exists."""
         free = dict(self.changes)
         direct = []
         for deed in run.deeds:
@@ -94,7 +94,7 @@ class History:
                     deed, f"committed {deed.writes} at {self.name(deed.commit)}, where the log has something else"
                 )
         for ts, writes in sorted(free.items()):
-            # Equal writes, of which there are deletions only, are claimed by whoever ended first.
+            # Equal writes, which can only be deletions, are attributed to the worker that ended first.
             able = [deed for deed in direct if deed.writes == writes and deed.begun < ts <= deed.ended]
             if able:
                 direct.remove(min(able, key=lambda deed: deed.ended))
@@ -102,9 +102,7 @@ class History:
         for deed in direct:
             self._complain(deed, f"wrote {deed.writes}, and the log does not have it")
         for ts, writes in free.items():
-            self.problems.append(
-                Complaint("commit", f"{self.name(ts)} of {writes} is nobody's: its worker was refused")
-            )
+            self.problems.append(Complaint("commit", f"{self.name(ts)} of {writes} has no worker: its own was refused"))
 
     def _complain(self, deed: Deed, text: str) -> None:
         self.problems.append(Complaint("commit", f"{deed.worker} {text}"))
@@ -114,7 +112,7 @@ class History:
         return ", ".join(f"commit +{ts - self._first}" for ts in stamps)
 
     def at(self, ts: int, seen: Seen) -> Value | tuple[tuple[bytes, bytes], ...]:
-        """What the read should have shown of the content after commit ``ts``."""
+        """What the read should have returned after commit ``ts``."""
         merged = {**self.states[ts], **seen.own}
         if isinstance(seen.op, Get):
             return merged.get(seen.op.key)
@@ -131,8 +129,8 @@ def _within(op: Scan, key: bytes) -> bool:
 
 
 def _judge_reads(deed: Deed, history: History) -> Iterator[Complaint]:
-    """A snapshot shows the last commit that was published when it was begun, and nothing else ever; below SNAPSHOT each
-    read shows one commit that was the last while it ran."""
+    """A snapshot always shows the last commit that was published when it began. Below SNAPSHOT, each read shows one
+    commit that was the last one while it ran."""
     if deed.fixed and deed.drawn and not deed.begun <= deed.ts <= deed.drawn:
         yield Complaint(
             "begin", f"{deed.worker} drew {history.name(deed.ts, deed.begun, deed.drawn)}: not between these"
@@ -147,8 +145,8 @@ def _judge_reads(deed: Deed, history: History) -> Iterator[Complaint]:
 
 
 def _judge_end(deed: Deed, history: History) -> Iterator[Complaint]:
-    """First committer wins, and a serializable transaction could as well have run at the instant of its commit; who is
-    refused is refused for a reason."""
+    """The first committer wins, a serializable transaction could have run at the instant of its commit, and every
+    refusal has a reason."""
     if deed.outcome == "committed" and deed.fixed and deed.writes:
         if lost := history.touching(set(deed.writes), deed.ts, deed.commit - 1):
             yield Complaint(

@@ -1,6 +1,6 @@
-"""What the workers of a schedule do: small programs over a few keys, as plain values that can be printed and shrunk.
+"""The programs of a schedule's workers: small, over a few keys, as plain values that can be printed and shrunk.
 
-Every value that is written is different from every other one, so that a read tells which write it saw.
+Every written value is unique, so a read shows which write it saw.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Read a key, and put what was read with a mark of its own behind it."""
+    """Read a key, and put its value with a unique mark appended."""
 
     key: bytes
 
@@ -94,7 +94,7 @@ class Tx:
 
 @dataclass(frozen=True, slots=True)
 class Direct:
-    """Operations on a keyspace of the store itself: each is a transaction of its own."""
+    """Operations on a keyspace of the store itself: each is its own transaction."""
 
     ops: tuple[Op, ...]
 
@@ -138,7 +138,7 @@ class Program:
     present: frozenset[bytes] = frozenset((b"a", b"b"))
     checkpointed: bool = True
     watched: bool = False
-    """Whether an old snapshot is open throughout, and looked at in the end."""
+    """Whether an old snapshot is open throughout, and checked at the end."""
 
     @property
     def names(self) -> list[str]:

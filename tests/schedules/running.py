@@ -1,4 +1,4 @@
-"""Running a program under a schedule, and noting what everybody saw."""
+"""Runs a program under a schedule, and records what every worker saw."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ class Run:
     published: int
     content: Content
     problems: list[str]
-    """What was found wrong with the store when all workers had ended."""
+    """The problems of the store after all workers ended."""
 
 
 @dataclass
 class Outcome:
-    """What came of a schedule: a run that can be judged, or an error that no program should raise."""
+    """The outcome of a schedule: a run that can be checked, or an error that no program should raise."""
 
     trace: Trace
     run: Run | None
@@ -121,7 +121,7 @@ class Laboratory:
         self._locks.close()
 
     def discard(self) -> None:
-        """Give the store up: the next schedule begins with a new one."""
+        """Drop the store: the next schedule begins with a new one."""
         if self._world is not None:
             self._world.close()
             self._world = None
@@ -150,8 +150,8 @@ class Laboratory:
 
 @contextlib.contextmanager
 def on_one_core() -> Iterator[None]:
-    """Run on one of the cores. Only one thread at a time has a turn, and to hand it over to another core takes longer
-    than most turns."""
+    """Run on one core. Only one thread at a time has a turn, and handing over to another core takes longer than most
+    turns."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {sorted(cores)[os.getpid() % len(cores)]})
     try:
@@ -162,7 +162,7 @@ def on_one_core() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """No cyclic collection comes in between: it would run destructors where it likes."""
+    """Disable cyclic collection: it would run destructors at arbitrary points."""
     gc.disable()
     try:
         with warnings.catch_warnings():
@@ -218,8 +218,8 @@ class _Running:
         )
 
     def _set_up(self) -> tuple[Content, int]:
-        """Leave the store as the program wants to find it, whatever the last one did: all of it in the base, and
-        nothing in memory or history; or written once more, in chains."""
+        """Bring the store to the program's initial state, whatever the last program did: everything in the base, and
+        nothing in memory or history; or written again, in chains."""
         content = {key: b"first %s" % key for key in sorted(self._program.present)}
         self._commit({key: content.get(key) for key in (*KEYS, OLD)})
         self._store.checkpoint()
@@ -292,7 +292,7 @@ class _Running:
             keyspace = tx.keyspace(KEYSPACE)
             for op in worker.ops:
                 if worker.level is Isolation.NONE or not isinstance(op, Put | Delete):
-                    self._point(str(op))  # a write into the transaction's buffer concerns nobody else
+                    self._point(str(op))  # no other worker can see a write to the transaction's buffer
                 self._do(op, keyspace, deed, tx)
             self._point(worker.end)
             if worker.end == "commit":

@@ -1,5 +1,5 @@
-"""A transaction beside the work of the background, at every point of both with two preemptions (three if
-``LOWTIDE_SCHEDULES`` is set): nothing that it sees, and nothing that comes of it, depends on the background."""
+"""A transaction interleaved with background work, at every point of both with two preemptions (three if
+``LOWTIDE_SCHEDULES`` is set): neither its reads nor its outcome depend on the background."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_sweep_beside_a_reader_that_ends_and_a_checkpoint() -> None:
 
 
 def test_those_who_commit_together_are_led_judged_and_woken() -> None:
-    """Group commit: who leads, who follows, who comes too late, and nobody is left waiting."""
+    """Group commit: leaders, followers and late arrivals; no thread is left waiting."""
     stops = {"commit.enter", "commit.lock", "commit.lead", "commit.queue", "commit.gate", "commit.wait", "commit.pass"}
     stops |= {"commit.log", "commit.take"}
     writers = (Tx(SNAPSHOT, (Append(A),)), Tx(SNAPSHOT, (Append(A),)), Direct((Put(B),)))

@@ -1,5 +1,5 @@
-"""The scheduler finds what it is there to find: engines that are broken at one seam are convicted within its bounds,
-the schedule is repeated exactly, and made small. Each test names the kind of complaint that it must be."""
+"""The scheduler finds the faults it is meant to find: engines that are broken at one seam are convicted within its
+bounds, and the schedule is repeated exactly and shrunk. Each case names the expected kind of complaint."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ A, B, C = b"a", b"b", b"c"
 READER = Tx(SNAPSHOT, (Get(A), Get(B)))
 CHECKPOINT = Job("checkpoint")
 POPPED = Program((Direct((Delete(A), Scan(), Scan())), Direct((Put(A),))))
-"""One deletes the first key, so that its scan notes a gap; another puts the key again."""
+"""One worker deletes the first key, so its scan records a gap; another puts the key again."""
 GAPS = frozenset(("scan.watch", "scan.chains", "gaps.note", "gaps.noted", "gaps.cut", "gaps.watches", "publish.gaps"))
 
 
@@ -54,7 +54,7 @@ CASES = {
     "no_phantoms_looked_for": Case(
         "not serializable", Program((Tx(SERIALIZABLE, (Scan(), Put(A))), Tx(SERIALIZABLE, (Put(C),)))), 2
     ),
-    "nobody_is_woken": Case("deadlock", Program((Tx(SNAPSHOT, (Put(A),)), CHECKPOINT), checkpointed=False), 2),
+    "waiters_stay_asleep": Case("deadlock", Program((Tx(SNAPSHOT, (Put(A),)), CHECKPOINT), checkpointed=False), 2),
     "pin_that_nothing_holds": Case(
         "read",
         Program((View((Get(A),), True), Direct((Put(A),)), CHECKPOINT)),
@@ -104,7 +104,7 @@ def test_a_broken_engine_is_convicted_within_the_bound(name: str, monkeypatch: p
     ("name", "kind", "workers"),
     [
         ("draw_without_a_second_look", "read", 2),
-        ("nobody_is_woken", "deadlock", 2),
+        ("waiters_stay_asleep", "deadlock", 2),
     ],
 )
 def test_a_broken_engine_is_convicted_by_a_seed(

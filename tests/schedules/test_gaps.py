@@ -1,5 +1,5 @@
-"""Scans that note gaps beside puts, deletions, checkpoints and older snapshots: with one entry in a chunk, and one
-deleted key worth a gap."""
+"""Scans that record gaps, interleaved with puts, deletions, checkpoints and older snapshots. A chunk is one entry, and
+one deleted key is enough for a gap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements on the store, each its own transaction, beside each other: every schedule ends as some serial order does.
+"""Interleaved statements on the store, each its own transaction: every schedule ends like some serial order.
 
 They read without a snapshot, and may be run again under the commit lock by another thread; see ``engine/statements``.
 """

@@ -1,4 +1,4 @@
-"""The list of points in docs/schedules.md is the source's."""
+"""The list of points in docs/schedules.md matches the source."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_point_is_a_comment_at_the_end_of_a_line(tmp_path: Path) -> None:
 
 
 def test_points_that_tests_stop_at_exist() -> None:
-    """One that was renamed would silently never be stopped at."""
+    """A test would silently never stop at a renamed point."""
     used = set(test_two_transactions.STEPS)
     text = Path(test_beside_the_background.__file__).read_text()
     used |= set(re.findall(r'"((?:begin|release|read|scan|commit|collect|sweep|checkpoint|drop|freeze)\.\w+)"', text))

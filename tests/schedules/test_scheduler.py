@@ -13,7 +13,7 @@ from tests.support.scheduler import Deadlock, Scheduler, Step, workers_of
 
 
 def interleave(choices: Choices, steps: int = 3) -> tuple[str, Scheduler]:
-    """Two workers that each write their letter so often."""
+    """Two workers that each write their letter several times."""
     scheduler = Scheduler(choices)
     written: list[str] = []
 

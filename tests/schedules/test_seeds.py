@@ -35,7 +35,7 @@ def _report(laboratory: Laboratory, seeds: range) -> None:
 
 
 def _parts() -> list[range]:
-    """The seeds to try, as evenly cut parts; the one that is to be repeated, if one is named."""
+    """The seeds to try, in parts of equal size; or the one to repeat, if one is named."""
     if SEED is not None:
         return [range(int(SEED), int(SEED) + 1)]
     return [range(part * COUNT // _PARTS, (part + 1) * COUNT // _PARTS) for part in range(_PARTS)]

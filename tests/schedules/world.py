@@ -1,4 +1,4 @@
-"""The store that schedules run on: with scheduled locks, without a background, and examined when all is over."""
+"""The store that schedules run on: with scheduled locks, without a background thread, and examined at the end."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ class World:
 
 
 def examine(parts: OwnedStore) -> list[str]:
-    """What is wrong with a store that nobody uses any more: somebody is still registered, something lies about that
-    nobody sees and nobody was told to collect, or the store's own examination complains."""
+    """What is wrong with a store after all workers have ended: a snapshot is still registered, there is garbage that
+    the collector does not know of, or ``verify`` finds a problem."""
     registry = parts.registry
     tables = (registry.live, registry.details, registry.serializable, registry.partial, registry.expired)
     problems = [f"the registry is not empty: {table}" for table in tables if table]
@@ -71,9 +71,9 @@ def examine(parts: OwnedStore) -> list[str]:
             problems.append(f"a layer has miscounted: {error}")
     held = [key for layer in parts.versions.layers for key, chain in layer.chains.items() if chain[2] is not None]
     if held:
-        problems.append(f"superseded versions of {held} stay, and nobody was told to collect them")
+        problems.append(f"superseded versions of {held} stay, and the collector does not know of them")
     if rows := parts.base.count_history():
-        problems.append(f"{rows} versions stay in the history, and nobody was told to collect them")
+        problems.append(f"{rows} versions stay in the history, and the collector does not know of them")
     report = verify_store(parts.running)
     if not report.ok:
         problems.append(f"verify: {report}")

@@ -1,4 +1,4 @@
-"""``python -m tests.soak --minutes 5``: run a soak, show how it goes, say what came of it; the exit code is 0 or 1."""
+"""``python -m tests.soak --minutes 5``: runs a soak, shows its progress and its result; the exit code is 0 or 1."""
 
 from __future__ import annotations
 

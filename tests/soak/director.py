@@ -1,4 +1,4 @@
-"""Starts the processes of a soak, kills them, starts them again, and holds what they tell against the ledger."""
+"""Starts the processes of a soak, kills and restarts them, and compares what they report with the ledger."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ ROLES = ("follower", "follower", "pinner", "pinner", *CONSUMERS)
 STALLED = 60.0
 """Seconds without an acknowledged commit, while an owner should live, that count as a hang."""
 _ALONE = 3.0
-"""Seconds for which an owner has the store for itself, now and then: only so can it be compacted."""
+"""Seconds for which an owner now and then has the store to itself."""
 _SAMPLE_EVERY = 0.25
 _TICK = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What a soak is to do: for how many seconds and owners at least, with which seed, where, and with which broken
-    engine, if any. A process lives for up to ``longest_life`` seconds from its first word."""
+    """The plan of a soak: its minimum number of seconds and owners, its seed, its directory, and the broken engine, if
+    any. A process lives for up to ``longest_life`` seconds after its first message."""
 
     seconds: float
     seed: int
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Result:
-    """What came of it. ``broken`` says what did not hold, if anything; ``counts`` what was done."""
+    """The result of a soak. ``broken`` is the violated invariant, if any; ``counts`` is what was done."""
 
     seed: int
     broken: Broken | None = None
@@ -157,7 +157,7 @@ class Director:
         self._last_ack = time.monotonic()
 
     def end_what_is_due(self, now: float) -> None:
-        """End every process whose time is over. The end of the owner may be that of all readers (see _leave_alone)."""
+        """End every process whose time is over. Ending the owner may end all readers too (see _leave_alone)."""
         for place, end in list(self._ends.items()):
             if now > end and place in self._ends:
                 self._end(place)
@@ -175,7 +175,7 @@ class Director:
             process.ask_to_end()
 
     def _leave_alone(self) -> None:
-        """Kill all who read; they come back when the next owner has had some time without them."""
+        """Kill all readers; they are restarted when the next owner has had some time without them."""
         later = time.monotonic() + _ALONE
         for place in range(1, len(ROLES) + 1):
             if self._ends.pop(place, None) is not None:
@@ -186,7 +186,7 @@ class Director:
     # What is told
 
     def _hear(self, until: float) -> None:
-        """Take what is told until then, or until there is nothing more."""
+        """Process messages until then, or until there are no more."""
         try:
             told = self._heard.get(timeout=max(0.0, until - time.monotonic()))
             while True:
@@ -224,7 +224,7 @@ class Director:
                 self._ended(process, code)
 
     def _is_open(self, process: Process) -> None:
-        """From now on its time runs. One owner, the second, lives for a third of the soak: memory is watched in it."""
+        """Its lifetime starts now. The second owner lives for a third of the soak: its memory is measured."""
         life = self._chance.uniform(0.1, 1.0) * self._plan.longest_life
         if process.role == "owner" and self._result.counts["opened"] == 2:
             life = max(life, self._plan.seconds / 3)
@@ -255,7 +255,7 @@ class Director:
     # The end
 
     def _last_look(self) -> None:
-        """Everybody ends, the store is opened once more, and everything that was ever told must be there."""
+        """All processes end, the store is reopened, and everything that was ever reported must be there."""
         for process in self._processes.values():
             process.ask_to_end()
         deadline = time.monotonic() + STALLED

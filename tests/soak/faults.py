@@ -1,4 +1,4 @@
-"""Broken engines, to show that the soak convicts them: chosen by name when an owner is started."""
+"""Broken engines that the soak must convict, chosen by name when an owner is started."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lowtide.engine.transaction.transaction import EngineTransaction
 
 
 def lost_commit() -> None:
-    """Now and then a commit is acknowledged and thrown away."""
+    """Now and then a commit is acknowledged and discarded."""
     real, count = EngineTransaction.commit, itertools.count(1)
 
     def commit(self: EngineTransaction) -> int:
@@ -24,7 +24,7 @@ def lost_commit() -> None:
 
 
 def half_commit() -> None:
-    """Now and then a commit leaves out the last of its writes."""
+    """Now and then a commit omits its last write."""
     real, count = EngineTransaction.commit, itertools.count(1)
 
     def commit(self: EngineTransaction) -> int:
@@ -36,7 +36,7 @@ def half_commit() -> None:
 
 
 def blind_collector() -> None:
-    """The collector asks nobody: what a live snapshot sees goes all the same."""
+    """The collector ignores live snapshots, and drops what they see."""
     Exact.needs = lambda self, begin, end: end > self.bound  # type: ignore[method-assign]
 
 

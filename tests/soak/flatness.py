@@ -1,8 +1,8 @@
-"""Memory and disk over time: the last quarter beside the second, of the disk over the whole soak, of memory over the
-longest life of an owner, since it begins anew with each.
+"""Memory and disk usage over time: the last quarter is compared with the second. Disk is measured over the whole soak,
+memory over the longest life of one owner, since each owner starts from zero.
 
-The first quarter is left out: caches fill, spare segments are made. A store that leaks grows with every commit, so it
-shows as a ratio, however slow the machine.
+The first quarter is ignored: caches fill, and spare segments are created. A store that leaks grows with every commit,
+so the ratio shows it, however slow the machine is.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from statistics import median
 
 MIB = 1 << 20
 RATIO = 1.3
-"""How much higher the last quarter's median may be than the second's ..."""
+"""The largest allowed ratio of the last quarter's median to the second's ..."""
 SLACK = {"memory": 8 * MIB, "disk": 24 * MIB}
-"""... and how much besides: options are drawn anew for each owner, and a consumer that was killed holds log back."""
+"""... plus this many bytes: each owner has other random options, and a killed consumer holds log back."""
 ENOUGH = 40
-"""Samples that a verdict needs."""
+"""The minimum number of samples for a verdict."""
 
 
 @dataclass
 class Samples:
-    """What was measured, in the order of time; bytes. Memory by the owner's life, the number of which is the key."""
+    """The measurements in order of time, in bytes. Memory by the number of the owner's life."""
 
     memory: dict[int, list[int]] = field(default_factory=dict)
     disk: list[int] = field(default_factory=list)
@@ -53,7 +53,7 @@ def judge(samples: Samples) -> list[Verdict]:
 
 
 def anonymous_memory(process_id: int) -> int | None:
-    """What a process has of its own, without the pages of mapped files; None if it is gone."""
+    """The private memory of a process, without pages of mapped files; None if it is gone."""
     try:
         lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
     except OSError:
@@ -62,7 +62,7 @@ def anonymous_memory(process_id: int) -> int | None:
 
 
 def bytes_below(directory: Path) -> int:
-    """The blocks that the files take: LMDB's file and the segments may have holes."""
+    """The blocks that the files occupy: LMDB's file and the segments may be sparse."""
     total = 0
     for path in directory.rglob("*"):
         try:

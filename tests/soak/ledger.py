@@ -1,7 +1,7 @@
-"""What the soak knows from outside the store: every acknowledged commit, what the feed showed, what an instant held.
+"""What the soak knows independently of the store: every acknowledged commit, and what the feed and snapshots showed.
 
-Pure bookkeeping. Each method takes what a process told and raises :class:`Broken` if it contradicts what was told
-before. Memory is bounded: of timestamps only the latest are remembered.
+Pure bookkeeping. Each method takes what a process reported, and raises :class:`Broken` if it contradicts earlier
+reports. Memory is bounded: only the latest timestamps are remembered.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Value = TypeVar("_Value")
 
 
 class _Latest(Generic[_Value]):
-    """A map that remembers so many of the entries that came last."""
+    """A map that keeps only its most recent entries."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[int, _Value] = OrderedDict()
@@ -42,21 +42,21 @@ class _Place:
 
 
 class Ledger:
-    """What must be found in the store, and nothing else may."""
+    """What the store must contain, and nothing else."""
 
     def __init__(self) -> None:
         self.acknowledged: dict[int, int] = {}
-        """Of each thread the number of its last acknowledged commit."""
+        """The number of each thread's last acknowledged commit."""
         self.commits = 0
         self.highest = 0
-        """The highest timestamp that anybody was told of."""
+        """The highest timestamp that was ever reported."""
         self._by_ts = _Latest[tuple[int, int]]()
         self._shown = _Latest[tuple[dict[int, int], str]]()
         self._digests = _Latest[str]()
         self._places: dict[str, _Place] = {}
 
     def ack(self, thread: int, number: int, ts: int) -> None:
-        """A thread's commit was acknowledged, with its timestamp, or 0 if it was not told."""
+        """A thread's commit was acknowledged, with its timestamp, or 0 if that is unknown."""
         if number != self.acknowledged.get(thread, 0) + 1:
             raise Broken("a thread counts its commits", f"thread {thread}: {number} after {self.acknowledged[thread]}")
         self.acknowledged[thread] = number
@@ -71,20 +71,20 @@ class Ledger:
                 self._compare(ts, shown[0], (thread, number))
 
     def opened(self, last_commit: int, numbers: dict[int, int]) -> None:
-        """A new owner found this: of each thread the last acknowledged commit, or the one after it, which was under way
-        when the owner before was killed."""
+        """What a new owner found: each thread's last acknowledged commit, or the one after it, which was in flight when
+        the previous owner was killed."""
         for thread, number in numbers.items():
             known = self.acknowledged.get(thread, 0)
             if number < known:
                 raise Broken("what was acknowledged is there", f"thread {thread} is at {number}, acknowledged {known}")
             if number > known + 1:
-                raise Broken("nothing is there that nobody wrote", f"thread {thread} is at {number}, not {known}")
+                raise Broken("the store holds only what was written", f"thread {thread} is at {number}, not {known}")
             self.acknowledged[thread] = number
         if last_commit < self.highest:
             raise Broken("time does not go back", f"the last commit is {last_commit}, but {self.highest} was told")
 
     def seen(self, ts: int, digest: str) -> None:
-        """Somebody, in whatever process, read everything at ``ts``."""
+        """Some process read everything at ``ts``."""
         known = self._digests.get(ts)
         if known is not None and known != digest:
             raise Broken("an instant is the same in every process", f"commit {ts}: {known} and {digest}")
@@ -107,14 +107,14 @@ class Ledger:
         self._places[consumer].acknowledged = position
 
     def commit(self, consumer: str, ts: int, numbers: dict[int, int], digest: str) -> None:
-        """A consumer was shown commit ``ts``, in which these threads came to these numbers."""
+        """A consumer was shown commit ``ts``, in which these threads reached these numbers."""
         place = self._places[consumer]
         if ts != place.shown + 1:
             raise Broken("the feed shows each commit once, in order", f"{consumer}: {ts} after {place.shown}")
         place.shown = ts
         known = self._shown.get(ts)
         if known is not None and known != (numbers, digest):
-            raise Broken("the feed shows everybody the same", f"{ts}: {known} and {(numbers, digest)}")
+            raise Broken("the feed shows all consumers the same", f"{ts}: {known} and {(numbers, digest)}")
         self._shown.put(ts, (numbers, digest))
         if (acknowledged := self._by_ts.get(ts)) is not None:
             self._compare(ts, numbers, acknowledged)

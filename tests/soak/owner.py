@@ -24,7 +24,7 @@ from tests.support.patience import PATIENCE
 
 
 def open_when_free(path: Path, options: dict[str, Any]) -> lowtide.Store:
-    """A follower that finds no owner recovers the store in its place: it is locked for that moment."""
+    """A follower that finds no owner recovers the store, which is locked meanwhile."""
     deadline = time.monotonic() + PATIENCE
     while True:
         try:
@@ -156,7 +156,7 @@ class Owner:
                 same(seen, look(snapshot, snapshot.ts))
 
     def _back_up(self, chance: random.Random) -> None:
-        """What a backup holds is looked at in a copy: a backup that was opened is a store of its own."""
+        """A backup is checked in a copy, because opening a backup turns it into a store."""
         backup, copy = self.directory / "backup", self.directory / "restored"
         if chance.random() < 0.1:
             shutil.rmtree(backup, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""``python -m tests.soak.pipeline``: an archiver beside a busy store, and kill -9 of driver, tasks and owner.
+"""``python -m tests.soak.pipeline``: an archiver of a busy store, with kill -9 of driver, tasks and owner.
 
-Each kill comes at a random moment of a run. At the end the archive is held to a model of every commit. A driver takes
-long to start, so it is killed less often than the others.
+Each kill comes at a random moment of a run. At the end the archive is compared with a model of every commit. A driver
+takes long to start, so it is killed less often than the others.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A process of a soak, as the one that started it sees it."""
+"""A process of a soak, seen from the process that started it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Told(NamedTuple):
 
 
 class Process:
-    """A child that tells things; they are put into ``heard`` by a thread of this process's."""
+    """A child process. A thread of this process puts its messages into ``heard``."""
 
     def __init__(self, role: str, command: list[str], errors: Path, heard: queue.SimpleQueue[Told]) -> None:
         self.role = role
@@ -65,7 +65,7 @@ class Process:
             self._child.stdin.close()
 
     def ask_where(self) -> None:
-        """Have it write where each of its threads is to its error file."""
+        """Have it write the stacks of its threads to its error file."""
         self._child.send_signal(signal.SIGUSR1)
 
     def finish(self) -> None:

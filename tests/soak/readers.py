@@ -1,4 +1,4 @@
-"""The other processes of a soak: followers, those who pin, and consumers of the change feed.
+"""The other processes of a soak: followers, processes that pin, and consumers of the change feed.
 
 ``python -m tests.soak.readers ROLE DIRECTORY SEED``; the role of a consumer is its name.
 """
@@ -25,7 +25,7 @@ _AT_ONCE = 300
 
 
 def follow(store: lowtide.Store, chance: random.Random, ending: threading.Event) -> Callable[[], None]:
-    """Read everything again and again; time and the threads' numbers never go back."""
+    """Read everything repeatedly; timestamps and the threads' numbers never decrease."""
     last = Seen(0, {}, "")
 
     def read() -> None:
@@ -43,7 +43,7 @@ def follow(store: lowtide.Store, chance: random.Random, ending: threading.Event)
 
 
 def pin(store: lowtide.Store, chance: random.Random, ending: threading.Event) -> Callable[[], None]:
-    """Pin, read at the pin through other doors, and at those of others; leave some to run out."""
+    """Take pins, read at them in several ways, read at the pins of other processes, and let some expire."""
 
     def work() -> None:
         name = f"pin {chance.random()}"
@@ -69,7 +69,7 @@ def pin(store: lowtide.Store, chance: random.Random, ending: threading.Event) ->
 
 
 def consume(store: lowtide.Store, name: str, chance: random.Random, ending: threading.Event) -> Callable[[], None]:
-    """Tell each commit, then acknowledge it; a kill in between shows it again."""
+    """Report each commit, then acknowledge it; after a kill in between it is shown again."""
     consumer = store.consumer(name)
     tell("place", name, consumer.position)
 

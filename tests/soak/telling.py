@@ -1,6 +1,6 @@
-"""What the processes of a soak tell the one that started them: a JSON list to a line, on standard output.
+"""Messages from the processes of a soak to the one that started them: one JSON list per line, on standard output.
 
-A line is one write to a pipe, so a kill cuts none in two, and what was told before a kill is still heard after it.
+A line is one write to a pipe, so a kill never cuts a line, and messages sent before a kill are still received.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import lowtide
 
 
 class Broken(Exception):
-    """Something that must hold did not: the name of the invariant, and what was found."""
+    """A violated invariant: its name, and what was found."""
 
     def __init__(self, invariant: str, found: object) -> None:
         self.invariant = invariant
@@ -32,7 +32,7 @@ def tell(kind: str, *values: object) -> None:
 
 
 def watch_for_the_end() -> threading.Event:
-    """An event that is set when the parent closes our input, or dies: then this process is to end."""
+    """An event that is set when the parent closes our input or dies; this process must then end."""
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1, all_threads=True)
     ending = threading.Event()

@@ -1,4 +1,4 @@
-"""The soak itself: a short one passes, a broken engine is convicted, and the ledger contradicts what is wrong."""
+"""The soak itself: a short one passes, a broken engine is convicted, and the ledger detects wrong reports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_short_soak_passes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("fault", sorted(FAULTS))
 def test_a_broken_engine_is_convicted(tmp_path: Path, fault: str) -> None:
-    """By which invariant depends on who looks first."""
+    """Which invariant is reported depends on which process checks first."""
     result = Director(Plan(seconds=60, seed=7, directory=tmp_path, fault=fault, longest_life=50)).run()
     assert result.broken is not None, result.counts
     assert not result.passed
@@ -112,7 +112,7 @@ def test_what_was_shown_and_not_acknowledged_is_shown_again(ledger: Ledger) -> N
     ("invariant", "told"),
     [
         ("what was acknowledged is there", ("opened", 3, {1: 1})),
-        ("nothing is there that nobody wrote", ("opened", 9, {1: 4})),
+        ("the store holds only what was written", ("opened", 9, {1: 4})),
         ("time does not go back", ("opened", 2, {1: 2})),
         ("a thread counts its commits", ("ack", 1, 4, 5)),
         ("a timestamp is given once", ("ack", 1, 3, 3)),
@@ -137,7 +137,7 @@ def test_the_feed_must_show_what_was_acknowledged_and_the_same_to_everybody(ledg
     with pytest.raises(Broken, match="the feed has what was acknowledged"):
         ledger.commit("mirror", 4, {2: 1}, "b")
     ledger.place("index", 0)
-    with pytest.raises(Broken, match="the feed shows everybody the same"):
+    with pytest.raises(Broken, match="the feed shows all consumers the same"):
         ledger.commit("index", 1, {1: 0}, "other")
 
 

@@ -1,4 +1,4 @@
-"""Processes that write to one store, killed and stopped, the owner above all: the audit is clean."""
+"""Processes that write to one store while they are killed and stopped, most often the owner: the audit is clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the soak's store holds, how it is changed, and what is true of it at every instant.
+"""The content of the soak's store, how it is changed, and its invariants at every instant.
 
 *Bank*: transfers between accounts, so the total stays. *Batch*: all rows are written together, so all are equal.
 *Duty*: of each pair one is on; a SERIALIZABLE transaction turns one off only if it sees the other on. *Counters*: each
@@ -30,7 +30,7 @@ CONSUMERS = ("mirror", "index")
 
 
 def make(store: lowtide.Store) -> None:
-    """Put the first rows into a new store, and its consumers at its beginning."""
+    """Put the first rows into a new store, and create its consumers at the beginning."""
     for name in CONSUMERS:
         store.consumer(name, since=0 if store.stats().last_commit == 0 else None)
     with store.transaction() as tx:
@@ -133,7 +133,7 @@ def _transfer(tx: Transaction, chance: random.Random) -> None:
 
 
 def _take_turns(tx: Transaction, chance: random.Random) -> None:
-    """Two threads that both turn one off, each seeing the other on, would leave nobody: write skew."""
+    """If two threads each turned one off, seeing the other on, both would be off: write skew."""
     pair = b"%d" % chance.randrange(PAIRS)
     duty = tx.keyspace("duty")
     on = [key for key, value in duty.scan(prefix=pair) if value == b"on"]

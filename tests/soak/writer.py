@@ -1,7 +1,7 @@
-"""A process that writes to a store which other processes write to as well, and records what it did and saw.
+"""A process that writes to a store that other processes also write to, and records what it did and saw.
 
 ``python -m tests.soak.writer DIRECTORY NAME SEED SECONDS``. Two threads run registers, lists and transfers at SNAPSHOT
-and SERIALIZABLE, and documents with a unique index. It ends by itself after SECONDS, or is killed.
+and SERIALIZABLE, and documents with a unique index. It ends after SECONDS, or is killed.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ class Writer:
         os.write(self.ledger, json.dumps(entry).encode() + b"\n")
 
     def step(self) -> None:
-        """One transaction of a random kind; a refused one is over. Now and then, a compaction, which others are killed
-        in the middle of."""
+        """Run one transaction of a random kind; a refused one is not retried. Now and then run a compaction, during
+        which other processes are killed."""
         self.counter += 1
         if self.random.random() < COMPACTIONS:
             self.store.compact()
@@ -88,7 +88,7 @@ class Writer:
                 tx.append(f"list {number} of {era}", f"{self.name}:{self.counter}")
 
     def transfer(self, level: str) -> None:
-        """Move money, and check that there is as much as ever."""
+        """Move money, and check that the total is unchanged."""
         with self.store.transaction(level) as tx:
             bank = tx.keyspace(f"bank {level}")
             balances = {key: int(value) for key, value in bank.scan()}

@@ -1,4 +1,5 @@
-"""Many processes write to one store while they are killed and stopped, the owner above all; then everything is audited.
+"""Many processes write to one store while they are killed and stopped, most often the owner; then everything is
+audited.
 
 ``python -m tests.soak.writers --kills N [--seed S] [--processes P]``. Histories are audited at the level that they were
 made at, every acknowledged commit must be there once, and money and unique slots must be right.
@@ -102,7 +103,7 @@ def _wait_for(process: subprocess.Popen[str]) -> None:
 
 
 def check(directory: Path) -> list[str]:
-    """What is wrong with what the processes recorded and left behind; and how much there is, on standard output."""
+    """The problems in what the processes recorded and left behind. Prints how much there is."""
     problems: list[str] = []
     ledger = [
         json.loads(line)

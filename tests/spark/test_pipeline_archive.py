@@ -193,7 +193,7 @@ def test_an_archive_inside_of_its_store_is_refused(spark: SparkSession, shop: Re
     shop.store.keyspace("k").put(b"a", b"b")
     before = sorted(each.name for each in shop.store.path.iterdir())
     for place in (shop.store.path, shop.store.path / "archive"):
-        with pytest.raises(lowtide.UsageError, match="is inside of the store"):
+        with pytest.raises(lowtide.UsageError, match="is inside the store"):
             pipeline.archive(spark, shop.store.path, place)
     assert sorted(each.name for each in shop.store.path.iterdir()) == before
 

@@ -193,13 +193,13 @@ def test_a_load_with_a_name_is_done_once_also_after_a_kill_between_its_steps(
     ("arguments", "words"),
     [
         ({"mapping": {"_id": "nothing"}}, "'nothing', which the source does not have; it has 'id'"),
-        ({"mapping": {"x": "id"}}, "no entry says what the _id is"),
+        ({"mapping": {"x": "id"}}, "no entry defines the _id"),
         ({"mapping": {"_id": {"sql": "nothing + 1"}}}, "an SQL expression does not fit"),
         ({"mapping": {"_id": {"sql": "1 +"}}}, "an SQL expression does not fit"),
         ({"mapping": {"_id": "id"}, "schema": {"type": 7}}, "valid JSON Schema"),
         ({"mapping": {"_id": "id"}, "mode": "merge"}, "'merge' is no mode"),
         ({"mapping": {"_id": "id"}, "max_bad": 1.5}, "max_bad is a number of rows"),
-        ({"mapping": {"_id": "id"}, "version": 3}, "give a name, too"),
+        ({"mapping": {"_id": "id"}, "version": 3}, "give a name too"),
         ({"mapping": {"_id": "id"}, "format": "xml"}, "'xml' is no format"),
     ],
 )

@@ -1,6 +1,6 @@
 """How hard the attack is: a sample in every run of the tests; everything with ``make attack`` (LOWTIDE_ATTACK=full).
 
-A sample is drawn evenly over what there is, so it stays the same from run to run and grows with nothing.
+A sample is spread evenly over all cases, so it stays the same from run to run and does not grow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who runs next: the choices of a schedule, by enumeration, by a seed, or as they were.
+"""Chooses which worker runs next: by enumeration, by a seed, or from a recorded schedule.
 
-A *preemption* is a choice that takes the turn from a worker that could have gone on. Most faults need very few of them,
-so an enumeration may be bounded by their number; a choice where the last worker has ended or waits for a lock is free.
+A *preemption* is a choice that takes the turn from a worker that could have continued. Most faults need very few, so an
+enumeration may be bounded by their number. A choice after the last worker has ended or waits for a lock is free.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Protocol
 
 
 class Choices(Protocol):
-    """Asked for every step: ``enabled`` are the workers that can run, in a fixed order; ``current`` is the one that ran
-    last, None if it cannot go on."""
+    """Called for every step. ``enabled`` are the workers that can run, in a fixed order. ``current`` is the worker that
+    ran last, None if it cannot continue."""
 
     def pick(self, current: str | None, enabled: Sequence[str]) -> str: ...
 
 
 class Diverged(Exception):
-    """The same choices led elsewhere: something beside the schedule decides, so nothing can be replayed."""
+    """The same choices led to a different run: something other than the schedule decides, so nothing can be
+    replayed."""
 
 
 class InTurn:
@@ -46,7 +47,7 @@ class DepthFirst:
         """Schedules so far."""
 
     def all(self) -> Iterator[DepthFirst]:
-        """Itself, once for each schedule. What was not chosen yet is chosen next."""
+        """Yields itself once per schedule. Each schedule makes a choice that was not made before."""
         while True:
             self._depth = self._preemptions = 0
             self.count += 1
@@ -83,8 +84,8 @@ class DepthFirst:
 
 
 class Seeded:
-    """Choices by a seed, which also decides how readily the turn is taken away: some faults need many switches, most of
-    them a few at the right places."""
+    """Choices by a seed, which also decides how often the turn is taken away: some faults need many switches, most need
+    a few in the right places."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -118,7 +119,7 @@ class Replay:
 
 
 class Roughly:
-    """The choices of a recorded schedule as far as they can be made: for a program that has become smaller."""
+    """The choices of a recorded schedule, as far as they are possible, for a program that was shrunk."""
 
     def __init__(self, steps: Sequence[str]) -> None:
         self._steps = deque(steps)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class ManualClock:
-    """Both its times move together, and only by ``advance`` or ``sleep``."""
+    """Its two times move together, and only by ``advance`` or ``sleep``."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

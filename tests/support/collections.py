@@ -1,7 +1,7 @@
-"""What must hold of every collection at every instant, whatever was done to it.
+"""Checks what must hold for every collection at every instant.
 
-The entries of an index are those of the documents that are there, no more and no less; what the planner is told of an
-index is true; a document lies under the key of its ``_id``; and no keyspace that belongs to nobody holds anything.
+An index has exactly the entries of the existing documents. The flags of an index are true. A document is stored under
+the key of its ``_id``. Keyspaces that belong to no collection are empty.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Source(Protocol):
 
 
 def check_collection(source: lowtide.Store | Source, name: str) -> dict[Any, Document]:
-    """Assert everything that must hold of a collection; its documents by ``_id``."""
+    """Assert everything that must hold for a collection. Returns its documents by ``_id``."""
     if isinstance(source, lowtide.Store):
         with source.snapshot() as snapshot:
             return check_collection(snapshot, name)
@@ -80,5 +80,5 @@ def check_store(store: lowtide.Store, *, killed: bool = False) -> dict[str, dict
         for keyspace in {*store.keyspaces()} - doomed:
             if keyspace.startswith((DOCUMENTS, INDEXES)) and keyspace not in used:
                 left = dict(snapshot.keyspace(keyspace).scan())
-                assert not left, f"{keyspace} belongs to nobody, and holds {left}"
+                assert not left, f"{keyspace} belongs to no collection, and holds {left}"
     return found

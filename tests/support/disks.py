@@ -1,7 +1,7 @@
-"""Disks that fail, and disks that remember: the other sides of the seam in ``lowtide.system.disk``.
+"""Disks that fail, and disks that record: test implementations of ``lowtide.system.disk``.
 
-:class:`FaultyDisk` refuses operations. :class:`RecordingDisk` writes real files and keeps the trace of what it was
-asked to do, from which tests.crash.power makes the states that a power loss could leave behind.
+:class:`FaultyDisk` refuses operations. :class:`RecordingDisk` writes real files and records the operations, from which
+tests.crash.power computes the states that a power loss could leave behind.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ OPERATIONS = (*FILE_OPERATIONS, *DIRECTORY_OPERATIONS)
 class Fault:
     """The ``nth`` of the named operations fails, or with ``forever`` that one and all after it.
 
-    ``written`` is the share of a failing write's bytes that reach the file all the same. ``error`` is an errno, or
-    an exception to raise in the place of an OSError.
+    ``written`` is the share of a failing write's bytes that reach the file anyway. ``error`` is an errno, or an
+    exception to raise in the place of an OSError.
     """
 
     operations: tuple[str, ...]
@@ -38,7 +38,7 @@ class Fault:
 
 
 class FaultyDisk:
-    """The inner disk, the real one by default, which can be told to ``fail`` and to ``heal``."""
+    """The inner disk, the real one by default, with ``fail`` and ``heal``."""
 
     def __init__(self, inner: Disk | None = None) -> None:
         self._inner = inner or RealDisk()

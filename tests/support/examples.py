@@ -1,7 +1,7 @@
-"""How many examples properties and models are tried on, whatever a test asks for itself.
+"""Sets the number of examples that properties and models are tried on.
 
-A run of all tests tries a third of what each asks for, and a quick one a few. Examples are drawn anew in each run, so
-what one run does not try the next one may. With ``make attack`` each test has all that it asks for.
+A run of all tests tries a third of what each test asks for, and a quick run a few. Each run draws new examples, so the
+next run may try what this one did not. With ``make attack`` each test gets all the examples that it asks for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hypothesis
 import pytest
 
 FEW = 10
-"""Examples of a quick run, and the fewest that are ever taken from what a test asks for."""
+"""Examples of a quick run, and the minimum for a test that asks for at least as many."""
 
 
 def few(asked: int) -> int:

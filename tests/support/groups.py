@@ -11,8 +11,8 @@ from tests.support.patience import wait_until
 
 
 def commit_in_one_group(store: lowtide.Store, commits: Sequence[Callable[[], object]]) -> list[Exception | None]:
-    """Run each of ``commits`` in a thread of its own, so that all of them are members of one group, in this order.
-    Returns what each of them raised."""
+    """Run each of ``commits`` in its own thread, so that all of them are members of one group, in this order. Returns
+    what each of them raised."""
     committer = parts_of(store).committer
     raised: list[Exception | None] = [None] * len(commits)
 
@@ -23,7 +23,7 @@ def commit_in_one_group(store: lowtide.Store, commits: Sequence[Callable[[], obj
             raised[place] = error
 
     threads = [threading.Thread(target=run, args=(place,)) for place in range(len(commits))]
-    with committer.exclusive():  # whoever comes meanwhile lines up
+    with committer.exclusive():  # commits that arrive meanwhile queue up
         for expected, thread in enumerate(threads, 1):
             thread.start()
             wait_until(lambda expected=expected: len(committer._queue) == expected)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Whether Spark can run here: what needs it is skipped, with the reason, where there is no Java."""
+"""Tells whether Spark can run here. Without Java, tests that need it are skipped with the reason."""
 
 from __future__ import annotations
 

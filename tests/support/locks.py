@@ -1,8 +1,9 @@
-"""Locks for threads of which one runs at a time: who would wait hands over instead, and nobody waits by the clock.
+"""Locks for threads of which only one runs at a time: a thread that would wait hands over instead, and no clock is
+used.
 
-The engine makes its locks through the module ``threading``. :func:`scheduled_locks` puts a stand-in in the place of
-that module, in every module of the engine: locks that know which worker of a scheduler asks, and threads that are never
-started, since the background of a store is a worker like the others or nobody.
+The engine creates its locks through the module ``threading``. :func:`scheduled_locks` replaces that module in every
+module of the engine: with locks that know which worker of a scheduler asks, and threads that are never started. The
+background of a store is a worker like the others, or does not run.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ _here = threading.local()
 
 
 def set_worker(worker: Waits | None) -> None:
-    """Say which worker the calling thread is."""
+    """Set the worker of the calling thread."""
     _here.worker = worker
 
 
 class ScheduledLock:
-    """As ``threading.Lock``. A thread that is no worker never finds it taken, or the test is wrong."""
+    """Like ``threading.Lock``. A thread that is not a worker never finds it taken, or the test is wrong."""
 
     def __init__(self, depth: int = 1) -> None:
         frame = sys._getframe(depth)
@@ -54,7 +55,7 @@ class ScheduledLock:
             return False
         assert timeout < 0, "no schedule has a clock"
         worker: Waits | None = getattr(_here, "worker", None)
-        assert worker is not None, f"the lock {self.name} is taken, and nobody runs who could give it up"
+        assert worker is not None, f"the lock {self.name} is taken, and no worker runs that could release it"
         worker.wait_for(self)
         assert not self._taken
         self._taken = True
@@ -78,7 +79,7 @@ class ScheduledLock:
 
 
 class ScheduledRLock(ScheduledLock):
-    """As ``threading.RLock``."""
+    """Like ``threading.RLock``."""
 
     def __init__(self) -> None:
         super().__init__(2)
@@ -124,7 +125,7 @@ class _Threading:
 
 @contextlib.contextmanager
 def scheduled_locks() -> Iterator[None]:
-    """Stores that are opened meanwhile have scheduled locks and no background; they must be closed meanwhile, too."""
+    """Stores opened in this block have scheduled locks and no background. They must also be closed in it."""
     stand_in = _Threading()
     package = lowtide.__name__
     changed = [

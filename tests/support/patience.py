@@ -1,7 +1,7 @@
-"""How long a test waits for what must come, before it says that it did not.
+"""How long a test waits for an expected event before it fails.
 
-A test that passes never waits for so long, so the time is generous: ten times what the slowest machine needs with other
-load beside it. LOWTIDE_PATIENCE is for runs in which something is known to be broken, such as the trials of mutants.
+A passing test never waits that long, so the time is generous: ten times what the slowest machine needs under load.
+LOWTIDE_PATIENCE is for runs in which something is known to be broken, such as the trials of mutants.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ PATIENCE = float(os.environ.get("LOWTIDE_PATIENCE", "300"))
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    """Wait for what must come."""
+    """Wait for an expected event."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, "it did not come"

@@ -1,7 +1,7 @@
 """The named points of the engine: lines of the source that end in a comment ``# point: name``.
 
-A point says that a thread may be stopped *before* the line is executed, so that others come in between. Points cost the
-product nothing: they are comments, and only threads that a test traces ever look at them. docs/schedules.md lists them.
+A point marks a line *before* which a thread may be stopped to let others run. Points have no runtime cost: they are
+comments, and only threads that a test traces check for them. docs/schedules.md lists them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import lowtide
 _POINT = re.compile(r"# point: ([\w.]+)\s*$")
 
 Points = dict[tuple[str, int], str]
-"""File and line to name; a name may stand on several lines that do the same."""
+"""File and line to name. Several lines that do the same may share a name."""
 
 
 def source_of_the_engine() -> Path:
@@ -38,14 +38,15 @@ POINTS = find_points(sorted(source_of_the_engine().rglob("*.py")))
 
 
 class PointsOfCode:
-    """Which lines of a code object are points: asked for every call in a traced thread, so it is remembered."""
+    """Which lines of a code object are points. Needed for every call in a traced thread, so it is cached."""
 
     def __init__(self, points: Points) -> None:
         self._points = points
         self._files = {path for path, _ in points}
         self._chosen: dict[frozenset[str], PointsOfCode] = {}
         self._known: dict[int, tuple[CodeType, dict[int, str]]] = {}
-        """By the identity of the code, which is kept so that it stays the same: its hash goes through all of it."""
+        """By the identity of the code object, which is kept alive so that the identity stays valid: hashing it would be
+        slow."""
 
     def of(self, code: CodeType) -> dict[int, str]:
         """Line to name; empty for code that has no point."""

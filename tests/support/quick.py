@@ -1,6 +1,7 @@
-"""``pytest --quick``, for the inner loop: what finds most faults in a minute. ``make quick`` runs it with the checkers.
+"""``pytest --quick``, for the inner loop: the tests that find most faults in a minute. ``make quick`` adds the
+checkers.
 
-Folders and files are chosen by what they cost: nothing that starts processes or Spark, that kills or that explores.
+Folders and files are chosen by cost: nothing that starts processes or Spark, kills processes, or explores schedules.
 Properties are tried on a few examples, and isolation in one of its places.
 """
 
@@ -49,7 +50,7 @@ SLOW = (
     "unit/engine/transaction/test_cuts.py",
     "unit/engine/versions/test_deleted_keys.py",
 )
-"""In those folders, but not quick; the checkers of test_style run beside the tests."""
+"""In those folders, but not quick. The checkers of test_style run in parallel to the tests."""
 PLACES = ("moving",)
 """Where the isolation tests run: in chains and base, with upkeep at each step. A run of all tests tries the other
 places as well."""

@@ -1,7 +1,7 @@
-"""A schedule by hand over the named points of the engine: for tests that know which interleaving they want.
+"""Manual schedules over the named points of the engine, for tests that want one particular interleaving.
 
-A thread started by :class:`Schedule` stops *before* a point (see :mod:`tests.support.points`) that it was told to stop
-at, until it is let go. :mod:`tests.support.scheduler` tries interleavings by itself.
+A thread started by :class:`Schedule` stops *before* each of its given points (see :mod:`tests.support.points`) until it
+is released. :mod:`tests.support.scheduler` explores interleavings on its own.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ class Step(Generic[_Result]):
             if name == self._stops[0]:
                 self._stops.pop(0)
                 self._arrived.set()
-                assert self._go.wait(PATIENCE), f"nobody let the thread go on at {name}"
+                assert self._go.wait(PATIENCE), f"the thread was never released at {name}"
                 self._go.clear()
         return self._trace
 
     def arrive(self) -> Step[_Result]:
-        """Wait until the thread stands at its next point."""
+        """Wait until the thread has stopped at its next point."""
         assert self._arrived.wait(PATIENCE), "the thread never came to its point"
         if self._error is not None:
             raise self._error
@@ -65,12 +65,12 @@ class Step(Generic[_Result]):
         return self
 
     def resume(self) -> None:
-        """Let the thread go on, without waiting for it."""
+        """Let the thread continue, without waiting for it."""
         self._arrived.clear()
         self._go.set()
 
     def finish(self) -> _Result:
-        """Let the thread go on to its end, and return what its work returned or raise what it raised."""
+        """Let the thread run to its end, and return what its work returned or raise what it raised."""
         self._stops.clear()
         self._go.set()
         self._thread.join(PATIENCE)

@@ -1,10 +1,10 @@
-"""A deterministic scheduler: threads of which exactly one runs, and changes only at named points.
+"""A deterministic scheduler: exactly one thread runs at a time, and they switch only at named points.
 
 Each worker is a thread. It runs until it comes to a point (a comment in the source, see :mod:`tests.support.points`, or
 a call of :meth:`Scheduler.point`), until it must wait for a lock that another worker holds, or until it ends. Then the
-choices (:mod:`tests.support.choices`) say who runs next. A worker that waits can be chosen once the lock is free, which
-the locks know by themselves (:mod:`tests.support.locks`): nothing depends on time, so the same choices give the same
-run. If nobody can run and not all have ended, that is a deadlock.
+choices (:mod:`tests.support.choices`) select the next worker. A waiting worker can be selected once the lock is free,
+which the locks know (:mod:`tests.support.locks`). Nothing depends on time, so the same choices give the same run. If no
+worker can run and not all have ended, that is a deadlock.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ ENGINE = PointsOfCode(POINTS)
 
 
 class Deadlock(AssertionError):
-    """Nobody can run, and not all have ended."""
+    """No worker can run, and not all have ended."""
 
 
 class _Abandoned(BaseException):
-    """Ends the workers of a schedule that cannot go on."""
+    """Ends the workers of a schedule that cannot continue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A worker went on from where it stood: a point, "start", or the lock that it had waited for."""
+    """A worker continued from where it was: a point, "start", or the lock that it had waited for."""
 
     worker: str
     place: str
@@ -54,7 +54,7 @@ def workers_of(trace: Sequence[Step]) -> list[str]:
 
 
 def tell(trace: Sequence[Step]) -> str:
-    """A trace for people: who ran, from where, and where the turn was taken from it."""
+    """A readable trace: which worker ran, from where, and where the turn was taken from it."""
     lines = []
     for worker, steps in groupby(trace, key=lambda step: step.worker):
         places = [step.place for step in steps]
@@ -160,7 +160,8 @@ class Scheduler:
             raise _Abandoned
 
     def hand_over(self, worker: Worker) -> None:
-        """Let the choices say who goes on; returns when it is ``worker``'s turn again, or at once if it has ended."""
+        """Let the choices select the next worker. Returns when it is ``worker``'s turn again, or at once if it has
+        ended."""
         if self._failure is not None:
             if worker.ended:
                 self._end_if_all_ended()
@@ -171,13 +172,13 @@ class Scheduler:
             self.await_turn(worker)
 
     def _pass_turn(self, worker: Worker | None) -> Worker | None:
-        """Choose who runs next, and wake it if it is another one. Only ever called by the one that runs."""
+        """Select the next worker, and wake it if it is another one. Only called by the running worker."""
         enabled = [each for each in self._workers if each.enabled]
         if not enabled:
             if all(each.ended for each in self._workers):
                 self._over.release()
                 return None
-            self._abandon(Deadlock(f"nobody can go on\n{self._stacks()}"), worker)
+            self._abandon(Deadlock(f"no worker can continue\n{self._stacks()}"), worker)
             return None
         current = worker.name if worker is not None and worker in enabled else None
         try:
@@ -194,7 +195,7 @@ class Scheduler:
         return chosen
 
     def _abandon(self, failure: BaseException, worker: Worker | None) -> None:
-        """End every worker where it stands."""
+        """End every worker where it is."""
         self._failure = failure
         for each in self._workers:
             if each is not worker and not each.ended and each.turn.locked():
@@ -209,7 +210,7 @@ class Scheduler:
                 self._over.release()
 
     def _stacks(self) -> str:
-        """Where everybody stands."""
+        """The stack of every worker."""
         frames = sys._current_frames()
         told = []
         for worker in self._workers:

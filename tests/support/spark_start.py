@@ -1,14 +1,14 @@
 """Prepares a virtual environment, once, in which Spark starts quickly.
 
 * An archive of Spark's loaded classes. Java maps it instead of reading, checking and linking ten thousand classes from
-  jars: a session starts in less than half of the time, and tests start twenty. Java itself checks that the archive
-  fits, and does without it where it does not. The process of a test run that starts the session makes the archive
-  first, while the others run tests.
+  jars. A session starts in less than half the time, and tests start twenty. Java itself checks that the archive fits,
+  and ignores it otherwise. The process of a test run that starts the session creates the archive first, while the
+  others run tests.
 * PySpark as it is installed. Spark puts a zip of PySpark's sources first on the path of its Python processes, and each
   of them compiles those sources again, for half a second. The installed package is the same, and is compiled. ``python
   -m tests.support.spark_start`` arranges this, as ``make test`` does.
 
-Without either, tests only take longer.
+Both only make the tests faster.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from tests.support.patience import wait_until
 @contextlib.contextmanager
 def stopped(pid: int) -> Iterator[None]:
     """Stop a process, all of its threads: a signal takes effect a moment after it is sent, so this waits for it. The
-    process goes on afterwards, also if the test fails, which would else wait for its end for ever."""
+    process is resumed afterwards even if the test fails, which would otherwise wait for its end forever."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: set(_states(pid)) == {"T"})
     try:

@@ -1,9 +1,9 @@
-"""Python processes that start at once: forks of a process that has imported Lowtide, and nothing else.
+"""Starts Python processes quickly: as forks of a process that has imported Lowtide and nothing else.
 
 Tests start hundreds of processes, and each would spend most of its time on imports. ``python -m tests.support.warm FD``
-is the process that forks, one for each process of a test run. It has never opened a store and has one thread, so that a
-fork of it is as good as a new interpreter. It has the directory, the environment and the path of modules of whoever
-asks. It ends when the socket does.
+is the process that forks, one for each process of a test run. It has never opened a store and has one thread, so a fork
+of it is as good as a new interpreter. A fork gets the directory, the environment and the module path of the caller. The
+process ends when its socket is closed.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def start(program: str, *arguments: object) -> Started:
 
 
 class _Forking:
-    """The process that forks, as the one that asks it sees it."""
+    """The process that forks, seen from the process that uses it."""
 
     def __init__(self) -> None:
         self._socket, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -146,7 +146,7 @@ def _forking_of(pid: int) -> _Forking:
 
 
 def _become(asked: dict[str, Any], descriptors: list[int]) -> None:
-    """In the fork: be as a new interpreter that runs the program."""
+    """In the fork: behave like a new interpreter that runs the program."""
     for number, given in enumerate(descriptors):
         os.dup2(given, number)
         os.close(given)

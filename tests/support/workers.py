@@ -1,4 +1,4 @@
-"""How the tests are shared out among the processes of a test run."""
+"""Distributes the tests among the processes of a test run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _OF_THE_SOURCE = (
     "tests/project/test_package.py",
     "tests/project/test_private_names.py",
 )
-"""What looks at the parsed source of the whole project, which one process parses once."""
+"""Tests of the parsed source of the whole project, which one process parses once."""
 
 
 _OWN_SESSIONS = ("tests/spark/test_cluster.py",)
@@ -106,9 +106,9 @@ def import_from_its_share(config: pytest.Config, leave_out: Callable[[Path], boo
 
 
 class OneSession(LoadScopeScheduling):  # type: ignore[misc]
-    """What needs Spark goes to one process of the test run, which begins with it, since it takes the longest: so there
-    is one session. All other tests go to the process that is free first: one by one where a test takes long, else all
-    cases of a test at once.
+    """Tests that need Spark go to one process of the test run, which starts with them because they take the longest. So
+    there is only one session. All other tests go to the first free process: one by one if a test takes long, otherwise
+    all cases of a test at once.
 
     The scheduler of xdist searches all tests, and counts all that were run, for each test: with thousands of scopes
     that is quadratic, half a minute for 13,000 tests. Here a lookup finds a test, and one that was run is forgotten.
@@ -143,7 +143,8 @@ class OneSession(LoadScopeScheduling):  # type: ignore[misc]
         self._reschedule(node)
 
     def remove_node(self, node: Any) -> str | None:
-        """A test that ended its process has failed, and is not tried again in the next one; what was to follow is."""
+        """A test that ended its process has failed, and is not retried in the next one. The tests that were to follow
+        are run there."""
         units = self.assigned_work.pop(node)
         left: list[str] = [nodeid for unit in units.values() for nodeid in unit]
         if not left:

@@ -219,7 +219,7 @@ def recorded(name: Name, rows: list[Row]) -> RecordedTransaction:
     for row in _in_order(name, rows):
         op = row.op
         if ended:
-            raise UsageError(f"transaction {name!r} goes on after its end, with a {op}")
+            raise UsageError(f"transaction {name!r} continues after its end, with a {op}")
         if op == "begin":
             if transaction.operations:
                 raise UsageError(f"transaction {name!r} begins after its first operation")

@@ -166,7 +166,7 @@ class Observations:
                 elements, appended = _elements(value), [write.value for write in mine]
                 if elements[-len(appended) :] == appended:
                     value = elements[: -len(appended)]
-                    place = mine[0].place  # what is before its own elements is what it appended to
+                    place = mine[0].place  # the elements before its own are those it appended to
                 else:
                     self._not_its_own(tx, key, shown, f"it had appended {appended}")
             elif _is_own(mine[-1], value, version, given):

@@ -4,9 +4,9 @@ There are two kinds of keys. A *register* is overwritten. Its order is that of t
 the version that it saw, or a value that only one write wrote. A *list* is appended to. Its order is that of the longest
 read, as in Elle. The last element that a read returned gives its position.
 
-A write that *merged* put the value that was there, and that its transaction had not seen. It overwrote nothing, so no
-write comes before it, and who saw the one before it saw its value, too. But whatever comes next has overwritten both,
-and who saw what was there before both has missed both.
+A write that *merged* put a value equal to the current one, which its transaction had not seen. It overwrote nothing, so
+no write comes before it, and a read of the equal value also saw its value. But the next write overwrites both, and a
+read of the state before both has missed both.
 """
 
 from __future__ import annotations

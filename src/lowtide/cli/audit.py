@@ -33,7 +33,7 @@ def audit(
     ] = "SERIALIZABLE",
     json: Json = False,
 ) -> None:
-    """Look for isolation anomalies in a recorded history; exit code 1 if it has one that the level forbids.
+    """Search a recorded history for isolation anomalies; exit code 1 if it has one that the level forbids.
 
     It needs no store. docs/audit.md describes the format of a history.
     """

@@ -127,7 +127,7 @@ def audit(
     master: Master = None,
     json: Json = False,
 ) -> None:
-    """Look for isolation anomalies in a history of any size, on Spark; exit code 3 if the level forbids one.
+    """Search a history of any size for isolation anomalies, on Spark; exit code 3 if the level forbids one.
 
     ``lowtide audit`` does the same without Spark, in memory.
     """

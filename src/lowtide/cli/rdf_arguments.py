@@ -36,14 +36,14 @@ Union = Annotated[
 
 
 def require_rdf() -> None:
-    """Refuse to go on without rdflib and numpy."""
+    """Exit with an error if rdflib or numpy is missing."""
     require("rdflib", "rdf", "RDF")
     require("numpy", "rdf", "RDF")
 
 
 @contextlib.contextmanager
 def looking_at_quads(path: Path, name: str) -> Iterator[ReadQuads]:
-    """A quad store that exists, in one snapshot, beside the owner of the store or without one."""
+    """An existing quad store in one snapshot, whether or not a process owns the store."""
     require_rdf()
     store = find_store(path)
     with reading(store) as opened, opened.snapshot() as snapshot:

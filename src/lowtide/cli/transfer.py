@@ -135,8 +135,8 @@ def _store_for(path: Path, create: bool) -> Path:
 
 @contextlib.contextmanager
 def _opened(store: Path, create: bool, *, whole: bool) -> Iterator[lowtide.Store]:
-    """The store. One transaction has its only checkpoint at the end, while this process has nothing else to do: there a
-    helper would be no faster, and would have to be started and to read the log first."""
+    """The store. An import in one transaction has a single checkpoint, at the end, when this process has nothing else
+    to do. A helper process would be no faster, and would first have to start and read the log."""
     options: OpenOptions = {"checkpointer": "thread"} if whole else {}
     if create and not store.exists():
         with lowtide.open(store, **options) as opened:

@@ -146,6 +146,7 @@ def family_lines(name: str, kind: str, text: str, series: Iterable[tuple[Mapping
 
 
 def _escape(content: str) -> str:
-    """A label's value, escaped. What UTF-8 cannot encode, such as in the path of a file, becomes a question mark."""
+    """A label's value, escaped. Characters that UTF-8 cannot encode, for example in a file path, become question
+    marks."""
     plain = content.encode(errors="replace").decode()
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

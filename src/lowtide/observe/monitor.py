@@ -24,7 +24,7 @@ Hook = Callable[[float], object]
 
 
 class Monitor:
-    """Calls each of ``hooks`` every ``interval`` seconds, in a thread of its own, until it is closed.
+    """Calls each of ``hooks`` every ``interval`` seconds, in its own thread, until it is closed.
 
     The interval is real time; the hooks get the time of the store's clock. A hook that raises is logged once, with its
     traceback, and is called again at the next tick. It is logged again when it fails in another way, or after it has

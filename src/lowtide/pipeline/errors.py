@@ -35,8 +35,8 @@ class ConflictingRun(TransientError):
 
 
 class ArchiveGapWarning(UserWarning):
-    """What was asked for is not all there: the archive lacks some commits, which the message names."""
+    """The requested data is incomplete: the archive lacks some commits, which the message names."""
 
 
 class ArchiveBehindWarning(UserWarning):
-    """The time that was asked for is later than what the archive knows; the answer is its last commit."""
+    """The requested time is later than the archive's last commit, which is returned instead."""

@@ -1,4 +1,4 @@
-"""Small plots as SVG, drawn by hand, so that a report needs no other package and no network: bars and a line.
+"""Small plots as SVG: bars and a line. A report needs no other package and no network for them.
 
 Everything that comes from outside is escaped. Colours are classes, which the page's style sheet sets.
 """

@@ -1,8 +1,8 @@
-"""Changes of statements: what is added and removed, as writes of all indexes and of the dictionary.
+"""Turns added and removed statements into writes of all indexes and of the dictionary.
 
-An added statement is put blindly, so that it conflicts with nothing but its own removal. It is written also if it is
-there: otherwise the removal of a concurrent transaction would win over an add that it has not seen. What was there
-before is only peeked at, for the change feed.
+An added statement is put blindly, so it conflicts only with its own removal. It is written even if it exists: otherwise
+the removal by a concurrent transaction would win over an add that it has not seen. The previous value is read without
+tracking, for the change feed.
 """
 
 from __future__ import annotations
@@ -56,13 +56,12 @@ class EncodedStatements(NamedTuple):
     terms_of: Callable[[list[QuadIds]], list[tuple[Any, Any, Any, Any]]]
     """The same statements as terms."""
     epoch: list[int]
-    """The epoch in which earlier batches have brought their rows; empty before the first one. It is shared by the
-    batches. COLLECTED says that the epoch has ended, so that no batch may rely on them."""
+    """The epoch in which earlier batches wrote their rows; empty before the first one. The batches share it. COLLECTED
+    means that the epoch has ended, so no batch may rely on those rows."""
 
 
 class TermLookup:
-    """The ids of the terms of one statement of the transaction, as far as they are known, and else their first
-    candidates."""
+    """The ids of the terms of one statement of the transaction, where known, and otherwise their first candidates."""
 
     __slots__ = ("_known", "_seen", "ids", "missing")
 
@@ -72,7 +71,7 @@ class TermLookup:
         """The ids of terms by the identity of the object; valid only while the statements keep the object."""
         self.ids: dict[TermKey, bytes] = {}
         self.missing: dict[TermKey, EncodedTerm] = {}
-        """The terms that have to be looked for in the dictionary."""
+        """The terms that have to be looked up in the dictionary."""
 
     def ids_of(self, quads: Sequence[tuple[Any, Any, Any, Any]]) -> list[QuadIds]:
         """The ids of statements. One loop, without calls for objects that were met before: bulk loads spend their time
@@ -144,7 +143,7 @@ class QuadChange:
         self._dictionary = Dictionary(writing, self._prefixes, caches, name)
 
     def reader(self) -> IdReader:
-        """A reader of what is there, without these changes."""
+        """A reader of the state without these changes."""
         return IdReader(*self._opened)
 
     def value_of(self, quad: QuadIds) -> bytes | None:
@@ -156,8 +155,8 @@ class QuadChange:
         return self._writing.read_many([self._prefixes.spoc + b"".join(quad)])[0]
 
     def remove(self, quads: Sequence[QuadIds], seen: Sequence[bytes | None] | None = None) -> int:
-        """Remove statements, also those that are not there. ``seen`` are their values, if they were read. Returns how
-        many were there."""
+        """Remove statements, even if they do not exist. ``seen`` are their values, if they were read. Returns how many
+        existed."""
         keys = keys_of(self._prefixes, quads)
         values = self._writing.peek(keys[0]) if seen is None else list(seen)
         self._statements = True
@@ -171,7 +170,7 @@ class QuadChange:
         return self.add_ids(self.ids_of(quads), inferred)
 
     def add_ids(self, quads: Sequence[QuadIds], inferred: bool = False) -> int:
-        """Add statements of ids whose rows are there, or are written with them. Returns how many were not there."""
+        """Add statements of ids whose rows exist or are written with them. Returns how many are new."""
         if not quads:
             return 0
         self._adds = True
@@ -206,7 +205,8 @@ class QuadChange:
         return new
 
     def add_encoded(self, batch: EncodedStatements) -> None:
-        """Add statements of a load, by their ids if the dictionary has or gets the rows of all, else by their terms."""
+        """Add statements of a load: by their ids if the dictionary has or gets the rows of all, otherwise by their
+        terms."""
         epoch = self._dictionary.known.epoch
         if batch.epoch not in ([], [epoch]):
             batch.epoch[:] = [COLLECTED]

@@ -81,7 +81,7 @@ def _leading_ids(reading: ReadView, prefix: bytes) -> Iterator[bytes]:
 
 
 def remove_terms(writing: WriteView, prefix_of: PrefixOf, name: str, ids: list[bytes]) -> int:
-    """Remove the rows of terms, but for those that are used or marked by now."""
+    """Remove the rows of terms, except those that are used or marked by now."""
     prefixes = prefixes_of(prefix_of, name)
     full_keys = [prefixes.terms + each for each in ids]
     marks = [key + PASSED for key in full_keys]

@@ -1,7 +1,7 @@
-"""Named graphs that exist though they may have no statements: those that a user has created.
+"""Named graphs that a user has created, and that exist even without statements.
 
-A graph is otherwise known by its statements alone. The keyspace has a row for each created graph: a hash of its name,
-and the name. Two transactions that create the same graph do not conflict.
+Other graphs exist only through their statements. The keyspace has a row for each created graph: a hash of its name, and
+the name. Two transactions that create the same graph do not conflict.
 """
 
 from __future__ import annotations

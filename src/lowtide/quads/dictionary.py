@@ -137,8 +137,8 @@ class Dictionary:
         return self.ids_of([term])[0]
 
     def ids_of(self, terms: Sequence[object]) -> list[bytes | None]:
-        """The ids of terms; None for those that the dictionary does not have. That is a read of the transaction: the
-        caller will ask for no statement that has the term, and must conflict with one that adds it."""
+        """The ids of terms; None for those that the dictionary does not have. That is a tracked read: the caller will
+        not look for statements with the term, and must conflict with a transaction that adds one."""
         found: list[bytes | None] = []
         unknown: list[tuple[int, TermKey, EncodedTerm]] = []
         known = self.known

@@ -1,4 +1,4 @@
-"""The kinds of ids, and the hashes that ids are made of: what can be said of an id without rdflib."""
+"""The kinds of ids, and the hashes that ids are made of: everything about an id that does not need rdflib."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _blake2b(data: bytes) -> bytes:
 
 
 digest: Callable[[bytes], bytes] = _blake2b
-"""The hash of bytes, 8 bytes. Tests put a short one here, so that terms collide."""
+"""The hash of bytes, 8 bytes. Tests replace it with a short one to make terms collide."""
 _HEADS: Final = [bytes([head]) for head in range(256)]
 _UNSALTED: Final = [b"%c0:" % kind for kind in range(16)]
 

@@ -5,8 +5,8 @@
     quads/NAME/ospc   object subject predicate graph
     quads/NAME/cspo   graph subject predicate object
 
-Every statement is in each of them with the same value, and they are only ever written together. So any of them answers
-any pattern, as one range of keys and, where what is bound is not a prefix, a filter.
+Every statement is in each of them with the same value, and they are always written together. So each of them can answer
+any pattern: by one range of keys and, if the bound positions are not a prefix, a filter.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PASSED: Final = b"\x01"
 """Behind an id, the key of its mark in the dictionary; and the value of the mark."""
 ORDERS: Final = ("spoc", "posc", "ospc", "cspo")
 PLACES: Final = {order: tuple("spoc".index(each) for each in order) for order in ORDERS}
-"""Of each index, which of subject, predicate, object and graph its ids are."""
+"""For each index, the order of subject, predicate, object and graph in its keys."""
 
 QuadIds = tuple[bytes, bytes, bytes, bytes]
 """The ids of a statement: subject, predicate, object, graph."""
 IdPattern = tuple[bytes | None, bytes | None, bytes | None, bytes | None]
-"""The ids that are asked for; None for any."""
+"""The wanted ids; None for any."""
 
 
 class QuadPrefixes(NamedTuple):
@@ -98,7 +98,7 @@ class Access(NamedTuple):
     places: tuple[int, ...]
 
     def key(self, pattern: Sequence[bytes | None]) -> bytes:
-        """The ids that the index is asked for."""
+        """The ids that the index is searched for."""
         return b"".join([pattern[place] or b"" for place in self.places[: self.bound]])
 
     def range(self, prefix: bytes, pattern: Sequence[bytes | None]) -> Range:
@@ -115,7 +115,7 @@ class Access(NamedTuple):
 @cache
 def accesses(bound: tuple[bool, bool, bool, bool]) -> tuple[Access, ...]:
     """The indexes that answer a pattern with the longest prefix, by which of subject, predicate, object and graph are
-    bound. Several, if it depends on the data which has the least to read."""
+    bound. Several, if the data decides which one has the least to read."""
     found = []
     for order, places in PLACES.items():
         length = next((at for at, place in enumerate(places) if not bound[place]), 4)

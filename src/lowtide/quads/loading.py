@@ -1,10 +1,10 @@
 """Loads of RDF files into a quad store, in batches.
 
-``load`` reads a file once, so that the memory it takes does not grow with the file. Where pyoxigraph parses it, its
-terms become ids directly, without a term of rdflib in between; each different one does so once. The ids are the first
-candidates of the terms, see ``dictionary``. The batch that brings a term brings its row. Later batches rely on that
-row, which holds in the same epoch: if terms were collected meanwhile, or a candidate belongs to another term, the batch
-is added by its terms instead, as any statements are.
+``load`` reads a file once, in memory that does not grow with the file. If pyoxigraph parses it, its terms become ids
+directly, each distinct term once, without creating rdflib terms. The ids are the first candidates of the terms, see
+``dictionary``. The first batch with a term writes its row. Later batches rely on that row, which is valid in the same
+epoch. If terms were collected meanwhile, or a candidate belongs to another term, the batch is added by its terms
+instead, like any statements.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def load(
     batch: int = BATCH,
     loaded: Callable[[int], object] | None = None,
 ) -> int:
-    """Add the statements of a file to a quad store; returns how many there were.
+    """Add the statements of a file to a quad store. Returns their number.
 
-    Of ``store.quads(name)`` each ``batch`` is a transaction, so that memory stays flat, and what was added before an
-    error stays. Of ``tx.quads(name)`` all are part of the transaction. ``loaded`` is called after each batch, with the
-    number of its statements. For the other arguments and errors see ``parsing.parse``.
+    With ``store.quads(name)`` each ``batch`` is a transaction: memory stays flat, and batches before an error stay.
+    With ``tx.quads(name)`` all are part of the transaction. ``loaded`` is called after each batch, with the number of
+    its statements. For the other arguments and errors see ``parsing.parse``.
 
     >>> import io
     >>> load(store.quads("people"), io.BytesIO(b"<urn:ann> <urn:knows> <urn:bob> ."), format="nt")

@@ -1,10 +1,10 @@
-"""Statements of RDF files, in batches: by pyoxigraph's parsers where they are installed, else by rdflib's.
+"""Parses RDF files into batches of statements: by pyoxigraph if it is installed, otherwise by rdflib.
 
-``parse`` reads a file once and hands its statements on in lists, so that the memory it takes does not grow with the
-file. pyoxigraph reads N-Triples, N-Quads, Turtle, TriG and RDF/XML, about ten times as fast as rdflib; rdflib reads
-every other format that it knows. Blank nodes get new names, as in ``Graph.parse``: two files never share one. Literals
-are those of rdflib, which brings numbers and dates into a canonical form ("01" becomes "1"). A plain literal has no
-datatype, also where the file spells out ``xsd:string``: in RDF 1.1 that is the same literal.
+``parse`` reads a file once and passes its statements on in lists, in memory that does not grow with the file.
+pyoxigraph reads N-Triples, N-Quads, Turtle, TriG and RDF/XML, about ten times as fast as rdflib; rdflib reads every
+other format that it knows. Blank nodes get new names, as in ``Graph.parse``: two files never share one. Literals are
+those of rdflib, which brings numbers and dates into a canonical form ("01" becomes "1"). A plain literal has no
+datatype, even if the file spells out ``xsd:string``: in RDF 1.1 that is the same literal.
 """
 
 from __future__ import annotations
@@ -83,11 +83,11 @@ def parse(
     graph: Identifier | None = None,
     batch: int = BATCH,
 ) -> int:
-    """Read a file, and call ``receive`` with lists of up to ``batch`` of its statements; returns how many there were.
+    """Read a file, and call ``receive`` with lists of up to ``batch`` of its statements. Returns their number.
 
-    ``source`` is a path, also of a file compressed by gzip, or a binary stream. ``base`` resolves relative IRIs; for a
-    path it is the file's own by default. ``graph`` takes the place of the default graph. An error of the syntax is a
-    SyntaxError or one of rdflib's; what was received before it is the caller's to undo.
+    ``source`` is a path, possibly of a gzip file, or a binary stream. ``base`` resolves relative IRIs; for a path it
+    defaults to the file's own. ``graph`` replaces the default graph. A syntax error is a SyntaxError or one of
+    rdflib's; the caller has to undo what it received before.
     """
     collector = _Collector(receive, batch, graph)
     with opened(source, format, base) as (stream, chosen, resolved):

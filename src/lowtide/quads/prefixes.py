@@ -1,7 +1,7 @@
-"""Prefixes of IRIs, kept with the statements that they abbreviate: versioned, and changed in the same transactions.
+"""Prefixes of IRIs, stored with the statements that they abbreviate: versioned, and changed in the same transactions.
 
-Each binding is two rows of one keyspace, so that it is found from both sides: by the prefix, and by a hash of the IRI,
-which may be longer than a key. Equal bindings of two transactions do not conflict: each new graph of rdflib makes the
+Each binding has two rows in one keyspace, to find it from both sides: by the prefix, and by a hash of the IRI, which
+may be longer than a key. Equal bindings of two transactions do not conflict, because each new rdflib graph makes the
 same thirty.
 """
 

@@ -17,11 +17,11 @@ _Result = TypeVar("_Result")
 
 
 class Quads(ReadQuads):
-    """The statements of a quad store: what ``tx.quads(name)`` and ``store.quads(name)`` return. See :class:`ReadQuads`
-    for statements, patterns and reads.
+    """The statements of a quad store, as returned by ``tx.quads(name)`` and ``store.quads(name)``. See
+    :class:`ReadQuads` for statements, patterns and reads.
 
-    Each call is one statement of the transaction, and atomic. On the store, it is a transaction of its own, which is
-    retried on conflict. Adds of the same statement never conflict; an add and a concurrent removal of it do.
+    Each call is one atomic statement of the transaction. On the store, it is its own transaction, which is retried on
+    conflict. Adds of the same statement never conflict; an add and a concurrent removal do.
 
     >>> from rdflib import RDF, URIRef
     >>> with store.transaction() as tx:
@@ -91,10 +91,10 @@ class Quads(ReadQuads):
             self._statements.give_way()
 
     def remove(self, pattern: Pattern, *, inferred: bool | None = False) -> int:
-        """Remove the explicit statements that match a pattern; returns how many there were. ``inferred=True`` removes
-        the inferred ones, ``inferred=None`` both.
+        """Remove the explicit statements that match a pattern. Returns their number. ``inferred=True`` removes the
+        inferred ones, ``inferred=None`` both.
 
-        All are found before the first is removed. Removing a statement that is fully given reads nothing else.
+        All are found before the first is removed. Removing a fully specified statement reads nothing else.
 
         >>> store.quads("people").remove((None, None, None))
         0

@@ -161,7 +161,7 @@ class ReadQuads:
 
 
 def ids_of_pattern(reader: IdReader, pattern: tuple[Any, Any, Any, Any]) -> IdPattern | None:
-    """The ids of a pattern; None if it has a term that is not known, so that nothing matches."""
+    """The ids of a pattern; None if one of its terms is unknown, so nothing matches."""
     for each in pattern[:3]:
         if isinstance(each, DefaultGraph):
             raise UsageError("DEFAULT is a graph: it stands in the fourth place of a pattern only")

@@ -1,8 +1,8 @@
 """The text of terms and statements: N-Triples and N-Quads, one statement to a line.
 
-Whatever rdflib holds as a term comes back from its text as the same term, with its lexical form as it is. A blank node
-whose label N-Triples does not allow gets one that it does: ``lowtide-`` and the label's UTF-8 in hexadecimal. The
-variables and formulas of N3 have a text of their own, ``?name`` and ``{name}``, which no format of RDF reads.
+Every rdflib term comes back from its text as the same term, with its lexical form unchanged. A blank node whose label
+N-Triples does not allow gets one that it does: ``lowtide-`` and the label's UTF-8 in hexadecimal. The variables and
+formulas of N3 have a text of their own, ``?name`` and ``{name}``, which no format of RDF reads.
 """
 
 from __future__ import annotations

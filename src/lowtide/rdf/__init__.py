@@ -1,7 +1,7 @@
 """rdflib's graphs on a Lowtide store: ``rdflib.Graph("lowtide")``, with transactions.
 
-rdflib finds the plugin by itself once Lowtide is installed; importing this module registers it, too. ``Graph`` and
-``Dataset`` are rdflib's own, with the methods for transactions that type checkers can see.
+rdflib finds the plugin automatically once Lowtide is installed; importing this module registers it too. ``Graph`` and
+``Dataset`` are rdflib's own classes, with the transaction methods declared for type checkers.
 """
 
 import rdflib.plugin

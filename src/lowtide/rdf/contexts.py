@@ -55,7 +55,7 @@ def context_of(store: Store, name: Identifier | None, default: IdentifiedNode) -
 
 
 def term_of(node: Node) -> Identifier:
-    """The term that is stored for a node: the name of a formula for a graph, else the node itself."""
+    """The term that is stored for a node: for a graph, the name of a formula; otherwise the node itself."""
     if isinstance(node, Graph):
         return formula_name(node.identifier)
     return node  # type: ignore[return-value]  # other nodes are refused when they are stored

@@ -110,11 +110,11 @@ class TransactionalStore(rdflib.store.Store):
         return VALID_STORE
 
     def adopt(self, identifier: IdentifiedNode) -> None:
-        """Let a blank node stand for the default graph, in this object: that of the graph which opened the store.
+        """Map a blank node, the identifier of the graph that opened the store, to the default graph in this object.
 
-        A graph without a name has a new blank node for its identifier each time that it is made, so what it stores
-        would never be found again. A second such graph of the same thread, opened while the first one is open, is a
-        graph of its own: in rdflib two graphs without a name are two graphs.
+        A graph without a name gets a new blank node as its identifier each time it is created, so its statements would
+        never be found again. A second such graph of the same thread, opened while the first one is open, is a separate
+        graph: in rdflib, two graphs without a name are two graphs.
         """
         opened = self._open()
         if not isinstance(identifier, BNode) or identifier in self._defaults:
@@ -133,8 +133,8 @@ class TransactionalStore(rdflib.store.Store):
         self._defaults = frozenset((DATASET_DEFAULT_GRAPH_ID, identifier))
 
     def close(self, commit_pending_transaction: bool = False) -> None:
-        """Close the store. The transaction of this thread is rolled back, or committed if that is asked for; those of
-        other threads are rolled back. Harmless when repeated."""
+        """Close the store. The transaction of this thread is rolled back, or committed on request; those of other
+        threads are rolled back. May be called again."""
         opened, self._opened = self._opened, None
         if opened is None:
             return
@@ -149,8 +149,8 @@ class TransactionalStore(rdflib.store.Store):
                 opened.shared.close()
 
     def destroy(self, configuration: Configuration | None = None) -> None:
-        """Remove the quads that ``configuration`` names, by default those that were open last; and the directory, if
-        nothing else is stored there. The store must be closed."""
+        """Remove the quads that ``configuration`` names, by default those that were open last. Also remove the
+        directory if nothing else is stored there. The store must be closed."""
         place = self._last if configuration is None else place_of(configuration)
         if place is None:
             return

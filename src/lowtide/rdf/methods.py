@@ -1,9 +1,9 @@
-"""Methods of rdflib's graphs that are one transaction each, where rdflib makes several calls of the store.
+"""Runs methods of rdflib's graphs that call the store several times as one transaction each.
 
-``set`` removes and adds, ``parse`` adds one statement at a time, a new namespace manager binds thirty prefixes. On a
-store with transactions each of them should be one. ``install`` gives rdflib's own classes versions of these methods
-that look for a ``LowtideStore`` first; on every other store they do what they did. It also adds ``Graph.transaction``.
-It runs when the plugin is loaded, so before there is a graph that it concerns.
+``set`` removes and adds, ``parse`` adds one statement at a time, and a new namespace manager binds thirty prefixes. On
+a transactional store each of them should be one transaction. ``install`` wraps these methods of rdflib's own classes:
+on a ``LowtideStore`` they run in a transaction, on any other store they behave as before. It also adds
+``Graph.transaction``. It runs when the plugin is loaded, before any graph uses it.
 
 The alternative, subclasses alone, would leave ``rdflib.Graph("lowtide")`` with a commit, and a sync of the disk, for
 each parsed statement.
@@ -32,8 +32,8 @@ _Method = Callable[..., Any]
 
 
 class GraphNamespaces(Mapping[str, Any]):
-    """The prefixes of a graph for one query: each is looked up when it is asked for. rdflib would read all of them for
-    each query, and most queries need none or few."""
+    """The prefixes of a graph for one query, each looked up on demand. rdflib would read all of them for each query,
+    and most queries need few or none."""
 
     def __init__(self, graph: rdflib.Graph) -> None:
         self._graph = graph
@@ -100,8 +100,8 @@ def _in_one(method: _Method) -> _Method:
 
 
 def _updated(method: _Method) -> _Method:
-    """Updates, which are told where a conjunctive graph puts what is inserted: rdflib tells stores only that all graphs
-    are queried."""
+    """Passes the target graph of insertions into a conjunctive graph to updates: rdflib only tells stores that all
+    graphs are queried."""
     in_one = _in_one(method)
 
     @functools.wraps(method)

@@ -1,8 +1,8 @@
-"""Which store a graph means: what ``Graph.open`` accepts, and stores that several graphs of a process share.
+"""Finds the store of a graph: what ``Graph.open`` accepts, and stores that several graphs of a process share.
 
-rdflib's users open one directory as often as they like: each ``Graph("lowtide")`` has a plugin object of its own, and
-threads often have a graph each. A Lowtide store is open once in a process. So plugin objects that open the same
-directory share one ``lowtide.Store``, which is closed when the last of them is.
+rdflib's users may open a directory many times: each ``Graph("lowtide")`` has its own plugin object, and threads often
+have a graph each. A process has a Lowtide store open only once. Plugin objects that open the same directory therefore
+share one ``lowtide.Store``, which is closed with the last of them.
 """
 
 from __future__ import annotations

@@ -40,8 +40,7 @@ class _Current(threading.local):
 
 
 class Sessions:
-    """The transactions of one plugin object: at most one for each thread. The store is shared by all threads; all else
-    is the calling thread's own."""
+    """The transactions of one plugin object, at most one per thread. Threads share the store, and nothing else."""
 
     __slots__ = ("_current", "_store")
 
@@ -90,7 +89,7 @@ class Sessions:
 
     def end(self, *, commit: bool) -> None:
         """Commit or discard the transaction of this thread, if there is one. In a ``with`` block the next one begins at
-        once, so that all of the block is in a transaction."""
+        once, so the whole block is in a transaction."""
         current = self._current
         tx = current.tx
         if tx is None:
@@ -111,7 +110,8 @@ class Sessions:
                 current.tx = self._store.begin(tx.isolation, tx.read_only)
 
     def enter(self, isolation: Isolation | str | None, read_only: bool) -> tuple[Transaction, bool]:
-        """Begin a ``with`` block: a transaction; or, and then the second is true, a part of the one that is open."""
+        """Begin a ``with`` block: a new transaction, or a part of the open one; in that case the second result is
+        true."""
         current = self._current
         tx = current.tx
         if tx is None:
@@ -145,7 +145,7 @@ class Sessions:
         timeout: float | None,
     ) -> _Result:
         """Run ``fn(tx)`` in a transaction of this thread, and retry both on conflict. Inside a transaction, run it as a
-        part of that one: what is retried is the outermost."""
+        part of that one: only the outermost call retries."""
         current = self._current
         if current.tx is not None:
             with TransactionBlock(self, None, False) as tx:

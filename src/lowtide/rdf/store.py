@@ -38,10 +38,10 @@ class _Active(TypedDict):
 
 
 class LowtideStore(TransactionalStore):
-    """A quad store of Lowtide as a store of rdflib; ``Graph("lowtide")`` and ``Dataset("lowtide")`` make one.
+    """A Lowtide quad store as an rdflib store; ``Graph("lowtide")`` and ``Dataset("lowtide")`` create one.
 
-    Outside of a transaction each call is a transaction of its own. ``transaction()``, or ``begin()`` and ``commit()``,
-    make one of many calls. Any number of threads may use a store and its graphs; each has its own transaction.
+    Outside a transaction, each call is its own transaction. ``transaction()``, or ``begin()`` and ``commit()``, combine
+    many calls into one. Any number of threads may use a store and its graphs; each has its own transaction.
 
     >>> import rdflib, tempfile
     >>> graph = rdflib.Graph(LowtideStore(tempfile.mkdtemp()), identifier="urn:fruit")
@@ -128,8 +128,8 @@ class LowtideStore(TransactionalStore):
     def triples_choices(
         self, triple: _TripleChoiceType, context: _ContextType | None = None
     ) -> Generator[tuple[_TripleType, Iterator[_ContextType | None]], None, None]:
-        """As ``triples``; one of the three may be a list of terms to choose from, of which an empty one means any. All
-        of it is read at one instant."""
+        """Like ``triples``, but one of the three may be a list of terms to choose from; an empty list means any.
+        Everything is read at one instant."""
         patterns: list[Any] = [triple]
         for place, each in enumerate(triple):
             if isinstance(each, list):
@@ -178,7 +178,7 @@ class LowtideStore(TransactionalStore):
             return count_asserted(chunks) if context is None else sum(map(len, chunks))
 
     def __bool__(self) -> bool:
-        """A store is true, also an empty one: its length is not asked for."""
+        """A store is always true, even if it is empty; its length is not computed."""
         return True
 
     # Graphs
@@ -214,7 +214,7 @@ class LowtideStore(TransactionalStore):
     def remove_graph(self, graph: _ContextType) -> None:
         """Remove a graph with its statements.
 
-        The default graph is emptied, but not while a parser runs: that of N-Quads means to remove a graph of its own.
+        The default graph is emptied, except while a parser runs: the N-Quads parser means to remove a graph of its own.
         """
         name = self._graph(graph)
         if name is DEFAULT and self._sessions().pending is not None:
@@ -307,8 +307,8 @@ class LowtideStore(TransactionalStore):
         timeout: float | None = None,
         **kwargs: Any,
     ) -> None:
-        """Run a SPARQL update request as one transaction, or as a part of the one that is open. Where all graphs are
-        queried, the one that is changed is what ``inserting_into`` says."""
+        """Run a SPARQL update request as one transaction, or as a part of the open one. If all graphs are queried,
+        ``inserting_into`` is the graph that is changed."""
         active = self._active(queryGraph)
         target = self._sessions().target
         if target is not None and queryGraph == _UNION:
@@ -355,8 +355,8 @@ class LowtideStore(TransactionalStore):
         return self._reading().prefixes.prefix(namespace)
 
     def namespaces(self) -> Iterator[tuple[str, URIRef]]:
-        """All prefixes and their namespaces, as they are now: those that this object has bound come last, in the order
-        in which it did."""
+        """All current prefixes and their namespaces. Those that this object has bound come last, in the order of
+        binding."""
         found = {**dict(self._reading().prefixes.items()), **self._prefixes}
         late = {prefix: found.pop(prefix) for prefix in self._binding_order if prefix in found}
         return iter((found | late).items())
@@ -378,7 +378,7 @@ class LowtideStore(TransactionalStore):
 
 
 def _terms(bindings: Mapping[str, Any]) -> dict[str, Identifier]:
-    """The values of variables; those that are no terms are literals."""
+    """The values of variables; values that are not terms become literals."""
     return {name: each if isinstance(each, Identifier) else Literal(each) for name, each in bindings.items()}
 
 

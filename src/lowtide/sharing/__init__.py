@@ -1,1 +1,1 @@
-"""Sharing a store between processes: how other processes reach the owner of a store, and how they read beside it."""
+"""Shares a store between processes: how other processes reach the owner of a store, and how they read next to it."""

@@ -1,4 +1,4 @@
-"""What is asked of the owner of a store, and what it answers: both are MessagePack."""
+"""Requests to the owner of a store, and its answers, as MessagePack."""
 
 from __future__ import annotations
 

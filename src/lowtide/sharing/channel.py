@@ -1,12 +1,12 @@
 """The channel from a joined process to the owner of the store, whichever process that is at the moment.
 
-An owner may end, or be killed, at any time. Then a request is sent to the next one, which is found, or becomes, by
-``seek``: this process itself may take the store over. A request must therefore be repeatable. A commit is, because it
-has an identity; see ``joined_commits``.
+An owner may end, or be killed, at any time. A request is then sent to the next owner, which ``seek`` finds; this
+process itself may take the store over. A request must therefore be repeatable. A commit is repeatable because it has an
+identity; see ``joined_commits``.
 
 Who writes: any thread takes a connection out of ``_committing`` or ``_asking`` and puts it back, so each is used by one
 thread at a time (``deque`` operations are atomic). A connection is used for commits only, or for everything else only:
-the owner treats the two in different ways, see ``inbox``.
+the owner handles the two differently, see ``inbox``.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class Channel:
         self._closed = ""
 
     def commit(self, message: CommitMessage, since: int) -> Committed:
-        """Have the owner commit a message; ``since`` is a commit before it was first sent. The owner that answers may
-        not be the one that it was sent to first. Waits for as long as an owner lives and does not answer."""
+        """Have the owner commit a message; ``since`` is a commit from before it was first sent. The owner that answers
+        may not be the first one that it was sent to. Waits for as long as a live owner does not answer."""
         encoded = commit_ask(encode_message(message))
         while True:
             owner = self._reach(self._committing)

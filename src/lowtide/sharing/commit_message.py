@@ -35,8 +35,8 @@ class SentReads(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Guarded(msgspec.Struct, frozen=True, array_like=True):
-    """What the commit relies on besides what it writes; see ``Guards``. ``yields`` are the keys at which it gives way,
-    with what was there before of all keys that it writes."""
+    """What the commit relies on besides its writes; see ``Guards``. ``yields`` are the keys at which it gives way, with
+    the previous values of all keys that it writes."""
 
     keys: dict[bytes, int]
     ranges: list[tuple[bytes, bytes | None, int]]

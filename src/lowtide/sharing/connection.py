@@ -13,11 +13,11 @@ _PIECE: Final = 1 << 16
 
 
 class Connection:
-    """A stream of messages, each with its length before it. Used by one thread at a time, which hands it on; only
-    ``hang_up`` may be called by any other.
+    """A stream of messages, each preceded by its length. Used by one thread at a time, which may hand it on; only
+    ``hang_up`` may be called by any thread.
 
-    What was received of a message stays here until the rest arrives. No more is allocated than was sent, whatever
-    length a message announces. A message longer than ``limit`` raises ValueError.
+    A partly received message stays here until the rest arrives. No more is allocated than was received, whatever length
+    a message announces. A message longer than ``limit`` raises ValueError.
     """
 
     def __init__(self, stream: socket.socket, limit: int) -> None:
@@ -58,7 +58,7 @@ class Connection:
         return self._next()
 
     def receive_now(self) -> bytes | None:
-        """The next message, if all of it is there. Raises EOFError when the other end is closed."""
+        """The next message, if it has arrived completely. Raises EOFError when the other end is closed."""
         try:
             piece = self._stream.recv(_PIECE, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -110,6 +110,6 @@ class Connection:
         self._stream.close()
 
     def abandon(self) -> None:
-        """Close the copy of the socket in a forked child; the parent's goes on."""
+        """Close the copy of the socket in a forked child; the parent's stays open."""
         with contextlib.suppress(OSError):
             os.close(self._stream.detach())

@@ -1,11 +1,12 @@
-"""A follower: a store that is read beside its owner, by ``lowtide.open(path, read_only=True)``.
+"""A follower: a read-only view of a store that another process may own, opened by ``lowtide.open(path,
+read_only=True)``.
 
 A transaction sees every commit that was published when it begins, without asking the owner. The shared page has the
 timestamp of the last commit, and the log has the commits. They are read into memory, above the base as it was at a pin;
 that is one *generation* (see ``generation``). When a generation has become large, or the log was released before it was
 read, the next generation starts at a new pin. Snapshots of the old one stay valid until they end.
 
-Who writes: ``_current`` and ``_old`` under ``_lock``, by the threads that begin something and by the renewing thread.
+Who writes: ``_current`` and ``_old`` under ``_lock``, by threads that begin a transaction and by the renewing thread.
 The engine of the current generation is read without a lock if it is up to date. Between that and the registration of a
 snapshot there, the generation must not end. So a thread first writes the generation that it took into ``_claims``, and
 then checks that it is still the current one; a thread that ends a generation makes another one current before it reads
@@ -54,7 +55,7 @@ _BEHIND = 1000
 """The number of commits by which the base may be ahead of a generation. Beyond it a new generation starts there."""
 
 _FEW = 16
-"""The number of commits that are read into a generation without a look at its size."""
+"""The number of commits that are read into a generation before its size is checked."""
 
 _ATTEMPTS = 100
 """The number of attempts to start a generation, if the log is released during each."""
@@ -190,7 +191,8 @@ class Follower:
         return (large and boundary > generation.ts) or boundary > generation.registry.published + _BEHIND
 
     def _is_behind(self, generation: Generation) -> bool:
-        """Whether so much was published since that the base may be ahead: it never is ahead of what was published."""
+        """Whether enough was published since that the base may be ahead. The base is never ahead of what was
+        published."""
         return self._page.published > generation.registry.published + _BEHIND
 
     def _is_large(self, generation: Generation) -> bool:

@@ -1,7 +1,7 @@
-"""One generation of a follower: the base at a pin of its own and, in memory, the commits since.
+"""One generation of a follower: the base at its own pin and, in memory, the commits since then.
 
 The pin is taken at the boundary, so the log has everything above it. ``catch_up`` reads the growing log into chains,
-exactly as the owner did when it committed. Reads then look into chains first and the base after, by the same code.
+exactly as the owner did when it committed. The same code then reads chains first and the base second.
 
 Who writes: ``catch_up`` writes chains and ``published``, under the follower's lock; it may be interrupted anywhere, and
 the next call then reads the rest again. ``renew`` writes ``_row``, in the renewing thread. Readers take no lock;
@@ -88,7 +88,7 @@ class Generation:
             reader = FollowingReader(self.versions, self._pinned, self.registry, options.cache_rows)
             self.engine = joined.engine(self, self.registry, reader)
         self.latest: Callable[[bytes], bytes | None] = partial(Reader.get_latest, reader)
-        """The newest value of a key that is in this generation, without a look at what was published since."""
+        """The newest value of a key in this generation, without reading commits published since."""
 
     @property
     def lease(self) -> tuple[str, bytes]:
@@ -144,7 +144,7 @@ class Generation:
             versions.keep_newest(grown)
 
     def _rewind(self) -> None:
-        """Read again what was read and not published here: the last call was interrupted, or ended early."""
+        """Read again what was read but not published here, because the last call was interrupted or ended early."""
         cursor, self._cursor = self._cursor, LogCursor(self._log, self._store_id, self.registry.published)
         self._bytes_before += cursor.bytes
         cursor.close()
@@ -156,8 +156,8 @@ class Generation:
 
     @property
     def lost(self) -> bool:
-        """Whether the pin is gone or has expired, so that nothing new may begin here. It is renewed long before, unless
-        the process was stopped or the machine slept, and the renewing thread may be the last to notice."""
+        """Whether the pin is gone or has expired, so nothing new may begin here. It is renewed long before, unless the
+        process was stopped or the machine slept, and the renewing thread may be the last to notice."""
         return self._pinned.lost or self._row.expires <= self._time()
 
     @property
@@ -185,7 +185,7 @@ class Joining(Protocol):
         """The engine of the transactions that begin in a generation."""
 
     def follow(self, generation: Generation) -> None:
-        """Read what was published into a generation, for a transaction that reads the latest state, or begins."""
+        """Read newly published commits into a generation, for a transaction that begins or reads the latest state."""
 
 
 class FollowingRegistry(Registry):
@@ -203,7 +203,7 @@ class FollowingRegistry(Registry):
 
 
 class FollowingReader(Reader):
-    """Reads the latest published state, not only what is in memory already."""
+    """Reads the latest published state, not only the commits already in memory."""
 
     __slots__ = ("_following",)
 

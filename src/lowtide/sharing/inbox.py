@@ -1,17 +1,17 @@
-"""The owner's inbox: the connections by which joined processes commit, emptied by whichever thread comes first.
+"""The owner's inbox: the connections through which joined processes commit, emptied by the first thread that comes by.
 
-A thread of its own waits for messages, and commits what has arrived as one group. That is not enough beside an owner
-that commits unsynced without pause. The waiting thread needs the GIL when it wakes up, and again after each system call
-and each look into LMDB. The committing thread makes no system call, so each time it keeps the GIL for the whole switch
-interval of 5 ms: 300 of its own commits. So a committing thread looks here itself before it commits, every ``_LOOK``
-seconds, takes the commits that have arrived into the group of its own, and answers them. That needs no other thread.
-Each connection has at most one commit in a group, and so does each thread, so all get the same share.
+A dedicated thread waits for messages, and commits those that have arrived as one group. That is not enough next to an
+owner that commits unsynced without pause. The waiting thread needs the GIL when it wakes up, and again after each
+system call and each read of LMDB. The committing thread makes no system call, so each time it keeps the GIL for the
+whole switch interval of 5 ms: 300 of its own commits. A committing thread therefore polls here itself before it
+commits, every ``_LOOK`` seconds, takes the commits that have arrived into its own group, and answers them. That needs
+no other thread. Each connection has at most one commit in a group, and so does each thread, so all get the same share.
 
-While the owner's threads look that often, the waiting thread stays away: each message would wake it for nothing.
+While the owner's threads poll that often, the waiting thread stays away: each message would wake it for nothing.
 
-If a sync takes long (``_LONG``), a group that is synced is worth a short wait for the processes that were in the last
-groups and have just been answered: without it they would miss every other sync. It is at most a fraction (``_SHARE``)
-of what a sync takes. If it takes no longer than a process needs for its next commit, a wait would gain nothing.
+If a sync takes long (``_LONG``), a synced group waits a moment for the processes that were in the last groups and have
+just been answered; otherwise they would miss every other sync. The wait is at most a fraction (``_SHARE``) of a sync.
+If a sync takes no longer than a process needs for its next commit, waiting would gain nothing.
 
 Who writes: everything here belongs to the thread that holds ``_turn``, from ``take`` until ``answer``, except that any
 thread of the service adds a connection. A connection is in the inbox (``_connections`` and the epoll set) or belongs to
@@ -63,7 +63,7 @@ seconds."""
 
 
 class Host(Protocol):
-    """The service, to which a connection goes back if it sends something else than a commit."""
+    """The service, to which a connection returns if it sends anything but a commit."""
 
     def serve(self, connection: Connection, first: bytes | None = None) -> None:
         """Answer what a connection sends, from the message ``first`` on, in a thread of its own."""
@@ -116,8 +116,8 @@ class Inbox:
         self, requests: list[Request], *, durably: bool = False, arrived: list[tuple[int, int]] | None = None
     ) -> None:
         """Add the commits that have arrived to ``requests``, which is empty. If there are any, the caller has the turn
-        until it calls ``answer``. ``durably`` says that the caller is about to sync a commit of its own. ``arrived`` is
-        what the caller has heard from epoll; another thread may have taken it since."""
+        until it calls ``answer``. ``durably``: the caller is about to sync its own commit. ``arrived`` is what epoll
+        reported to the caller; another thread may have taken it since."""
         taken: list[bool] = []
         try:
             # One call into C: no interrupt comes between taking the turn and noting that it was taken.
@@ -171,7 +171,7 @@ class Inbox:
                 self._in_hand.pop(connection, None)
 
     def _received(self, connection: Connection) -> Request | None:
-        """The commit that a connection has sent; None if it sent anything else, which is dealt with here."""
+        """The commit that a connection has sent; None if it sent anything else, which is handled here."""
         try:
             message = connection.receive_now()
             if message is None:
@@ -198,8 +198,8 @@ class Inbox:
         return None
 
     def answer(self) -> None:
-        """Answer what was taken, and give up the turn. A connection whose commit is not decided is closed: its process
-        sends it again."""
+        """Answer the commits that were taken, and release the turn. A connection whose commit is undecided is closed;
+        its process sends the commit again."""
         try:
             try:
                 for connection, request in list(self._in_hand.items()):

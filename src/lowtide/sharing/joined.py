@@ -1,8 +1,8 @@
-"""A joined store: a follower whose transactions may commit, by ``lowtide.open`` beside the owner.
+"""A joined store: a follower whose transactions may commit, opened by ``lowtide.open`` while another process owns it.
 
-It reads as a follower does, without asking the owner. A commit is one message to the owner. What begins after the
-answer sees that commit, in this and in every other process: the owner writes it to the shared page before it answers,
-and each read, or begin of a transaction, looks at that page once.
+It reads like a follower, without asking the owner. A commit is one message to the owner. Every read and transaction
+that begins after the answer sees that commit, in every process: the owner writes it to the shared page before it
+answers, and each read, or begin of a transaction, checks that page once.
 
 The lease of a generation, its pin, keeps what the owner's validation needs about keys that were deleted since: see
 ``engine.base.pin_table``. It lasts for as long as a transaction of the generation is open, or a commit of it is
@@ -113,7 +113,7 @@ class Joined(Follower):
         )
 
     def follow(self, generation: Generation) -> None:
-        """Read what was published into a generation."""
+        """Read newly published commits into a generation."""
         target = self._page.published
         if generation.registry.published >= target:
             return
@@ -132,7 +132,7 @@ class Joined(Follower):
         return self._open_keyspace(newest, name, prefix, self._latest_of(newest.read))
 
     def _latest_of(self, otherwise: Callable[[bytes], bytes | None]) -> Callable[[bytes], bytes | None]:
-        """Reads the newest value of a full key: with one look at the shared page if the current generation is up to
+        """Reads the newest value of a full key: with one check of the shared page if the current generation is up to
         date, and by ``otherwise`` if it is not, or has ended. No claim is needed: the chains of a generation that ends
         meanwhile raise UsageError, and reads of its base SnapshotExpired."""
         page = self._page
@@ -202,7 +202,7 @@ class Joined(Follower):
             return generation.followed() if generation is not None else None
 
     def retire(self) -> None:
-        """Begin nothing here any more: this process owns the store now. What was begun goes on."""
+        """Begin nothing here any more: this process owns the store now. Open transactions continue."""
         with self._lock:
             self._retire()
 

@@ -1,11 +1,11 @@
 """The owner's side of joined processes: their commits, in the same queue as its own, and the numbers of keyspaces.
 
-A commit goes one of two ways to the same queue. ``taken`` and ``answer_to`` are for the inbox, which brings many at a
-time. ``commit`` waits for one. It is for what takes longer: a commit that was sent again, or that brings new keyspaces.
+A commit reaches the same queue in one of two ways. ``taken`` and ``answer_to`` are for the inbox, which brings many at
+a time. ``commit`` waits for one. It is for slower cases: a commit that was sent again, or that names new keyspaces.
 
-A commit that was sent again may have been committed before: by this owner, which ended the connection or could not
-answer, or by the one before it, which was killed. Its identity in the log tells. No commit may be in the queue and
-looked for at the same time. So each identity is handled by one thread at a time, see ``_underway``; and one that an
+A commit that was sent again may already have been committed: by this owner, which ended the connection or could not
+answer, or by the previous owner, which was killed. Its identity in the log tells. No commit may be in the queue while
+the log is searched for it. So each identity is handled by one thread at a time, see ``_underway``; and one that an
 interrupted thread has left behind, see ``_taken``, is decided first.
 
 Who writes: any thread of the service, the thread that empties the inbox, and, if this process has joined the store
@@ -105,8 +105,8 @@ class JoinedCommits:
         return refusal(request.error)
 
     def commit(self, message: CommitMessage) -> Committed:
-        """Commit a message, unless that was done before, and return its timestamp when it is as durable as it asked
-        for. Raises what the commit of a transaction raises."""
+        """Commit a message, unless that was done before, and return its timestamp when it is as durable as requested.
+        Raises the same errors as the commit of a transaction."""
         request = request_of(message, keep_before=self._keep_before)
         self._check(message, request)
         with self._one_at_a_time(message.identity):
@@ -168,8 +168,8 @@ class JoinedCommits:
                     return Committed(commit.ts, left_out)
         except Released as error:
             raise Error(
-                f"whether this transaction was committed is not known, because the log no longer has it: {error}; read "
-                "what it has written before you retry it"
+                f"it is unknown whether this transaction was committed, because the log no longer has it: {error}; "
+                "read what it wrote before you retry it"
             ) from error
         finally:
             cursor.close()
@@ -190,5 +190,5 @@ def _left_out(request: Request) -> list[bytes]:
 
 
 def _oldest(seen: int, guards: Guarded) -> int:
-    """The oldest commit as of which something was seen that the commit relies on."""
+    """The oldest instant at which something was read that the commit relies on."""
     return min(seen, *guards.keys.values(), *(each for _, _, each in guards.ranges), seen)

@@ -1,9 +1,9 @@
 """The owner's service: a socket through which other processes send it requests.
 
 It is an abstract Unix socket: nothing listens on the network, and no file is left when the owner is killed. Its name is
-the identity of the store's directory. The kernel reports to each end which user the other one is. Only the same user
-and root are answered and trusted. A request is an operation and its arguments; the answer is a value, or the type and
-message of an error. Both are MessagePack.
+the identity of the store's directory. The kernel tells each end the user of the other one. Only the same user and root
+are answered and trusted. A request is an operation and its arguments; the answer is a value, or the type and message of
+an error. Both are MessagePack.
 
 Who writes: the accepting thread starts one thread for each connection; ``_connections`` is changed under ``_lock``. A
 handler runs in its connection's thread, so one that waits does not block other connections. A connection that has sent
@@ -36,8 +36,8 @@ from lowtide.system.messages import UNDECODABLE
 logger = logging.getLogger("lowtide")
 
 _LONGEST_ASK = MAX_COMMIT + (1 << 30)
-"""The longest request that is read, in bytes: the largest commit, and what it relies on. It is read piece by piece, so
-a process makes the owner allocate only what it has sent."""
+"""The longest request that is read, in bytes: the largest commit with its guards. It is read piece by piece, so a
+process makes the owner allocate only what it has sent."""
 
 _PATIENCE, _PAUSE = 1.0, 0.005
 """Seconds to wait for an address that is still in use: the previous owner is closing it."""

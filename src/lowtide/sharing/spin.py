@@ -1,10 +1,10 @@
-"""How a joined process waits for the answer to a commit: it spins for a moment before it sleeps, if that pays.
+"""Waits for the answer to a commit of a joined process: it spins for a moment before it sleeps, if that pays.
 
-To sleep and be woken costs both ends more than the owner needs for a commit that is not synced: the sender's core goes
-idle, and the owner has to wake it. A look at the socket that finds nothing costs one system call.
+Sleeping and being woken costs both ends more than the owner needs for an unsynced commit: the sender's core goes idle,
+and the owner has to wake it. Polling the socket in vain costs one system call.
 
-It pays while there is a core for each end, and the answer comes soon. Neither can be asked for, so it is tried: after a
-spin that found nothing, the next commits sleep at once, twice as many each time, and half as many after one that did.
+Spinning pays while each end has a core and the answer comes soon. Neither can be known in advance, so it is tried:
+after a spin in vain, the next commits sleep at once, twice as many each time, and half as many after a successful one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from lowtide.sharing.connection import Connection
 from lowtide.system.clock import SYSTEM_CLOCK
 
 _LONGEST: Final = 200e-6
-"""Seconds for which a thread looks for an answer before it sleeps."""
+"""Seconds for which a thread polls for an answer before it sleeps."""
 
 _MOST_SKIPPED: Final = 255
-"""The number of commits after which it is tried again, at most."""
+"""The largest number of commits that sleep at once before spinning is tried again."""
 
 
 class Spin:
@@ -53,7 +53,7 @@ class Spin:
             waiting.pop()
 
     def _spin(self, connection: Connection) -> bytes | None:
-        """Look for the next message; None if it does not come soon, or another thread comes to wait."""
+        """Poll for the next message; None if it does not come soon, or another thread starts to wait."""
         waiting = self._waiting
         until = SYSTEM_CLOCK.monotonic() + _LONGEST
         while SYSTEM_CLOCK.monotonic() < until:

@@ -78,8 +78,8 @@ def check_store(path: Path, options: Options) -> bytes:
 
 
 def refresh(path: Path, options: Options, *, checkpoint: bool) -> None:
-    """Ensure that the base, or else the log of a live owner, has every commit that was acknowledged before this call;
-    with ``checkpoint``, that the base itself has."""
+    """Ensure that the base, or the log of a live owner, has every commit that was acknowledged before this call; with
+    ``checkpoint``, that the base itself has."""
 
     def ask(owner: Owner) -> None:
         owner.ask("checkpoint" if checkpoint else "hello", timeout=_PATIENCE)

@@ -1,7 +1,7 @@
-"""Noticing that the owner of a store has ended, in a process that has joined it.
+"""Notices, in a joined process, that the owner of a store has ended.
 
-A thread keeps a connection to the owner open. The kernel closes it when the owner ends, however it ends. Then the
-thread has the next owner found, which may be this process, so that a commit finds one.
+A thread keeps a connection to the owner open. The kernel closes it when the owner ends, however it ends. The thread
+then looks for the next owner, which may be this process, so the next commit finds one.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _PAUSE: Final = 1.0
 
 
 class OwnerWatch:
-    """Watches the owner of one store. ``seek`` returns an owner if this process has become it; then the watch ends. It
-    is referred to weakly, so that a store that was dropped is closed."""
+    """Watches the owner of one store. ``seek`` returns an owner if this process has become it; then the watch ends. The
+    watch holds only a weak reference to it, so a dropped store is closed."""
 
     def __init__(self, path: Path, seek: WeakMethod[Callable[[], object]]) -> None:
         self._path = path

@@ -1,12 +1,12 @@
 """How this process has a store open: as its owner, joined to the owner, or read-only; and how that changes.
 
 The first process that opens a store owns it, by the lock of the directory. The others join it. When the owner ends, or
-is killed, one of them takes the store over, by the same lock and the ordinary recovery; what was begun before goes on,
-and commits through the new owner. A forked child joins on the first use of the store that its parent opened.
+is killed, one of them takes the store over, by the same lock and the ordinary recovery. Open transactions continue, and
+commit through the new owner. A forked child joins when it first uses the store that its parent opened.
 
 Who writes: ``backend`` under ``_lock``, by the thread that takes the store over, or that first uses it after a fork. A
-reader of ``backend`` sees the old one or the new one. The old one stays open: what was begun there reads on, and its
-commits reach the new one.
+reader of ``backend`` sees the old one or the new one. The old one stays open: transactions that were begun there still
+read from it, and their commits reach the new one.
 """
 
 from __future__ import annotations
@@ -117,8 +117,8 @@ class StoreAccess:
         return joined
 
     def _seek(self) -> OwnedStore | None:
-        """Look for an owner: another process that listens or, if there is none, this one, which takes the store over.
-        Returns it then. One thread at a time."""
+        """Find an owner: another process that listens or, if there is none, this one, which then takes the store over
+        and returns it. One thread at a time."""
         with self._lock:
             if self._closed:
                 raise UsageError(self._closed)

@@ -1,8 +1,8 @@
-"""The recording of a store: what its transactions saw and wrote, as rows of a history in a directory of JSON Lines.
+"""Records what a store's transactions read and wrote, as rows of a history in a directory of JSON Lines files.
 
-Each opening writes a file of its own. Keys are named ``opening:keyspace/key``, so what is recorded after a crash is a
-history by itself: its first state is what the store held when it was opened. A transaction only puts an entry into a
-list. A thread of its own writes the entries down, some time later, a row for each and many rows in a call.
+Each opening writes a separate file. Keys are named ``opening:keyspace/key``, so the recording after a crash is a
+history of its own, which begins with the state at the opening. A transaction only appends an entry to a list. A
+separate thread writes the entries later, one row each, many rows per call.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _SPAN = 10**12
 _KEYS = 100_000
 """Keys whose text is kept."""
 _BLOCK = 256
-"""Entries that are written at once. When so many are waiting they are written, so that there are not too many for
-Python's garbage collector, which would go through everything for them."""
+"""Entries that are written at once, as soon as this many are waiting. More of them would make Python's garbage
+collector traverse the whole heap."""
 _WAIT = 0.1
 """Seconds for which entries are gathered, if they are fewer."""
 _encode_lines = msgspec.json.Encoder().encode_lines
@@ -135,7 +135,7 @@ class HistoryFile:
             if rows and not self._failed and self._file >= 0:
                 _write_all(self._file, _encode_lines(rows))
         except OSError:
-            # A history with a hole in it would accuse the store of what it did not do, so it ends here.
+            # A history with missing entries would show anomalies that did not happen, so it ends here.
             self._failed = True
             logger.exception("the recording of transactions has failed, and ends here; the store goes on without it")
         del self._entries[:done]

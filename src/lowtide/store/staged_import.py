@@ -46,7 +46,7 @@ MOST_WORKERS: Final = 4
 _BOM: Final = b"\xef\xbb\xbf"
 
 Advance = Callable[[int, int], None]
-"""Is told how many bytes and documents were staged so far."""
+"""Called with the number of bytes and documents staged so far."""
 
 
 class FilePiece(msgspec.Struct, frozen=True):

@@ -1,6 +1,6 @@
-"""Which build of Lowtide runs: plain Python, or the same source compiled by mypyc.
+"""Tells which build of Lowtide runs: plain Python, or the same source compiled by mypyc.
 
-This module is one of those that a compiled build compiles, so it can tell by itself; pyproject.toml has the list.
+A compiled build also compiles this module, so the type of its own function tells. pyproject.toml has the list.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Final
 
 
 def _here() -> None:
-    """Only its type matters: a compiled function is no Python function."""
+    """Only its type matters: a compiled function is not a Python function."""
 
 
 _KIND: Final[object] = type(_here)

@@ -1,4 +1,4 @@
-"""The clock: the one place where Lowtide reads the time, so that tests can set it."""
+"""The clock: the only place where Lowtide reads the time. Tests replace it."""
 
 from __future__ import annotations
 

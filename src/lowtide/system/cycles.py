@@ -1,8 +1,8 @@
-"""Python's cyclic collector, paused while many objects are made that form no cycles.
+"""Pauses Python's cyclic collector while many objects are created that form no cycles.
 
-The collector would walk over all of them again and again, and takes a fifth to a third of the time. It is the
-process's, so it is paused for other threads, too. Two threads may do this at once: then the one that began first ends
-it. An interrupt at any point leaves it as the program had it.
+The collector would traverse all of them repeatedly, which takes a fifth to a third of the time. There is one collector
+per process, so it is paused for other threads too. If two threads do this at once, the one that began first ends it. An
+interrupt at any point leaves the collector as the program had it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MANY: Final = 5_000
 """From so many statements or documents on it pays to pause the collector."""
 
 _program_freezes = False
-"""Whether the program was seen to have frozen objects of its own. To count them takes longer the more there are."""
+"""Whether the program is known to have frozen objects of its own. Counting them takes longer the more there are."""
 
 
 @contextlib.contextmanager
@@ -46,10 +46,10 @@ def adding(count: int) -> Iterator[None]:
 
 
 def count_as_old() -> None:
-    """Let the collector take every object for an old one, so that it does not walk over what was just made.
+    """Move every object to the collector's oldest generation, so it does not traverse new ones.
 
-    Freezing and unfreezing moves objects to the oldest generation without looking at them. In a program that has frozen
-    objects itself, they must stay so, and nothing is done.
+    Freezing and unfreezing moves objects to the oldest generation without looking at them. If the program has frozen
+    objects itself, they must stay frozen, and nothing is done.
     """
     global _program_freezes
     _program_freezes = _program_freezes or gc.get_freeze_count() > 0

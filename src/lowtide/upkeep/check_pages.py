@@ -1,4 +1,4 @@
-"""The pages of the base examined, before LMDB is asked to read them: see base.structure."""
+"""Examines the pages of the base before LMDB reads them: see base.structure."""
 
 from __future__ import annotations
 

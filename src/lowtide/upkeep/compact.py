@@ -1,14 +1,14 @@
-"""Compaction: replaces the base by a copy without free pages, and removes spare log files.
+"""Compaction: replaces the base with a copy without free pages, and removes spare log files.
 
-LMDB reuses free pages, and never gives them back to the file system. So a compact copy of the base is made beside it,
+LMDB reuses free pages, but never returns them to the file system. So a compact copy of the base is made next to it,
 synced, and exchanged with it in one step; then the environment is reopened. A crash before the exchange leaves the old
-base, a crash after it the new one, which has the same content. The next owner removes the other one.
+base, and a crash after it leaves the new one, which has the same content. The next owner removes the other one.
 
 The base is not written meanwhile: checkpoints and sweeps are held off, other writers of this process wait
 (``Base.writing``). Readers of this process continue; they are blocked only while the base is exchanged, as when the map
-grows. Other processes continue to read the old base, until they write to it or are told: see ``base.place``. If one of
-them writes a pin while the copy is made, the copy is out of date and is made again, at last with LMDB's writer lock
-held. Commits continue too, in memory and log; the next checkpoint comes after the compaction.
+grows. Other processes continue to read the old base until they write or notice the exchange: see ``base.place``. If one
+of them writes a pin while the copy is made, the copy is out of date and is made again, the last time with LMDB's writer
+lock held. Commits continue too, in memory and log; the next checkpoint comes after the compaction.
 
 Locks, in this order: checkpointer, collector, base (``writing``, LMDB's writer lock, ``steady``,
 ``_growing``).

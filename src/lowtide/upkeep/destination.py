@@ -33,11 +33,11 @@ _IN_LOG = re.compile(r"\d{10}\.log|spare-\d+")
 _TEMPORARY = ".tmp"
 
 Step = Callable[[str], None]
-"""Told what was just done; may raise, which ends the backup there."""
+"""Called with a description of the completed step; if it raises, the backup ends there."""
 
 
 class Whole(msgspec.Struct, frozen=True):
-    """A segment of which the backup holds everything that it will ever have: it was full when it was copied."""
+    """A segment that the backup holds completely: it was full when it was copied."""
 
     name: str
     salt: int
@@ -90,14 +90,14 @@ class Destination:
             self.place(self.path / MANIFEST, json.dumps({"format": FORMAT, "store": store_id.hex()}).encode())
 
     def base_boundary(self) -> int | None:
-        """The boundary of the base that is there; None if there is none."""
+        """The boundary of the existing base; None if there is none."""
         if not self.data.exists():
             return None
         with read_tables(self.data) as tables:
             return tables.boundary
 
     def loads_filled(self) -> int:
-        """How many bulk loads have put all their rows into the base that is there."""
+        """How many completed bulk loads the existing base contains."""
         if not self.data.exists():
             return 0
         with read_tables(self.data) as tables:
@@ -183,7 +183,7 @@ def _refuse_strangers(path: Path) -> None:
             name = each.name.removesuffix(_TEMPORARY)
             if name not in ours and not (directory.name == "log" and _IN_LOG.fullmatch(name)):
                 raise UsageError(
-                    f"{directory} holds {each.name!r}, which is no part of a backup; choose another directory"
+                    f"{directory} holds {each.name!r}, which is not part of a backup; choose another directory"
                 )
 
 

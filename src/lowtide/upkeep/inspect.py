@@ -53,8 +53,8 @@ class KeyReport:
 
 
 def inspect_key(running: Running, keyspace: str, key: bytes) -> KeyReport:
-    """The versions of a key in memory, base and history. The layers are taken before the LMDB transaction is begun, as
-    a read does it: what they no longer had is in the base."""
+    """The versions of a key in memory, base and history. Like a read, it takes the layers before it begins the LMDB
+    transaction: what they no longer have is in the base."""
     prefix = running.catalog.prefixes.get(keyspace)
     if prefix is None:
         raise UsageError(f"there is no keyspace {keyspace!r}; there are {', '.join(running.catalog.names()) or 'none'}")

@@ -75,8 +75,8 @@ def test_a_bad_line_is_refused_with_its_number(tmp_path: Path, line: str, compla
 @pytest.mark.parametrize(
     ("rows", "complaint"),
     [
-        ([{"op": "commit"}, {"op": "commit"}], "goes on after its end, with a commit"),
-        ([{"op": "commit"}, {"op": "read", "key": "x", "value": 1}], "goes on after its end, with a read"),
+        ([{"op": "commit"}, {"op": "commit"}], "continues after its end, with a commit"),
+        ([{"op": "commit"}, {"op": "read", "key": "x", "value": 1}], "continues after its end, with a read"),
         ([{"op": "read", "key": "x", "value": 1}, {"op": "begin"}], "begins after its first operation"),
         ([{"op": "begin", "time": 5}, {"op": "commit", "time": 4}], "ends before it begins"),
         ([{"op": "begin", "index": 1}, {"op": "commit"}], "some have none"),

@@ -243,7 +243,7 @@ def test_strangers_are_refused_and_left_alone(lived: Lived, tmp_path: Path) -> N
         there = tmp_path / name.replace("/", " ") / name
         there.parent.mkdir(parents=True)
         there.write_text("mine")
-        assert "which is no part of a backup" in refusal(lived.store, tmp_path / name.replace("/", " "))
+        assert "which is not part of a backup" in refusal(lived.store, tmp_path / name.replace("/", " "))
         assert there.read_text() == "mine"
     (tmp_path / "file").write_text("mine")
     assert "is a file" in refusal(lived.store, tmp_path / "file")

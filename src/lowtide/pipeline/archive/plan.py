@@ -1,12 +1,12 @@
-"""What a run has to do: from the commits in the log to steps, each of which one job can do. Pure.
+"""Plans a run: turns the commits in the log into steps, each of which one job can do. Pure.
 
-A collection has its documents in a keyspace, which its catalog row names (``documents/catalog.py``). As long as no row
-changes that, the versions of a collection are the writes to its keyspace, and one pass over the log finds those of all
-collections (``LogSpan``). A commit that gives collections other keyspaces is a step of its own (``Relocation``):
+A collection's documents are in a keyspace that its catalog row names (``documents/catalog.py``). As long as the row
+does not change that, the versions of a collection are the writes to its keyspace, and one pass over the log finds those
+of all collections (``LogSpan``). A commit that gives collections other keyspaces is a separate step (``Relocation``):
 
-* a bulk load puts a new keyspace in the place of the old one, and has written down the difference;
-* a rename gives one collection the keyspace of another, which ends: its state is what the other had;
-* a drop beside writers leaves a collection with an empty keyspace.
+* a bulk load replaces the keyspace, and has recorded the difference;
+* a rename gives one collection the keyspace of another, which ends: its state is the other's;
+* a drop with concurrent writers leaves a collection with an empty keyspace.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from lowtide.pipeline.tables.names import COLLECTIONS, KEYSPACES, QUAD_STORES, T
 from lowtide.quads.indexes import QUADS
 
 QUADS_DETAILS: Final = ("prefixes", "graphs")
-"""What else of a quad store is archived, as keyspaces. The other indexes and the terms follow from the statements."""
+"""What else of a quad store is archived as keyspaces. The other indexes and the terms follow from the statements."""
 _INTERNAL: Final = ("lowtide/", "index/", DOCUMENTS)
 """Prefixes of the names of keyspaces that are not archived as such."""
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Which keyspace has the documents of which collection: the ones that ``moved`` tells, and ``documents/NAME`` of
-    all others.
+    """Which keyspace has the documents of which collection: those in ``moved``, and ``documents/NAME`` for all others.
 
     >>> Routes({"new": "documents/old", "old": "documents/old~1"}).table_of("documents/old")
     TableName(folder='collections', name='new')
@@ -58,7 +57,8 @@ class Routes:
         return TableName(COLLECTIONS, name)
 
     def is_replayed(self, keyspace: str) -> bool:
-        """Whether what the log has of a keyspace is needed to recover a store: what is archived, and terms."""
+        """Whether a keyspace's changes in the log are needed to recover a store: those of archived keyspaces, and
+        terms."""
         return self.table_of(keyspace) is not None or (keyspace.startswith(QUADS) and keyspace.endswith("/terms"))
 
     def after(self, rows: Mapping[str, CatalogRow]) -> Routes:

@@ -98,8 +98,8 @@ class FilePart:
 
 
 def retype(spark: SparkSession, table: VersionTable, fields: Fields) -> None:
-    """Write all files again with the columns that follow from ``fields``. A type has changed, so the old ones cannot be
-    read together with new ones; what they hold is made from ``_raw``."""
+    """Rewrite all files with the columns that follow from ``fields``. A type has changed, so old and new files cannot
+    be read together. The new columns are computed from ``_raw``."""
     encoded = encode_fields(fields)
 
     def work(part: FilePart) -> Iterable[Written]:

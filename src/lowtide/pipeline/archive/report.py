@@ -12,10 +12,10 @@ from lowtide.pipeline.tables.names import table_named
 
 @dataclass(frozen=True)
 class ArchiveReport:
-    """What a run did: it brought the archive from commit ``since`` to ``commit``. ``rows`` are the versions of
-    documents, keys and statements that it added, ``tables`` the same by table, ``gaps`` what it found to be lost.
-    ``began`` is the commit of the snapshot that the archive, or the tables that the run added to it, began with, since
-    the store no longer had all older commits; None if nothing began, or with its whole history."""
+    """The result of a run, which brought the archive from commit ``since`` to ``commit``. ``rows`` is the number of
+    versions of documents, keys and statements that it added, ``tables`` the same by table, ``gaps`` the ranges that
+    were lost. ``began`` is the commit of the snapshot that the archive, or tables added by the run, began with because
+    the store no longer had all older commits. None if nothing began, or if it began with the whole history."""
 
     commit: int
     rows: int

@@ -1,14 +1,14 @@
-"""One run of the archiver: everything that was committed since the last run, into all tables of the archive.
+"""One run of the archiver: copies everything committed since the last run to the tables of the archive.
 
-A run reads the log between the commit that the archive has reached and the last one, and publishes in this order:
+A run reads the log from the archive's last commit to the store's, and publishes in this order:
 
-1. Tasks write files, which no table names yet.
+1. Tasks write files that no table names yet.
 2. Each table gets one commit that names its files and, as an application transaction, the store's commit.
 3. The ledger gets the entry of the run. From then on the archive has reached that commit.
-4. The consumer is acknowledged, so that the store may release its log.
+4. The consumer acknowledges the commits, so the store may release its log.
 
-A run that is killed is repeated from where the ledger stands. A table that it had published already is left out, by its
-application transaction, so each version is there once. Two runs at the same time publish the same transactions, and
+A run that was killed is repeated from the ledger's last entry. A table that it had already published is skipped, thanks
+to its application transaction, so each version is archived once. Two concurrent runs publish the same transactions, and
 Delta refuses the second one.
 """
 
@@ -94,7 +94,7 @@ def archive(
 
 
 class _Run:
-    """One run. ``_tables`` are those that exist, or are to be made."""
+    """One run. ``_tables`` are those that exist or will be created."""
 
     def __init__(
         self,
@@ -140,8 +140,8 @@ class _Run:
     # The beginning
 
     def _begin(self) -> set[str]:
-        """Have the archive follow what is asked for. Returns the tables that its last run did not follow: they begin
-        with a snapshot. What counts is the run, not the entry that asks for them, since a run may be killed."""
+        """Have the archive follow the requested tables. Returns those that its last run did not follow: they begin with
+        a snapshot. The run counts, not the entry that requests them, since a run may be killed."""
         if self._ledger.exists:
             self._ledger.check()
             if self._ledger.store != self._source.store_id:
@@ -157,7 +157,7 @@ class _Run:
         return set(now) - {*run.detail["followed"], _CATALOG}
 
     def _select(self) -> None:
-        """Note in the ledger what is asked for, unless the archive follows it already."""
+        """Record the requested tables in the ledger, unless the archive already follows them."""
         begun, selection = self._ledger.of(BEGIN), self._ledger.selection
         if begun and (selection is None or (self._wanted is not None and self._wanted <= selection)):
             return
@@ -204,8 +204,8 @@ class _Run:
         return any(self._left(step) for step in self._steps(since, self._source.last_commit())[0])
 
     def _left(self, step: Step) -> list[tuple[str, str]]:
-        """Return the tables that take over, in a step, the documents of a collection that the archive does not
-        follow, with its name. What these were is told by a snapshot alone."""
+        """Return the tables that take over, in a step, the documents of a collection that the archive does not follow,
+        with its name. Only a snapshot can tell what these documents were."""
         states = step.states if isinstance(step, Relocation) else {}
         named = ((TableName(COLLECTIONS, name), former) for name, former in states.items() if former is not None)
         return [
@@ -221,8 +221,8 @@ class _Run:
             self._later[table] = step.until - 1, reason
 
     def _with_snapshot(self, since: int, added: set[str] | None) -> tuple[int, Routes]:
-        """Archive a pinned snapshot: of the tables in ``added``, and of those that take over what is not followed,
-        while the log has the rest; or, with None, of all."""
+        """Archive a pinned snapshot of the tables in ``added``, and of those that take over unfollowed documents, while
+        the log has the rest; or, with None, of all tables."""
         with self._source.pinned() as state:
             until, routes = state.pin.ts, state.routes
             if added is not None:
@@ -273,8 +273,7 @@ class _Run:
         )
 
     def _prefixes(self, until: int, routes: Routes) -> dict[str, str]:
-        """Return by which prefixes the log names what is archived: with them, what is left of a lost store's log can be
-        read."""
+        """Return the key prefixes of what is archived. They make the rest of a lost store's log readable."""
         known = self._source.keyspaces(until).items()
         return {name: prefix.hex() for name, prefix in known if routes.is_replayed(name)}
 

@@ -61,10 +61,10 @@ class ArchiveSource:
         self.store.close()
 
     def check_apart(self, archive: Location) -> None:
-        """Raise UsageError if an archive is to be inside of the store."""
+        """Raise UsageError if an archive would be inside the store."""
         if archive.is_local and Path(archive.root).resolve().is_relative_to(self.path.resolve()):
             raise UsageError(
-                f"the archive {archive.uri} is inside of the store {self.path}, which keeps its own files there; give "
+                f"the archive {archive.uri} is inside the store {self.path}, which keeps its own files there; give "
                 "another directory"
             )
 

@@ -1,12 +1,11 @@
-"""Statements in an archive: each is archived as a document whose ``_id`` is the statement's 32 bytes of ids.
+"""Archives each RDF statement as a document whose ``_id`` is the statement's 32 bytes of ids.
 
-The fields are the columns that Spark reads of a quad store (docs/spark.md), without those that are null. So a table of
-statements is like that of a collection, and everything that reads one reads the other. Terms are looked up while a run
-archives them: at the pin of a snapshot, or in the store as it is and in its log. A deleted statement needs no terms.
+The fields are the columns that Spark reads from a quad store (docs/spark.md), without nulls. A table of statements is
+therefore like that of a collection, and the same code reads both. Terms are looked up while a run archives them: at the
+pin of a snapshot, or in the store's current state and its log. A deleted statement needs no terms.
 
-A term may be nowhere any more: if a statement was added and removed between two runs, and its term, which was there
-before the log begins, was collected. The version is archived without that term; only instants between the two commits
-see it.
+A term may no longer exist: a statement was added and removed between two runs, and its term, which is older than the
+log, was collected. The version is then archived without that term; only instants between the two commits see it.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Entry = tuple[bytes, bytes]
 
 _FIELDS: Final = ("s", "s_kind", "p", "p_kind", "o", "o_kind", "o_datatype", "o_language", "g", "g_kind")
 SHAPE: Final[Document] = {ID: b"", **dict.fromkeys(_FIELDS, ""), "inferred": False}
-"""A document with every field, so that a table has all columns from its first run on."""
+"""A document with every field; it gives a table all columns from its first run on."""
 _KINDS: Final = {IdKind.IRI: "iri", IdKind.BNODE: "blank", IdKind.VARIABLE: "variable", IdKind.FORMULA: "formula"}
 
 

@@ -1,4 +1,4 @@
-"""How far an archive has come: tables, files, gaps and runs, read from its ledger and Delta's logs without Spark."""
+"""The status of an archive: tables, files, gaps and runs, read from its ledger and Delta's logs without Spark."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class RunEntry:
 
 @dataclass(frozen=True)
 class ArchiveStatus:
-    """How far an archive has come. ``time`` is when the store made ``commit``. ``behind`` is how many commits the store
-    has made since; None if no store was given. ``gaps`` are what was lost. ``first`` is the commit that the archive
-    began with: 1, unless the store no longer had older commits then."""
+    """The status of an archive. ``time`` is when the store made ``commit``, the last archived one. ``behind`` is the
+    number of commits that the store has made since; None if no store was given. ``gaps`` are the lost ranges. ``first``
+    is the first archived commit: 1, unless the store no longer had older commits when the archive began."""
 
     archive: str
     commit: int
@@ -83,7 +83,7 @@ class ArchiveStatus:
 
 
 def status(archive_path: str | os.PathLike[str], store_path: str | os.PathLike[str] | None = None) -> ArchiveStatus:
-    """Tell how far an archive has come, without Spark. With its store, also how many commits it is behind."""
+    """Return the status of an archive, without Spark. With its store, also how many commits it is behind."""
     archive = Location.of(archive_path)
     ledger = ArchiveLedger(archive)
     ledger.check()

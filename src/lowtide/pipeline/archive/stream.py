@@ -1,8 +1,7 @@
-"""The archive as a streaming query, for those who run their jobs as streams.
+"""Archives as a streaming query, for programs that run their jobs as streams.
 
 The stream carries no data: it is a clock that Spark drives and shows in its user interface, and each of its batches is
-a run of the archiver. The archive itself knows how far it has come, so a batch that is repeated, or a checkpoint that
-is lost, changes nothing.
+a run of the archiver. The archive knows its own position, so a repeated batch, or a lost checkpoint, changes nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Notices that a store was restored from a backup, and has gone another way since than the archive shows.
+"""Detects that a store was restored from a backup and has diverged from its archive.
 
 The archive then has commits that the store has undone, under numbers that the store has given, or will give, to others.
-They are moved out of the tables, to ``lost/N/``, and the archive goes on from the last commit that both share. Nothing
-is thrown away, and no number means two things.
+They are moved out of the tables, to ``lost/N/``, and the archive continues from the last commit that both share.
+Nothing is deleted, and no number has two meanings.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class _Part:
 
 
 def split(spark: SparkSession, table: VersionTable, folder: Location, name: TableName, shared: int) -> None:
-    """Move the versions after commit ``shared`` to another table. Those that they had ended are current again. Files
-    without any such version stay as they are."""
+    """Move the versions after commit ``shared`` to another table. Versions that they had ended are current again. Files
+    without such versions are unchanged."""
     lost = VersionTable(folder.child(name.name), table.name, is_keyspace=table.is_keyspace)
     schema = table.schema.serialize().to_pybytes()
     chosen = [each for each in table.files if max(each.last_version, each.last_end or 0) > shared]

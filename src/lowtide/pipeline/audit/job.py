@@ -69,11 +69,11 @@ def audit(
     whole: int = WHOLE,
     progress: Progress | None = None,
 ) -> AuditReport:
-    """Look for every anomaly in a history of any size, and say which of them ``level`` forbids.
+    """Search a history of any size for anomalies, and report which of them ``level`` forbids.
 
     ``history_path`` is a file or a directory of JSON Lines or Parquet with the rows of docs/audit.md. The verdict is
-    that of ``lowtide.audit``. How many tasks share the work is ``spark.sql.shuffle.partitions``. A history of up to
-    ``whole`` rows is audited at once, in the driver.
+    that of ``lowtide.audit``. ``spark.sql.shuffle.partitions`` is the number of tasks that share the work. A history of
+    up to ``whole`` rows is audited at once, in the driver.
     """
     wanted, tell = level_of(level), progress or (lambda _: None)
     rows = read_rows(spark, history_path, format)

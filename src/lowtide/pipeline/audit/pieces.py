@@ -2,8 +2,8 @@
 
 Transactions stand in a row, each at its position. An edge to the same position or one before it leads back. A cycle
 must lead back over each place that it crosses, so no cycle crosses a place over which no edge leads back. A stretch
-between two such places is a piece: all of each cycle is in one piece. Two pieces that are taken for one are as right,
-so places may be looked at by sample.
+between two such places is a piece: all of each cycle is in one piece. Treating two pieces as one is equally correct, so
+it is enough to examine a sample of the places.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the steps of the audit hand to each other: small records that cross processes as bytes.
+"""The records that the steps of the audit pass to each other, between processes as bytes.
 
 A transaction is divided by its keys (``Share``) and its scans (``Scan``); what is left of it is its ``Header``. A key
 yields edges (``Link``), spans of its reads (``Glimpse``) and the writes that a scan misses if it does not find the

@@ -22,9 +22,9 @@ _SHOWN = 3
 class AuditReport(AuditVerdict):
     """What an audit found.
 
-    ``anomalies`` are the shortest witnesses of each name, the gravest first; ``counts`` says how many witnesses there
-    were. ``unplaced`` writes and ``unresolved`` reads are those that the history does not say enough about.
-    ``pieces`` is how many pieces of the history could have a cycle, ``largest`` how many transactions the largest had.
+    ``anomalies`` are the shortest witnesses of each name, most severe first; ``counts`` is the number of witnesses by
+    name. ``unplaced`` writes and ``unresolved`` reads are those about which the history does not say enough. ``pieces``
+    is how many pieces of the history could have a cycle, ``largest`` how many transactions the largest had.
     """
 
     level: Isolation

@@ -1,10 +1,10 @@
-"""A first look at all keys at once, by arrays instead of records: which keys are plain, and where edges lead back.
+"""A first pass over all keys at once, with arrays instead of records: which keys are plain, and where edges lead back.
 
-A key is plain if it is written with versions and read by versions, each read shows a version that is there, no two
-transactions updated the same one, and no write merged with an equal one. Nothing is wrong with a plain key by itself.
-Its edges follow from sorting: from version to version, from writer to reader, from reader to the next writer. Only
-those that lead back matter for where a history can be cut; the edges themselves are made later, for the keys of
-transactions in pieces. All other keys are audited one by one.
+A key is plain if it is written with versions and read by versions, each read shows an existing version, no two
+transactions updated the same version, and no write merged with an equal one. A plain key alone has no anomaly. Its
+edges follow from sorting: from version to version, from writer to reader, from reader to the next writer. Only those
+that lead back matter for where a history can be cut; the edges themselves are made later, for the keys of transactions
+in pieces. All other keys are audited one by one.
 """
 
 from __future__ import annotations

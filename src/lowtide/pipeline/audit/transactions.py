@@ -1,7 +1,7 @@
-"""A transaction, divided by its keys: what the audit of one key needs to know of it, and its place among all.
+"""Divides a transaction by its keys: what the audit of one key needs, and the transaction's position among all.
 
-Each rule about a single read, and each edge that comes from a key, depends on the operations on that key only. So the
-history of each key is a history by itself, of the same transactions in the same order.
+Each rule about a single read, and each edge that comes from a key, depends only on the operations on that key. The
+operations on one key are therefore a history of their own, of the same transactions in the same order.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""``load``: files, tables and DataFrames into a collection, checked row by row, whole or not at all.
+"""``load``: loads files, tables and DataFrames into a collection, checked row by row, all or nothing.
 
-Four steps. Tasks judge every row, and their verdicts are kept. The driver counts them, and gives up here if there are
-too many bad ones. The bad rows go to the quarantine. The good ones are staged by tasks and committed in one
-transaction, by the owner of the store or in this process, as every write of Spark's is. A load with a name is done
-once: the commit records it, and a repetition after that is skipped. One that is killed before its commit can be
-repeated: its staged files are litter, and its rows in the quarantine are replaced.
+There are four steps. Tasks check every row, and their verdicts are kept. The driver counts them, and fails if there are
+too many bad rows. The bad rows go to the quarantine. Tasks stage the good ones, which are committed in one transaction,
+by the owner of the store or in this process, like every Spark write. A load with a name is done once: the commit
+records it, and later repetitions are skipped. A load that is killed before its commit can be repeated: its staged files
+are removed, and its rows in the quarantine are replaced.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _checked(
     if isinstance(version, bool) or not isinstance(version, int) or version < 0:
         raise UsageError(f"the version of a load is a number from 0 on, not {version!r}")
     if version and name is None:
-        raise UsageError("the version of a load tells loads of one name apart; give a name, too")
+        raise UsageError("the version of a load distinguishes loads of one name; give a name too")
     return _MODES[mode], _Limit(max_bad, has_quarantine)
 
 
@@ -330,7 +330,7 @@ def _put_aside(verdicts: _Verdicts, quarantine: str | Path, collection: str, *, 
 
 @dataclass(frozen=True)
 class _Stage:
-    """Stages the documents of a partition beside the store; called in each task."""
+    """Stages the documents of a partition in the store's directory; called in each task."""
 
     location: StoreLocation
     job: str

@@ -77,7 +77,7 @@ class FieldMapping:
         for each in self.targets:
             if each.column is not None and each.column not in columns and each.column.split(".")[0] not in columns:
                 raise UsageError(
-                    f"mapping: field {each.field!r} is to come from the column {each.column!r}, which the source does "
+                    f"mapping: field {each.field!r} comes from the column {each.column!r}, which the source does "
                     f"not have; it has {known}"
                 )
         if self.rest:
@@ -85,7 +85,7 @@ class FieldMapping:
                 _check_part(name, name)
         if not self.has_id(columns):
             raise UsageError(
-                f"mapping: no entry says what the _id is, and there is no column '_id'; add one, such as "
+                f"mapping: no entry defines the _id, and there is no column '_id'; add one, such as "
                 f"{{'_id': 'column'}}. The source has {known}"
             )
 
@@ -129,7 +129,7 @@ def _target(field: object, entry: object) -> MappedField:
         entry = {"from": entry}
     if not isinstance(entry, Mapping):
         raise UsageError(
-            f"mapping: field {field!r} is to be the name of a column, or a dict with from, constant or sql, "
+            f"mapping: field {field!r} must be the name of a column, or a dict with from, constant or sql, "
             f"not {shown(entry)}"
         )
     if unknown := [word for word in entry if word not in _WORDS]:
@@ -152,7 +152,7 @@ def _checked(target: MappedField, entry: Mapping[str, Any]) -> MappedField:
         )
     if "constant" in entry:
         if target.cast is not None:
-            raise UsageError(f"mapping: field {target.field!r} is a constant; write it as it is to be, without cast")
+            raise UsageError(f"mapping: field {target.field!r} is a constant; give its final value, without cast")
         if target.path == (ID,):
             raise UsageError("mapping: the _id cannot be a constant: all documents would have the same")
         try:

@@ -1,8 +1,8 @@
-"""Where a load reads from: files of Parquet, CSV, JSON Lines or Delta, a table of Spark's catalog, or a DataFrame.
+"""The sources of a load: Parquet, CSV, JSON Lines or Delta files, a table of Spark's catalog, or a DataFrame.
 
-CSV is read as text: the mapping says what a column holds. A record that does not have the header's columns is kept as
-text, and not dropped. JSON Lines are handed to the tasks as text, so that no value goes through a column that widens
-it. A Delta table is read by the list of files that its log names; no jar of Delta is needed.
+CSV is read as text; the mapping gives the types. A record without the header's columns is kept as text, not dropped.
+JSON Lines are passed to the tasks as text, so no value goes through a column that widens it. A Delta table is read by
+the list of files that its log names; no jar of Delta is needed.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _format_of(spark: SparkSession, name: str) -> str:
             return kinds.pop()
     elif not path.exists() and "/" not in name and spark.catalog.tableExists(name):
         return "table"
-    raise UsageError(f"{name}: its name does not say what it is; give a format, one of {', '.join(FORMATS)}")
+    raise UsageError(f"{name}: its format cannot be told from its name; give a format, one of {', '.join(FORMATS)}")
 
 
 def _by_suffix(path: Path) -> str | None:

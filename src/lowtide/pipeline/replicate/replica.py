@@ -1,8 +1,8 @@
-"""The destination of a replication: how far it has come, and how changes and snapshots are applied to it.
+"""The destination of a replication: its position, and how changes and snapshots are applied to it.
 
-The position is a row of the destination itself, written in the transaction that applies a batch. So a batch is applied
-once, whichever process is killed. Documents are written as they are stored at the source, with the destination's index
-entries; the JSON Schema is not asked again, since a document may be older than the schema.
+The position is a row of the destination itself, written in the transaction that applies a batch. A batch is therefore
+applied once, whichever process is killed. Documents are written as the source stores them, with the destination's index
+entries. They are not validated again, since a document may be older than the JSON Schema.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ UNKNOWN: Final = CollectionShape("", b"")
 
 
 class ReplicaState(msgspec.Struct, frozen=True):
-    """How far a replication has come: the commit of the source, by its id, and what was replicated up to it.
-    ``copying`` says that a copy of everything was begun, and is not done."""
+    """The state of a replication: the commit of the source, identified by its id, and what was replicated up to it.
+    ``copying``: a full copy was begun and is not done."""
 
     source: bytes
     position: int
@@ -83,7 +83,7 @@ class Replica:
         self._row = name.encode()
 
     def state(self) -> ReplicaState | None:
-        """How far the replication has come; None if it never ran."""
+        """The state of the replication; None if it never ran."""
         with self._store.snapshot() as snapshot:
             stored = snapshot.keyspace(REPLICAS).get(self._row)
         return None if stored is None else msgspec.msgpack.decode(stored, type=ReplicaState)

@@ -1,13 +1,13 @@
-"""``replicate``: the change stream of one store applied to another, one transaction for each batch of commits.
+"""``replicate``: applies the change stream of one store to another, one transaction per batch of commits.
 
-A round takes a snapshot of the source. Collections that are known are followed: the changes from the last position up
-to the snapshot, cut between commits, are applied in batches with the new position. A collection that is new to the
-replica, or that a rename, a bulk load or a change of its indexes or schema has made another one, is copied from the
-snapshot: what differs is written, in parts, and then the state says so. Each step can be repeated, and a step that is
-done is recorded in its own transaction, so the process can be killed at any point.
+A round takes a snapshot of the source. Known collections are followed: the changes from the last position up to the
+snapshot are applied in batches of whole commits, with the new position. A collection that is new to the replica, or
+that a rename, a bulk load or a change of its indexes or schema has replaced, is copied from the snapshot: the
+differences are written in parts, and then recorded in the state. Each step can be repeated, and a step that is done is
+recorded in its own transaction, so the process can be killed at any point.
 
-The replication is a named consumer of the source, so the log waits for it. If the log was lost all the same, everything
-is copied again, by its differences.
+The replication is a named consumer of the source, so the log is kept for it. If the log was lost anyway, everything is
+copied again, by its differences.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 BATCH_CHANGES: Final = 10_000
 BATCH_BYTES: Final = 16 << 20
 _WAIT: Final = 1.0
-"""Seconds for which a replication that follows waits for the next commit before it asks whether to go on."""
+"""Seconds that a following replication waits for the next commit before it checks whether to continue."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +72,13 @@ def replicate(
     follow: Callable[[], bool] | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> ReplicateReport:
-    """Bring the store in ``dest_path``, which is made if it is not there, to the last commit of ``source_path``.
+    """Bring the store in ``dest_path``, which is created if it does not exist, to the last commit of ``source_path``.
 
     Without ``collections`` and ``keyspaces``, all of both are replicated, with indexes and schemas; if one is given,
     only what is named. ``name`` names the position, and the consumer of the source's change feed. A batch is at most
-    ``batch_changes`` changes and ``batch_bytes``, but at least one commit. With ``follow`` it goes on with each further
-    commit, for as long as that returns true. The source may be in use; the destination is owned by this process.
+    ``batch_changes`` changes and ``batch_bytes``, but at least one commit. With ``follow`` it continues with each
+    further commit for as long as ``follow`` returns true. The source may be in use; the destination is owned by this
+    process.
 
     It runs in the driver alone: changes of one store have one order. ``spark`` is accepted as by the other jobs of the
     pipeline, and may be None.

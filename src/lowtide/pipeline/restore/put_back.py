@@ -1,9 +1,9 @@
-"""Puts back what a bad migration broke: the difference of two archived commits, undone in one transaction.
+"""Undoes a bad migration: the difference between two archived commits, in one transaction.
 
-What changed between ``good`` and ``bad`` is set back to what it was at ``good``, but only where the live store still
-has what ``bad`` left. A document that was changed since is a conflict: it is reported, and stays as it is, unless
-``force`` says otherwise. So is one whose value of a unique index another document has got since; ``force`` does not
-overwrite that. Everything else in the store stays as it is.
+Documents that changed between ``good`` and ``bad`` are reset to their state at ``good``, but only if the live store
+still has their state at ``bad``. A document that was changed since is a conflict: it is reported and left alone, unless
+``force`` is given. A document whose unique value another document has now is a conflict too; ``force`` does not
+overwrite that. Everything else in the store stays unchanged.
 """
 
 from __future__ import annotations

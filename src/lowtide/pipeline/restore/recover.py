@@ -1,8 +1,8 @@
-"""Recovery after a lost disk: a backup or the archive, and then what the log has beyond it.
+"""Recovers a store after a lost disk, from a backup or the archive, and then from the log beyond it.
 
-A backup and the log of the same store fit together as they are: recovery goes on where the base ends. The archive has
-no base, so its last commit is restored, and the commits that follow in the log are applied one by one. The archiver is
-a consumer of the log, so what the archive lacks is still there, as long as the log itself is.
+A backup and the log of the same store fit together: recovery continues where the base ends. The archive has no base, so
+its last commit is restored, and the following commits in the log are applied one by one. The archiver is a consumer of
+the log, so a log that survives has everything that the archive lacks.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _EVER = 2**62
 
 @dataclass(frozen=True)
 class RecoverReport:
-    """What was recovered: the store in ``path`` has everything up to ``commit`` of the lost one. ``replayed`` commits
-    came from the log. ``stopped`` says why it ended before the end of the log, if it did."""
+    """The result of a recovery: the store in ``path`` has everything up to ``commit`` of the lost one. ``replayed``
+    commits came from the log. ``stopped`` is the reason if it stopped before the end of the log."""
 
     path: str
     commit: int
@@ -141,8 +141,8 @@ def _check_log(log: Path, store_id: bytes, since: int, what: str) -> Iterator[Co
         return remaining_commits(log, store_id, since)
     except ChangesLost as lost:
         raise ArchiveError(
-            f"{what} ends with commit {since}, and the log in {log} begins with commit {lost.kept}: what lies between "
-            "is in neither. Recover from something newer"
+            f"{what} ends with commit {since}, and the log in {log} begins with commit {lost.kept}: neither has "
+            "the commits in between. Recover from a newer backup or archive"
         ) from lost
 
 

@@ -1,4 +1,4 @@
-"""Changes of quad stores in what is left of a lost store's log, applied to another store.
+"""Applies the changes of quad stores in the rest of a lost store's log to another store.
 
 Statements are in the log as ids. An id stands for the same term in both stores: it is a function of the term. The terms
 of added statements are in the log too, or in the store that was restored, since a term is committed before or with the

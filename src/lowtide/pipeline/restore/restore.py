@@ -1,8 +1,8 @@
 """Rebuilds a store, or some of its collections, as it was at any archived commit.
 
-Tasks turn the archived versions into documents again, and stage them beside the new store, as every Spark write does
-(``spark/writing.py``); each collection is then one load. Its schema and its indexes come from the archived catalog.
-At the end the new store is compared with the archive, key by key, before the call returns.
+Tasks turn the archived versions into documents, and stage them in the new store's directory, like every Spark write
+(``spark/writing.py``). Each collection is then one load. Its schema and its indexes come from the archived catalog. At
+the end the new store is compared with the archive, key by key, before the call returns.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _COMPARED: Final = 16
 
 @dataclass(frozen=True)
 class RestoreReport:
-    """What was rebuilt: the store in ``path`` is what the archived one was at ``commit``. ``rows`` by table."""
+    """The result of a restore: the store in ``path`` has the archived state at ``commit``. ``rows`` by table."""
 
     path: str
     commit: int
@@ -84,8 +84,8 @@ def restore(
     """Rebuild a store in the new directory ``dest`` as it was at ``at``: a commit, a time, or None for the last one
     that is archived. With ``collections``, only those; without, keyspaces and quad stores too.
 
-    The new store has commits of its own. It is compared with the archive before this returns; ArchiveError says what
-    differs, and leaves the directory for a look.
+    The new store has its own commit numbers. It is compared with the archive before this returns. ArchiveError says
+    what differs; the directory is then left for inspection.
     """
     return rebuild(spark, archive_path, dest, at, collections, progress=progress)[0]
 

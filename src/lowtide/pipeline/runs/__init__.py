@@ -1,4 +1,4 @@
-"""Runs the pipeline of a store as its config file says, once or on a schedule, and reports what was done."""
+"""Runs the pipeline of a store according to its config file, once or on a schedule, and reports the results."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""One TOML file for the whole pipeline of a store: what is archived, where to, how long it is kept, and when.
+"""Reads the TOML file that configures a store's pipeline: what is archived, where, how long it is kept, and when.
 
-``read_config`` checks everything that can be checked before anything runs: each key, each value, whether the store and
-the files that jobs read are there, and whether anything would be written to a place where something else is. It raises
-one ConfigError that names every problem. docs/pipeline.md has the table of keys.
+``read_config`` checks everything that can be checked before a run: each key, each value, whether the store and the
+input files exist, and whether an output would overwrite something else. It raises one ConfigError that names every
+problem. docs/pipeline.md has the table of keys.
 """
 
 from __future__ import annotations
@@ -247,7 +247,7 @@ def _check_places(config: PipelineConfig, table: TomlTable) -> None:
         if place is None or "://" in place:
             continue
         if Path(place) == store or store in Path(place).parents:
-            table.wrong(name, f"{place} is inside of the store, which keeps its own files there; choose another place")
+            table.wrong(name, f"{place} is inside the store, which keeps its own files there; choose another place")
         elif name != "metrics" and Path(place).exists() and not Path(place).is_dir():
             table.wrong(name, f"{place} is a file; write a directory")
     for name in ("report", "metrics"):

@@ -1,4 +1,4 @@
-"""A run's report as one HTML page that needs nothing else: no script, no network, its plots inside."""
+"""A run's report as one self-contained HTML page: no scripts, no network, plots inline."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A run of a store's whole pipeline, as its config file says: loads, archive, compaction, vacuum, audit, in this order.
+"""Runs a store's whole pipeline from its config file: loads, archive, compaction, vacuum, audit, in this order.
 
-A step that fails ends the run: what comes after it would work on what it did not do. What was done before stays, and
-the report and the metrics are written all the same.
+A step that fails ends the run, because later steps depend on it. Completed steps are kept, and the report and the
+metrics are written anyway.
 """
 
 from __future__ import annotations
@@ -44,8 +44,7 @@ def run(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> RunReport:
-    """Do everything that a config file asks for, once, and report it. ``config`` is a file, or what ``read_config``
-    made of one.
+    """Run all jobs of a config file once, and return a report. ``config`` is a file, or the result of ``read_config``.
 
     Raises RunFailed if a step fails, with the report of what was done. If ``stop`` is requested, the run ends after the
     step it is at, and raises RunStopped.

@@ -1,7 +1,7 @@
-"""Runs something again and again, for those who have no other scheduler; and ends it when the process is told to end.
+"""Runs a job repeatedly, for users without another scheduler, and stops it when the process is asked to end.
 
-Runs begin at fixed distances from the first one. One that takes longer than that skips those it would overlap. A run
-that fails is tried again after a pause that doubles each time, and the schedule goes on.
+Runs start at fixed intervals from the first one. A run that takes longer skips those it would overlap. A failed run is
+retried after a pause that doubles each time, and the schedule continues.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ FIRST_PAUSE: Final = 60.0
 """Seconds after the first failure, if runs are not closer to each other than that."""
 LONGEST_PAUSE: Final = 3600.0
 _SLICE: Final = 0.5
-"""Seconds after which a wait looks whether it was told to end."""
+"""Seconds after which a wait checks whether it should end."""
 
 
 class RunStopped(Error):
-    """The run was told to end, and did so after a step. Nothing is lost: the next run goes on from there."""
+    """The run was asked to stop, and did so after a step. Nothing is lost: the next run continues from there."""
 
 
 class Stop:
-    """Whether a process was told to end. Work asks between its steps."""
+    """Whether a process was asked to end. Jobs check it between steps."""
 
     def __init__(self) -> None:
         self._requested = threading.Event()
@@ -42,9 +42,9 @@ class Stop:
         self._requested.set()
 
     def check(self) -> None:
-        """Raise RunStopped if it was told to end."""
+        """Raise RunStopped if a stop was requested."""
         if self.requested:
-            raise RunStopped("told to end, so it ended after a step; the next run goes on from there")
+            raise RunStopped("asked to stop, so it ended after a step; the next run continues from there")
 
     def between(self, progress: Callable[[str], None] | None) -> Callable[[str], None]:
         """A progress that also ends the work: reports come between two steps, where it is safe to."""
@@ -59,8 +59,8 @@ class Stop:
 
 @contextmanager
 def stop_on_signal(*signals: signal.Signals) -> Iterator[Stop]:
-    """A Stop that SIGTERM, or these signals, request; what they did before comes back at the end. Only the main thread
-    can have signals: elsewhere nothing requests it."""
+    """A Stop that SIGTERM, or these signals, request. Their previous handlers are restored at the end. Only the main
+    thread can handle signals; in other threads nothing requests the stop."""
     stop = Stop()
     if threading.current_thread() is not threading.main_thread():
         yield stop
@@ -97,8 +97,8 @@ def run_every(
 ) -> ScheduledRuns:
     """Do ``work`` now, and then every ``every`` seconds, until ``stop`` is requested; at most ``most`` times.
 
-    ``failed`` is told of each failure, and of the seconds until the next attempt. A run that another one overtook
-    (TransientError) counts as failed: its next attempt has less to do.
+    ``failed`` is called with each failure and the seconds until the next attempt. A run that another one overtook
+    (TransientError) counts as failed; its next attempt has less to do.
     """
     if not every > 0:
         raise UsageError(f"every is a number of seconds above 0, not {every!r}")

@@ -1,4 +1,4 @@
-"""Reads a table of a TOML file key by key, and keeps every problem, so that all of them are told at once.
+"""Reads a table of a TOML file key by key, and collects every problem, so all of them are reported at once.
 
 Nothing here raises: a wrong value becomes a problem, with the full name of its key, and the default is returned.
 """
@@ -145,7 +145,7 @@ class TomlTable:
         return found
 
     def finish(self) -> None:
-        """Keep a problem for each key that was not asked for."""
+        """Add a problem for each unknown key."""
         for name in self._values:
             if name not in self._known:
                 near = get_close_matches(name, self._known, 1)

@@ -12,11 +12,11 @@ from typing import Any, Final
 from deltalake import DeltaTable
 
 GRACE: Final = timedelta(days=7)
-"""How long a file that was replaced stays, unless a vacuum is told otherwise."""
+"""How long a replaced file stays, unless a vacuum is given another period."""
 _UNPUBLISHED: Final = timedelta(days=1)
 """Files that no table names may belong to a run that is under way, if they are younger than this."""
 _DELTA_KEEPS: Final = timedelta(days=7)
-"""How long Delta itself remembers which files were replaced, unless it is told otherwise."""
+"""How long Delta itself remembers which files were replaced, by default."""
 _RETENTION: Final = "delta.deletedFileRetentionDuration"
 
 

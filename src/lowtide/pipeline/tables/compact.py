@@ -1,19 +1,19 @@
-"""Compaction: joins the small files that runs have appended, and sorts versions by key.
+"""Compaction: merges the small files that runs have appended, and sorts versions by key.
 
 It reads the tail files and the open files of a table, and writes the newest version of each key to new open files, and
-all others, with the commit that ended them, to new closed files (``visible.py`` says what readers gain by that). What
-was closed before stays as it is: a compaction costs as much as there are current and new versions, however long the
-history is.
+all others, with the commit that ended them, to new closed files (``visible.py`` says what readers gain by that).
+Existing closed files stay unchanged: the cost of a compaction is proportional to the number of current and new
+versions, however long the history is.
 
 The closed files of one compaction are a run: sorted, and without overlap. Each run has a number in the names of its
 files. Runs of about the same size are merged once there are ``FAN`` of them, so a key is in a few runs only, and a
 version is written again a logarithmic number of times.
 
-Files that were replaced longer ago than the grace period are deleted at the end, so that an archive that is never
-vacuumed does not keep them for ever.
+Files that were replaced longer ago than the grace period are deleted at the end, so an archive that is never vacuumed
+does not keep them forever.
 
-A run of the archiver may go on beside it: that only adds tail files. Two compactions at once, or one beside a vacuum,
-conflict, and the second one publishes nothing.
+The archiver may run at the same time: it only adds tail files. Two concurrent compactions, or a compaction and a
+vacuum, conflict, and the second one publishes nothing.
 """
 
 from __future__ import annotations
@@ -104,10 +104,10 @@ def compact(
     rows_per_file: int | None = None,
     progress: Progress | None = None,
 ) -> CompactionReport:
-    """Join the small files of an archive, and sort them by key, so that reading takes less.
+    """Merge the small files of an archive and sort them by key, for faster reads.
 
-    Without ``collections`` it does so for every table that a run has appended to. ``force`` writes all files of them
-    again, history included, sorted as one. Files get about 128 MiB, or ``rows_per_file`` rows.
+    Without ``collections`` it compacts every table that a run has appended to. ``force`` rewrites all their files,
+    history included, as one sorted run. Files get about 128 MiB, or ``rows_per_file`` rows.
     """
     if rows_per_file is not None and rows_per_file < 1:
         raise UsageError(f"rows_per_file is a number of rows, at least 1, not {rows_per_file}")

@@ -1,7 +1,7 @@
-"""Parquet files of versions, as tasks write them: whole or not counted, each with the statistics that Delta keeps.
+"""Parquet files of versions, written by tasks: complete or ignored, each with the statistics that Delta keeps.
 
-A file is written under a name of its own, and counts only once its table names it. What a failed or repeated task has
-left is never read, and goes with the next vacuum.
+A file is written under a unique name, and counts only once its table names it. Files that a failed or repeated task has
+left are never read, and the next vacuum removes them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The ledger of an archive: what every run, and everything else that changed it, has done; a Delta table itself.
+"""The ledger of an archive: a Delta table that records every run, and everything else that changed the archive.
 
-A run counts once it has its entry: before that, some tables may have its versions already, and others not yet. The
-entry of a run is published with an application transaction, so that it is there once. Entries are never changed.
+A run counts once it has its entry. Before that, some tables may already have its versions and others not. The entry of
+a run is published with an application transaction, so it exists only once. Entries are never changed.
 
 ==========  =======================================================================================================
 begin       which store the archive is of
@@ -143,7 +143,7 @@ class ArchiveLedger:
 
     @property
     def last_run(self) -> LedgerEntry | None:
-        """The entry that says how far the archive has come."""
+        """The entry with the last commit of the archive."""
         found = None
         for each in self.of(RUN, TIMELINE):
             found = each if each.entry == RUN else None if found is None else self._before(found, each.since or 0)

@@ -1,7 +1,7 @@
-"""What was seen of a collection's documents, kept with its table, so that its columns only ever widen.
+"""The shapes of a collection's documents, stored with its table so that its columns only widen.
 
 The types of the columns follow from the shapes (``columnar/inference.py``). Shapes merge in any order, so every run
-adds to what all former runs have seen, and a run that is repeated adds nothing.
+adds to the shapes of all earlier runs, and a repeated run adds nothing.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A table of versions: a Delta table that Spark's tasks write the files of, and delta-rs commits.
+"""A table of versions: a Delta table whose files Spark's tasks write and delta-rs commits.
 
 **Who writes.** Any number of processes may try. Each commit carries application transactions: an archive run that of
 the commit it has reached (``ARCHIVED``), and what replaces files (compaction, vacuum, erasure, wider types) the next
 number of ``REWRITTEN``. Delta refuses the second of two commits that carry the same, so a run that is repeated, or two
-that overlap, never publish a version twice. A run and a rewrite beside it do not disturb each other: one only adds
-files, the other only replaces files that it has read.
+that overlap, never publish a version twice. A run and a concurrent rewrite do not conflict: one only adds files, the
+other only replaces files that it has read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which versions an instant sees: the engine's rule, as expressions over a table's files.
+"""Selects the versions that an instant sees: the engine's rule, as expressions over a table's files.
 
 A version is seen at commit ``at`` if it began at or before it, and had not ended. Compaction has split the versions up
 to its commit into those that were the newest then (open files) and those that had ended (closed files, with

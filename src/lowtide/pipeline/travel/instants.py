@@ -1,15 +1,15 @@
 """Which instants an archive can be read at, and which commit a moment in time means. Pure.
 
-An instant is a commit: what the store had when it was made. All commits up to that of the last run can be read, except
+An instant is the state of the store at a commit. All commits up to that of the last run can be read, except
 
 * those in a gap, whose versions the archive never had;
 * those that a vacuum has thinned out: before the commit ``until`` of its entry, only the instants that it lists are
   left.
 
 **Times.** A time means the last commit at or before it. The times of commits may be a little out of order, since a
-clock can be set back. So the rule is exact: take the last run whose last commit is at or before the time; of what
-follows, everything before the first later commit is meant. Times are compared by the microsecond. A time after all
-that is archived means the last archived commit; what is not known to be complete by then comes with a warning.
+clock can be set back. So the rule is exact: take the last run whose last commit is at or before the time; of the
+following commits, take all before the first later one. Times are compared by the microsecond. A time after all archived
+commits means the last one; if the archive may be incomplete by then, a warning says so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""An archive as it is read: its instants and its tables, which agree with each other.
+"""A consistent view of an archive for reading: its instants and its tables.
 
-The ledger is read before a table, so the table has all that the ledger says it has; and again after it, so that what a
-vacuum or a restored store has taken away since is known. Neither blocks a run, and no run disturbs a reader.
+The ledger is read before a table, so the table has everything that the ledger lists. It is read again afterwards, to
+learn what a vacuum or a restored store has removed since. Readers and runs never block each other.
 """
 
 from __future__ import annotations
@@ -77,7 +77,8 @@ class ArchiveReader:
         return table
 
     def _look_again(self) -> None:
-        """Learn what was taken away until now. What a run has added since is left out: other tables may lack it."""
+        """Learn what was removed until now. Commits that a run has added since are left out: other tables may lack
+        them."""
         reached = self.instants.commit
         entries = ArchiveLedger(self.location).entries
         now = Instants.of(self.location.uri, entries)
@@ -133,7 +134,7 @@ class ArchiveReader:
         return commit
 
     def _thinned_at(self, moment: datetime) -> int:
-        """Return the instant that a vacuum has left for a time. Rows tell no more what was committed when."""
+        """Return the instant that a vacuum has left for a time. The rows no longer tell what was committed when."""
         commit = self._retained.at(moment)
         if commit is not None:
             return commit

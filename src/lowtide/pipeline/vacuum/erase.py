@@ -1,11 +1,11 @@
-"""Erasure: removes all versions of one document, or key, from all of history, and from the disk, at once.
+"""Erasure: removes all versions of one document, or key, from the whole history and from disk, at once.
 
-Files that have a version of it are written again without; the old ones, and older ones that were only waiting for
-their grace period, are deleted. Delta's log keeps the first and the last key of each file; where that is the key, the
-log before the present version is deleted as well. Then every file that is left is searched.
+Files with a version of it are rewritten without it. The old files, and older ones that were waiting for the end of
+their grace period, are deleted. Delta's log keeps the first and the last key of each file; if one of these is the key,
+the log before the present version is deleted too. Then every remaining file is searched.
 
-What remains: that some document was erased, and how many versions of it there were, at which commits; the names of its
-fields, as names of columns; what other documents say about it; and whatever was copied elsewhere.
+What remains: the fact that a document was erased, the number and commits of its versions, the names of its fields as
+column names, what other documents say about it, and any copies elsewhere.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _RETENTION: Final = "lowtide-retention"
 
 
 def tag(archive_path: str | os.PathLike[str], name: str, at: At | None = None) -> int:
-    """Name a commit, so that no vacuum removes what it sees. Returns the commit.
+    """Name a commit, so no vacuum removes what it sees. Returns the commit.
 
     ``at`` is a commit or a time, by default the last archived commit. A name that is taken moves to the new commit.
     Raises ArchiveGap or ArchiveBehind for one that cannot be read.

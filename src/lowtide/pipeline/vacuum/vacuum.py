@@ -1,13 +1,13 @@
-"""Vacuum: removes the versions that no instant sees which the archive is to keep.
+"""Vacuum: removes the versions that no retained instant sees.
 
-Its steps can be cut off anywhere, and repeated:
+It can be interrupted at any point, and repeated. Its steps:
 
 1. The policy and the times of commits say which instants stay (``retention.py``).
-2. The ledger gets an entry with them. From then on readers refuse the others, so that none is ever answered wrongly.
+2. The ledger gets an entry with them. From then on readers refuse all other instants, so none is answered wrongly.
 3. Each table is compacted, if it must be, so that every version that ended has its end; then the closed files that
    have versions to remove are written again without them, and replaced in one Delta commit.
-4. Files that were replaced longer than the grace period ago are deleted, and so is what killed runs have left. Until
-   then a reader that began earlier finds all its files.
+4. Replaced files whose grace period is over, and the leftovers of killed runs, are deleted. Until then a reader
+   that began earlier finds all its files.
 
 A delete is a row that no instant sees: it says why a version ended, which that version's ``valid_to`` says as well.
 """
@@ -94,12 +94,12 @@ def vacuum(
     now: datetime | None = None,
     progress: Progress | None = None,
 ) -> VacuumReport:
-    """Remove the versions of an archive that no instant to be kept sees.
+    """Remove the versions of an archive that no retained instant sees.
 
     ``keep`` says how long: ``"7d, hourly 30d, daily 1y, monthly"`` keeps everything for a week, then the last commit of
-    each hour, day and month; see ``Keep``. What is current, and what a tag holds, always stays; with ``store_path``
-    also what a pin of that store holds. ``dry_run`` only counts. A table's old files are deleted ``grace`` after they
-    were replaced, so it must be longer than any reader takes.
+    each hour, day and month; see ``Keep``. The current state, and everything that a tag holds, always stays; with
+    ``store_path``, also what a pin of that store holds. ``dry_run`` only counts. A table's old files are deleted
+    ``grace`` after they were replaced, so it must be longer than any reader takes.
     """
     policy = Keep.of(keep)
     if not isinstance(grace, timedelta) or grace < timedelta(0):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
 
 BETWEEN_CHECKS = 256
-"""Groups between two looks at the clock, where each is computed by itself."""
+"""Groups between two checks of the clock, where each is computed by itself."""
 SAFE_SUM = 1 << 62
 """Sums of int64 below this cannot have overflowed on the way."""
 

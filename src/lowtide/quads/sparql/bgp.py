@@ -1,12 +1,12 @@
 """Basic graph patterns: triple patterns joined one by one, the most selective first.
 
-The order is found while the patterns are evaluated. The solutions so far are known, so the next pattern is the one that
-is estimated to leave the fewest, by a few of those solutions as samples. A pattern is joined in one of two ways: by
+The order is found while the patterns are evaluated. The solutions so far are known, so the next pattern is the one with
+the fewest estimated solutions, using a few of those so far as samples. A pattern is joined in one of two ways: by
 *lookups*, one for each distinct solution so far, or by its *extent*, all statements that match its constants.
 
-In a serializable transaction what is read is what conflicts. There, patterns with more constants come first, and
-lookups are used up to ``TRACKED_LOOKUPS`` of them, whatever they cost: a range of the read set is then what the query
-asked about.
+In a serializable transaction, reads cause conflicts. There, patterns with more constants come first, and up to
+``TRACKED_LOOKUPS`` lookups are used, whatever they cost. The ranges of the read set are then those that the query asked
+about.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ SAMPLES: Final = 3
 FEW_ROWS: Final = 64
 """A table with so few rows is joined row by row: arrays would cost more than they save."""
 CROSSED: Final = 1 << 20
-"""Solutions of tables without a common variable that are made between two looks at the clock."""
+"""Solutions of tables without a common variable that are made between two checks of the clock."""
 SELECTIVE: Final = 32
 """A pattern with so few solutions is begun with, whatever the others have."""
 
@@ -100,7 +100,7 @@ class Solver:
         return patterns
 
     def _start(self, patterns: list[TriplePattern]) -> Solutions:
-        """What is known before any pattern is read: initial bindings, and the hint's distinct rows."""
+        """The solutions before any pattern is read: initial bindings, and the hint's distinct rows."""
         hint = self.demand.hint
         start = self.run.initial
         for each in self.filters:
@@ -313,7 +313,7 @@ class Solver:
         return by_lookups(count, self._extent(pattern), tracked=self.run.tracked, kept=kept)
 
     def _joined(self, table: Solutions, found: Solutions) -> Solutions:
-        """The join of two tables; if they share no variable and are large, in parts, with looks at the clock."""
+        """The join of two tables; if they share no variable and are large, in parts, with checks of the clock."""
         if table.size * found.size <= CROSSED or any(name in found.columns for name in table.columns):
             return joined(table, found)
         check_rows(table.size * found.size)

@@ -1,4 +1,4 @@
-"""EXISTS and NOT EXISTS: a pattern asked for each solution, with the solution's bindings put into it."""
+"""EXISTS and NOT EXISTS: a pattern evaluated for each solution, with the solution's bindings substituted."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lowtide.quads.sparql.evaluation import Evaluation
 
 BETWEEN_CHECKS = 256
-"""Evaluations between two looks at the clock."""
+"""Evaluations between two checks of the clock."""
 
 
 class Expressions:

@@ -1,4 +1,4 @@
-"""Statements as columns, and those that are kept for the next time that a pattern is read whole."""
+"""Statements as columns, and a cache of the patterns that were read completely."""
 
 from __future__ import annotations
 

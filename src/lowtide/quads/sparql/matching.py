@@ -22,7 +22,7 @@ DEFAULT_NUMBER: Final = 0
 FEW_KEYS: Final = 100
 """So many keys are found at the cost of an estimate."""
 BETWEEN_CHECKS: Final = 256
-"""Lookups between two looks at the clock."""
+"""Lookups between two checks of the clock."""
 
 
 def _bytes(place: Place) -> bytes | None:

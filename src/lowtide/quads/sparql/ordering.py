@@ -14,7 +14,7 @@ from lowtide.quads.sparql.tables import Column
 from lowtide.quads.sparql.terms import TermSpace
 
 BETWEEN_CHECKS: Final = 1_024
-"""Comparisons between two looks at the clock."""
+"""Comparisons between two checks of the clock."""
 
 
 def ranks(column: Column, terms: TermSpace, deadline: Deadline) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What a query or an update is asked with, besides its text: said once, for all that takes it."""
+"""The arguments of a query or an update besides its text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results in rdflib's form. Solutions are decoded block by block, when they are asked for."""
+"""Results in rdflib's form. Solutions are decoded block by block, on demand."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 BETWEEN_CHECKS: Final = 1_024
-"""Triples that are made between two looks at the clock."""
+"""Triples that are made between two checks of the clock."""
 
 
 class SelectResult(SPARQLResult):
-    """The solutions of a SELECT. Each is decoded when it is first asked for, from the snapshot of the query.
+    """The solutions of a SELECT. Each is decoded on first access, from the snapshot of the query.
 
     ``closing`` is called once there is nothing left to read, or the result is dropped.
     """
@@ -114,7 +114,8 @@ def _decoded(
     rows: list[tuple[Any, ...]],
     closing: ReaderClosing,
 ) -> Iterator[None]:
-    """Decode one block after the other into ``rows``. It does not know the result, so that dropping that ends it."""
+    """Decode one block after the other into ``rows``. It does not refer to the result, so dropping the result ends
+    it."""
     try:
         for table in blocks:
             columns = [terms.terms_of(table.column(name)) for name in names]

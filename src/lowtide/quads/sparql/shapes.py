@@ -1,13 +1,12 @@
 """The shape of a text: the text with places for its constants, so that texts of one shape are parsed once.
 
-Programs write the same query again and again with another IRI, string or number in it. rdflib's parser takes
-milliseconds for each. Here those constants are taken out of the text, the rest is parsed once, and the constants are
-put into the parsed tree. Equal constants have one place, so two texts have the same shape only if the same of their
-constants are equal.
+Programs run the same query repeatedly with different IRIs, strings or numbers. rdflib's parser takes milliseconds for
+each. Here those constants are taken out of the text, the rest is parsed once, and the constants are put into the parsed
+tree. Equal constants share one place, so two texts have the same shape only if the same constants are equal in both.
 
-What decides how a text is parsed stays in its shape: prefixes and what they stand for, relative IRIs, literals with a
-datatype, and numbers that have a sign or follow LIMIT or OFFSET. A text with SERVICE, which is sent as it is, with
-escaped characters, or with strings of three quotes has no shape.
+Everything that affects parsing stays in the shape: prefixes and their expansions, relative IRIs, literals with a
+datatype, and numbers that have a sign or follow LIMIT or OFFSET. A text with SERVICE, which is sent unchanged, with
+escaped characters, or with triple-quoted strings has no shape.
 """
 
 from __future__ import annotations

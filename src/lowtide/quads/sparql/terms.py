@@ -17,7 +17,7 @@ LOCAL: Final = 15
 """The kind of ids that only one evaluation knows: terms of the query, or computed by it, that the store lacks."""
 
 BETWEEN_CHECKS: Final = 4_096
-"""Terms that are translated between two looks at the clock."""
+"""Terms that are translated between two checks of the clock."""
 _LOCAL_BASE: Final = LOCAL << 60
 _LOCAL: Final = _LOCAL_BASE.to_bytes(ID_BYTES, "big")
 _UNBOUND: Final = UNBOUND.to_bytes(ID_BYTES, "big")

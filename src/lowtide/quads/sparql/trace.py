@@ -12,7 +12,7 @@ from lowtide.quads.sparql.tables import Solutions
 
 @dataclass(slots=True)
 class PlanNode:
-    """An operator, or a triple pattern of the join order, with what was expected of it and what came out.
+    """An operator, or a triple pattern of the join order, with its estimated and actual counts.
 
     ``estimated`` is about how many statements match the pattern's constants; None for operators. ``rows`` is how many
     solutions there were after it. ``how`` says how a pattern was read: scan, lookups, extent or path.

@@ -30,16 +30,16 @@ from lowtide.quads.sparql.templates import Quad, Triple, constructed_quads, id_q
 
 @dataclass(slots=True)
 class UpdateReport:
-    """How many statements an update has inserted and deleted: those that were not there before, and that were."""
+    """How many new statements an update has inserted, and how many existing ones it has deleted."""
 
     inserted: int = 0
     deleted: int = 0
 
 
 def update(quads: Quads, text: str | Update, **options: Unpack[RequestOptions]) -> UpdateReport:
-    """Run an update request as one transaction: the caller's, or one of its own if ``quads`` belongs to the store.
+    """Run an update request as one transaction: the caller's, or a new one if ``quads`` belongs to the store.
 
-    Each operation sees what the ones before it have changed. An operation that fails undoes the request, unless it is
+    Each operation sees the changes of the ones before it. An operation that fails undoes the request, unless it is
     SILENT. With ``default_union``, a triple that is deleted from the default graph is deleted from every graph, as the
     default graph shows them all; what is inserted into it goes to ``context``. The other arguments are those of
     ``query``.

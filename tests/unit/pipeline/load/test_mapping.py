@@ -53,7 +53,7 @@ def test_without_a_mapping_all_columns_stay() -> None:
         ({"a..b": "a"}, "cannot be the name of a field"),
         ({"a.$b": "a"}, "cannot be the name of a field"),
         ({"_id.x": "a"}, "inside the _id"),
-        ({"a": 7}, "is to be the name of a column"),
+        ({"a": 7}, "must be the name of a column"),
         ({"a": {}}, "needs one of from, constant and sql, not 0"),
         ({"a": {"from": "x", "sql": "y"}}, "needs one of from, constant and sql, not 2"),
         ({"a": {"from": "x", "kind": "int"}}, "has 'kind'; there are from, constant, sql, cast"),
@@ -75,8 +75,8 @@ def test_a_wrong_mapping_is_refused(mapping: Any, words: str) -> None:
     ("mapping", "columns", "words"),
     [
         ({"_id": "a"}, ["b", "c"], "'a', which the source does not have; it has 'b', 'c'"),
-        ({"x": "b"}, ["b"], "no entry says what the _id is"),
-        (None, ["b"], "no entry says what the _id is"),
+        ({"x": "b"}, ["b"], "no entry defines the _id"),
+        (None, ["b"], "no entry defines the _id"),
         (None, ["_id", "$b"], "'\\$b' cannot be the name of a field"),
     ],
 )

@@ -108,7 +108,7 @@ def test_two_keys_are_enough(place: Path) -> None:
         ({"store": "elsewhere"}, "store: {place}/elsewhere does not exist"),
         ({"store": ".", "archive": "s3://a/b"}, "store: {place} is not a Lowtide store"),
         ({"store": "s3://bucket/shop"}, "store: is a URI"),
-        ({"archive": "shop/archive"}, "archive: {place}/shop/archive is inside of the store"),
+        ({"archive": "shop/archive"}, "archive: {place}/shop/archive is inside the store"),
         ({"archive": "orders.csv"}, "archive: {place}/orders.csv is a file"),
         ({"collections": []}, "collections: [] is not a list of texts"),
         ({"collections": ["a", "a"]}, "collections: has a value twice"),
