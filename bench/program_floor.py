@@ -1,12 +1,13 @@
 """``python -m bench.program_floor``: what programs cost on collections, as flat code over the engine, and on sqlite3.
 
 Three stores do the same in turns and must give the same answers: collections as a program would use them, flat code
-without collections (``bench/programs/flat_shop`` and ``flat_works``), and sqlite3's tables. What is between the first
-two is the cost of statements on documents. What is between the last two is the cost of an engine and a codec that are
-called from Python; no work on collections can save it.
+without collections (``bench/programs/flat_*``), and sqlite3's tables. What is between the first two is the cost of
+statements on documents. What is between the last two is the cost of an engine and a codec that are called from Python;
+no work on collections can save it.
 
-The five transactions of TPC-C come first, then updates and inserts, in transactions of many and alone. What counts is
-the CPU time, or with ``--synced`` the wall time: the median of the rounds.
+The five transactions of TPC-C come first, with a document for each row and with orders that contain their lines. Then
+come updates and inserts, in transactions of many and alone, and a queue of jobs with one worker. What counts is the CPU
+time, or with ``--synced`` the wall time: the median of the rounds.
 """
 
 from __future__ import annotations
@@ -20,17 +21,31 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 
+from bench.programs.flat_jobs import FlatQueue
+from bench.programs.flat_orders import FlatOrderShop
 from bench.programs.flat_shop import FlatShop
 from bench.programs.flat_works import WORKS, FlatWorks
+from bench.programs.jobs import DocumentQueue, Queue, TableQueue, drained
 from bench.programs.requests import KINDS, Request, Size, stream
-from bench.programs.section import MIX, Differs
+from bench.programs.section import MIX, ORDERS, Differs
 from bench.programs.shop_of_documents import DocumentShop
+from bench.programs.shop_of_orders import OrderShop
 from bench.programs.shop_of_tables import TableShop
-from bench.programs.statements import DocumentWorks, TableWorks, Works, numbers_of
+from bench.programs.statements import BATCH, DocumentWorks, TableWorks, Works, numbers_of
 from bench.registry import Durability
 
 STORES = ("collections", "flat", "sqlite3")
 Shop = DocumentShop | TableShop
+MODELS: dict[str, tuple[type[DocumentShop], type[FlatShop]]] = {
+    MIX: (DocumentShop, FlatShop),
+    ORDERS: (OrderShop, FlatOrderShop),
+}
+"""Collections and flat code, with a document for each row and with orders that contain their lines."""
+QUEUES: dict[str, Callable[[Path, Durability, int], Queue]] = {
+    "collections": DocumentQueue,
+    "flat": FlatQueue,
+    "sqlite3": TableQueue,
+}
 Clock = Callable[[], float]
 Found = dict[str, dict[str, float]]
 """By work and store, microseconds of one."""
@@ -51,12 +66,20 @@ def answered(shop: Shop, requests: list[Request], clock: Clock = process_time) -
 
 
 def programs(
-    place: Path, size: Size, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
+    place: Path,
+    size: Size,
+    count: int,
+    rounds: int,
+    durability: Durability = "unsynced",
+    clock: Clock = process_time,
+    *,
+    model: str = MIX,
 ) -> Found:
-    """What each kind of request takes."""
+    """What each kind of request takes in one of the models."""
+    documents, flat = MODELS[model]
     shops: dict[str, Shop] = {
-        "collections": DocumentShop(place / "documents", durability, size),
-        "flat": FlatShop(place / "flat", durability, size),
+        "collections": documents(place / "documents", durability, size),
+        "flat": flat(place / "flat", durability, size),
         "sqlite3": TableShop(place / "tables", durability, size),
     }
     took: dict[str, dict[str, list[float]]] = {kind: {name: [] for name in STORES} for kind in (*KINDS, MIX)}
@@ -92,7 +115,7 @@ def statements(
     try:
         for each, (work, together) in named.items():
             for number in range(rounds):
-                numbers, sums = numbers_of(number, count, max(count // 20, 5)), set()
+                numbers, sums = numbers_of(number, count, length_of(work, count)), set()
                 for name, store in stores.items():
                     gc.collect()
                     started = clock()
@@ -107,15 +130,36 @@ def statements(
     return _medians(took)
 
 
+def length_of(work: str, count: int) -> int:
+    """How many statements a round has."""
+    return max(count // (20 * BATCH if work == "insert-many" else 20), 5)
+
+
+def jobs(
+    place: Path, count: int, rounds: int, durability: Durability = "unsynced", clock: Clock = process_time
+) -> Found:
+    """What a job takes, of ``count`` that one worker takes and deletes."""
+    took: dict[str, list[float]] = {name: [] for name in STORES}
+    for number in range(rounds):
+        for name, kind in QUEUES.items():
+            queue = kind(place / f"{name}-{number}", durability, count)
+            try:
+                gc.collect()
+                took[name].append(drained(queue, 1, count, clock)[1] / count * 1e6)
+            finally:
+                queue.close()
+    return _medians({"job": took})
+
+
 def _medians(took: dict[str, dict[str, list[float]]]) -> Found:
     return {work: {name: median(each) for name, each in by.items()} for work, by in took.items() if all(by.values())}
 
 
-def tell(found: Found) -> None:
+def tell(found: Found, of: str = "") -> None:
     """Print a line for each work."""
     for work, by in found.items():
         ours, flat, tables = (by[name] for name in STORES)
-        print(f"{work:24} {ours:12.1f} {flat:8.1f} {tables:8.1f} {tables / ours:13.2f} {tables / flat:8.2f}")
+        print(f"{work + of:29} {ours:12.1f} {flat:8.1f} {tables:8.1f} {tables / ours:13.2f} {tables / flat:8.2f}")
 
 
 def main() -> None:
@@ -124,16 +168,20 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--customers", type=int, default=300)
+    parser.add_argument("--jobs", type=int, default=600)
     parser.add_argument("--synced", action="store_true")
     given = parser.parse_args()
     durability: Durability = "synced" if given.synced else "unsynced"
     clock = perf_counter if given.synced else process_time
     headings = f"{'collections':>12} {'flat':>8} {'sqlite3':>8} {'collections /':>13} {'flat /':>8}"
-    print(f"{'µs each, ' + durability:24} {headings}")
+    print(f"{'µs each, ' + durability:29} {headings}")
     with tempfile.TemporaryDirectory() as name:
-        size = Size(given.customers, 1000)
-        tell(programs(Path(name) / "programs", size, given.requests, given.rounds, durability, clock))
-        tell(statements(Path(name) / "statements", given.rows, given.rounds, durability, clock))
+        place, size = Path(name), Size(given.customers, 1000)
+        for model in MODELS:
+            found = programs(place / model, size, given.requests, given.rounds, durability, clock, model=model)
+            tell(found, of=f", {model}" if model != MIX else "")
+        tell(statements(place / "statements", given.rows, given.rounds, durability, clock))
+        tell(jobs(place / "jobs", given.jobs, given.rounds, durability, clock))
 
 
 if __name__ == "__main__":

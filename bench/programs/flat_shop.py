@@ -14,23 +14,26 @@ import msgspec
 
 import lowtide
 from bench.programs.requests import DISTRICTS, WAREHOUSE, Request, Row, Size
-from bench.programs.shop_of_documents import IDS, INDEXES, DocumentShop, UnknownItem
+from bench.programs.shop_of_documents import IDS, DocumentShop, UnknownItem
 from bench.registry import Durability
 from lowtide.documents.prepared.statements import located
 from lowtide.engine import EngineTransaction, Range, Writes
 from lowtide.store.transactions import statements_of
 from lowtide.values.codec import decode_document as decode
 from lowtide.values.ordering import AFTER_ALL, ENCODERS
+from lowtide.values.partial import decoder_for
 
 _encode = msgspec.msgpack.Encoder().encode
 _text = ENCODERS[str]
 _number = ENCODERS[int]
+_item = decoder_for(frozenset(("i_id",)))
+_quantity = decoder_for(frozenset(("quantity",)))
 _MOST = 1024
 """More entries than any range of an index has here."""
 
 
 class Place(NamedTuple):
-    """The prefixes of a collection's documents and of its index, and the key of its row in the catalog."""
+    """The prefixes of a collection's documents and of its first index, and the key of its row in the catalog."""
 
     documents: bytes
     entries: bytes
@@ -52,6 +55,12 @@ class FlatShop(DocumentShop):
         assert stored is not None
         return decode(stored)
 
+    def _to_change(self, tx: EngineTransaction, before: Writes, full_key: bytes) -> Row:
+        """A document that the request is about to change; ``before`` gets what is stored."""
+        before[full_key] = stored = tx.read(full_key)
+        assert stored is not None
+        return decode(stored)
+
     def _apply(self, tx: EngineTransaction, writes: Writes, before: Writes, *names: str) -> None:
         tx.apply(writes, [self._places[name].row_key for name in names], before)
 
@@ -60,9 +69,7 @@ class FlatShop(DocumentShop):
         read, place, writes, before = tx.read, f"{WAREHOUSE}.{request.district}", Writes(), Writes()
         warehouse = self._document(tx, writes, places["warehouses"].documents + _text(f"{WAREHOUSE}"))
         at = places["districts"].documents + _text(place)
-        before[at] = stored = read(at)
-        assert stored is not None
-        district = decode(stored)
+        district = self._to_change(tx, before, at)
         order = district["next_o_id"]
         district["next_o_id"] = order + 1
         writes[at] = _encode(district)
@@ -147,8 +154,7 @@ class FlatShop(DocumentShop):
         writes[at] = _encode(customer)
         for name, key in (("warehouses", f"{WAREHOUSE}"), ("districts", f"{WAREHOUSE}.{request.district}")):
             at = places[name].documents + _text(key)
-            before[at] = stored = tx.read(at) or b""
-            document = decode(stored)
+            document = self._to_change(tx, before, at)
             document["ytd"] += amount
             writes[at] = _encode(document)
         name = f"{WAREHOUSE}.{request.now}"
@@ -199,8 +205,7 @@ class FlatShop(DocumentShop):
             number = decode(before[documents + key] or b"")["o_id"]
             writes[entry] = writes[documents + key] = None
             at = places["orders"].documents + key
-            before[at] = stored = tx.read(at) or b""
-            order = decode(stored)
+            order = self._to_change(tx, before, at)
             order["carrier_id"] = request.number
             writes[at] = _encode(order)
             total = 0
@@ -209,26 +214,32 @@ class FlatShop(DocumentShop):
                 total += document["amount"]
                 document["delivery_d"] = request.now
                 writes[at], before[at] = _encode(document), line
-            at = places["customers"].documents + _text(f"{WAREHOUSE}.{district}.{order['c_id']}")
-            before[at] = stored = tx.read(at) or b""
-            customer = decode(stored)
-            customer["balance"] += total
-            customer["delivery_cnt"] += 1
-            writes[at] = _encode(customer)
+            self._credit(tx, writes, before, f"{WAREHOUSE}.{district}.{order['c_id']}", total)
             delivered.append((district, number, total))
         if writes:
             self._apply(tx, writes, before, "new_orders", "orders", "order_lines", "customers")
         return delivered
 
+    def _credit(self, tx: EngineTransaction, writes: Writes, before: Writes, customer: str, total: int) -> None:
+        """Add the total of a delivered order to the balance of a customer."""
+        at = self._places["customers"].documents + _text(customer)
+        document = self._to_change(tx, before, at)
+        document["balance"] += total
+        document["delivery_cnt"] += 1
+        writes[at] = _encode(document)
+
     def _stock_level(self, shown: lowtide.Transaction, request: Request) -> Any:
         tx, places = engine_of(shown), self._places
         district = self._document(tx, {}, places["districts"].documents + _text(f"{WAREHOUSE}.{request.district}"))
-        upto = district["next_o_id"]
-        _, lines = self._lines(tx, request.district, upto - 20, upto)
-        items = {decode(line)["i_id"] for line in lines}
+        items = self._recent_items(tx, request.district, district["next_o_id"])
         stocks = places["stock"].documents
-        found = tx.read_many([stocks + _text(f"{WAREHOUSE}.{item}") for item in sorted(items)])
-        return sum(decode(stock or b"")["quantity"] < request.number for stock in found)
+        found = tx.read_many([stocks + _text(f"{WAREHOUSE}.{item}") for item in items])
+        return sum(_quantity(stock or b"")["quantity"] < request.number for stock in found)
+
+    def _recent_items(self, tx: EngineTransaction, district: int, upto: int) -> set[int]:
+        """The items of the last twenty orders before the number ``upto``."""
+        _, lines = self._lines(tx, district, upto - 20, upto)
+        return {_item(line)["i_id"] for line in lines}
 
 
 def engine_of(tx: lowtide.Transaction) -> EngineTransaction:
@@ -239,5 +250,5 @@ def engine_of(tx: lowtide.Transaction) -> EngineTransaction:
 
 def _place(tx: EngineTransaction, name: str) -> Place:
     row, row_key, documents = located(tx, name)
-    entries = tx.engine.catalog.prefix_of(row.indexes[0].keyspace) if name in INDEXES else b""
+    entries = tx.engine.catalog.prefix_of(row.indexes[0].keyspace) if row.indexes else b""
     return Place(documents, entries, row_key)

@@ -282,11 +282,11 @@ class Collection(ReadCollection):
         if not isinstance(return_document, ReturnDocument | bool):
             wrong = shown(return_document)
             raise OperationFailure(f"return_document is ReturnDocument.BEFORE or ReturnDocument.AFTER, not {wrong}")
-        shape, wanted = compile_projection(projection, filter), ReturnDocument(return_document)
+        shape = compile_projection(projection, filter)
         _, before, after = self._update(
             filter, change, upsert=upsert, sort=sort, hint=hint, replacing=replacing, returned=True
         )
-        found = after if wanted is ReturnDocument.AFTER else before
+        found = after if return_document in (ReturnDocument.AFTER, True) else before
         return shape(found) if shape is not None and found is not None else found
 
     def find_one_and_delete(

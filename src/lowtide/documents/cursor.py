@@ -12,7 +12,7 @@ from lowtide.documents.indexes.spec import Keys, parse_keys
 from lowtide.documents.plans.plan import Plan
 from lowtide.documents.plans.planner import SortKeys
 from lowtide.documents.prepared.bound import PreparedFilter
-from lowtide.documents.prepared.statements import InstantView, few_of
+from lowtide.documents.prepared.statements import InstantView, few_of, located
 from lowtide.documents.projection import Projection
 from lowtide.documents.reader import CollectionReader, ReadCounts, decoding
 from lowtide.documents.sorting import Sort, SortSpec, compile_sort
@@ -134,7 +134,8 @@ class Cursor:
         if type(filter) is not PreparedFilter or self._hint is not None or self._empty:
             return None
         sort, skip = self._sort.keys if self._sort is not None else (), self._skip
-        few = few_of(instant, self._name, filter, sort, self._limit + skip if self._limit else 0, begun=not skip)
+        where, most = located(instant, self._name), self._limit + skip if self._limit else 0
+        few = few_of(instant, where, filter, sort, most, begun=not skip)
         if few is None:
             return None
         projection = self._projection

@@ -202,7 +202,7 @@ class ReadCollection:
         compiled, steps, hinted = prepare_filter(filter), steps_of(key), parse_hint(hint)
         wanted, instant = frozenset((steps[0][0],)), self._instant
         if instant is not None and hinted is None and type(compiled) is PreparedFilter:
-            few = few_of(instant, self.name, compiled, ())
+            few = few_of(instant, located(instant, self.name), compiled, ())
             if few is not None:
                 return distinct_values(map(decoder_for(wanted), few.stored), steps)
 

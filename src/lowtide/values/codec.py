@@ -96,16 +96,20 @@ def encode_document(document: Mapping[str, Any]) -> bytes:
 def encode_changed(document: dict[str, Any]) -> bytes:
     """The same for a document that was stored and then got other values in top-level fields with valid names: only its
     values are checked."""
+    return encode_flat(document) or _encode_any(document)
+
+
+def encode_flat(document: dict[str, Any]) -> bytes | None:
+    """As ``encode_changed`` if all values are plain, neither objects nor arrays; else None."""
     values = document.values()
     if _WHOLE.issuperset(map(type, values)) or _is_flat(values):  # the usual case without a call
         try:
             encoded = _encode(document)
         except (UnicodeEncodeError, OverflowError):
-            pass
-        else:
-            if len(encoded) <= MAX_DOCUMENT:
-                return encoded
-    return _encode_any(document)
+            return None
+        if len(encoded) <= MAX_DOCUMENT:
+            return encoded
+    return None
 
 
 def encode_plain(documents: Sequence[dict[str, Any]], *, checked: bool = False) -> list[bytes] | None:

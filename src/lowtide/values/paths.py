@@ -7,10 +7,14 @@ that was reached by its index matches only as itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
 from typing import Any, Final
 
-from lowtide.values.values import Document, place
+from lowtide.values.values import PLAIN, Document, place
+
+_BATCH: Final = 1024
+"""Values of which equal ones are found at once."""
 
 
 class _Missing:
@@ -114,8 +118,10 @@ def _in_array(
 ) -> None:
     name, wanted = steps[at]
     if not expand and wanted < 0 and at + 1 == len(steps):  # the usual case without a call for each element
-        inner = [(index, each) for index, each in enumerate(array) if type(each) is dict]
-        found += [(each.get(name, MISSING), index if element is None else element) for index, each in inner]
+        if element is None:
+            found += [(each.get(name, MISSING), index) for index, each in enumerate(array) if type(each) is dict]
+        else:
+            found += [(each.get(name, MISSING), element) for each in array if type(each) is dict]
         return
     for index, each in enumerate(array):
         here = index if element is None else element
@@ -136,15 +142,21 @@ def distinct_values(documents: Iterable[Document], steps: tuple[Step, ...]) -> l
     >>> distinct_values([{"a": 1}, {"a": [2, 1.0]}, {}], steps_of("a"))
     [1, 2]
     """
+    values: Iterator[Any]
+    name = steps[0][0]
+    if len(steps) == 1:
+        values = (each[name] for each in documents if name in each)
+    else:
+        values = chain.from_iterable(values_of(each, steps, expand=False) for each in documents)
     found: dict[Any, Any] = {}
-    for each in documents:
-        for value in values_of(each, steps, expand=False) if len(steps) > 1 else (each.get(steps[0][0], MISSING),):
-            if type(value) is not list:
-                if value is not MISSING:
-                    found.setdefault(place(value), value)
-            else:
+    while batch := list(islice(values, _BATCH)):
+        kinds = set(map(type, batch))
+        for value in dict.fromkeys(batch) if len(kinds) == 1 and kinds <= PLAIN else batch:
+            if type(value) is list:
                 for one in value:
                     found.setdefault(place(one), one)
+            elif value is not MISSING:
+                found.setdefault(place(value), value)
     return list(found.values())
 
 

@@ -37,7 +37,7 @@ RANKS: Final[dict[type, int]] = {
 
 _EPOCH: Final = datetime(1970, 1, 1)
 _MICROSECOND: Final = timedelta(microseconds=1)
-_PLAIN: Final = frozenset((str, int, float, bool))
+PLAIN: Final = frozenset((str, int, float, bool))
 """Types whose ``==`` agrees with the comparison order for two values of the same type."""
 
 Place = tuple[int, Any]
@@ -84,6 +84,6 @@ def place(value: object) -> Place:
 def equal(first: object, second: object) -> bool:
     """Return whether two values are equal in comparison order: 1 and 1.0 are, 1 and true are not."""
     kind = type(first)
-    if kind is type(second) and kind in _PLAIN:
+    if kind is type(second) and kind in PLAIN:
         return first == second
     return place(first) == place(second)

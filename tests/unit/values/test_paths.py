@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from lowtide.values.paths import MISSING, places_of, steps_of, value_at, values_at, values_of
+from lowtide.values.paths import MISSING, distinct_values, places_of, steps_of, value_at, values_at, values_of
 from lowtide.values.values import Document
 from tests.unit.values.strategies import documents, paths
 
@@ -86,3 +86,20 @@ def test_what_one_value_reaches_is_among_all_values(document: Document, path: st
     value = value_at(document, path)
     if value is not MISSING:
         assert any(each is value for each in values_at(document, path))
+
+
+def test_distinct_values_are_compared_as_values_are_however_many_there_are() -> None:
+    many: list[Document] = [{"a": {"b": number % 2000}} for number in range(5000)]
+    assert distinct_values(many, steps_of("a.b")) == list(range(2000))
+    others: list[Document] = [
+        {"a": {"b": value}} for value in (True, 1.0, "1", None, [5, [5], 2001.0], [], {"c": 1}, b"1")
+    ]
+    found = distinct_values([*many, {"a": {}}, {"a": 7}, {}, *others, *others], steps_of("a.b"))
+    assert found == [*range(2000), True, "1", None, [5], 2001.0, {"c": 1}, b"1"]
+    assert found[2000] is True
+
+
+def test_distinct_values_of_one_field_and_of_objects_in_arrays() -> None:
+    assert distinct_values([{"a": 2}, {"b": 3}, {"a": [1, 2]}, {"a": 1}], steps_of("a")) == [2, 1]
+    inside: list[Document] = [{"a": [{"b": 1}, {"b": [2, 1]}, {}, 4]}, {"a": [[{"b": 9}]]}, {"a": {"b": 3}}]
+    assert distinct_values(inside, steps_of("a.b")) == [1, 2, 3]

@@ -14,7 +14,7 @@ from lowtide.documents.updates import AnyUpdate
 from lowtide.documents.write_batch import WriteBatch
 from lowtide.engine import AutocommitStatements, PrefixOf, Statements, Writes
 from lowtide.system.clock import moment
-from lowtide.values.codec import decode_document, encode_changed, encode_document
+from lowtide.values.codec import decode_document, encode_changed, encode_document, encode_flat
 from lowtide.values.values import Document
 
 _NO_MATCH = UpdateResult(0, 0)
@@ -43,10 +43,7 @@ def update_at(view: WritableView, name: str, key: bytes, change: AnyUpdate, retu
             view.apply_one(full_key, encoded, row_key, stored)
             return _CHANGED, None, None
     document = decode_document(stored)
-    if type(change) is PreparedUpdate and (made := change.change(document, change.values)) is not None:
-        new, encoded = made, encode_changed(made)  # as ``_changed``, without a call
-    else:
-        new, encoded = _changed(document, change, moment(view.time()) if change.timed else _EPOCH)
+    new, encoded = _changed(document, stored, change, moment(view.time()) if change.timed else _EPOCH)
     if encoded is None or encoded == stored:
         return _NO_CHANGE, document, new
     fields = change.fields
@@ -101,27 +98,41 @@ def _reindex(
     return True
 
 
-def _changed(document: Document, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
+def _changed(document: Document, stored: bytes, change: AnyUpdate, now: datetime) -> tuple[Document, bytes | None]:
     """Return a stored document after a change, and its encoded form; None in its place if nothing has changed."""
     if type(change) is PreparedUpdate:
         made = change.change(document, change.values)
         if made is not None:
-            return made, encode_changed(made)
+            return made, encode_flat(made) or _encode_nested(made, stored, change)
     new = change.apply(document, now=now)
     return new, (encode_document(new) if new is not document else None)
 
 
+def _encode_nested(made: Document, stored: bytes, change: PreparedUpdate) -> bytes:
+    """Encode what a change has made of a stored document with objects or arrays. To encode these, each of their values
+    is checked; it takes less time to change the other fields where they are stored."""
+    encoded = change.splice(stored, change.values) if change.splice is not None else None
+    return encoded if encoded is not None else encode_changed(made)
+
+
 def update_few(
-    view: WritableView, name: str, found: Few, change: AnyUpdate, returned: bool, *, general: bool = False
+    view: WritableView,
+    where: Located,
+    name: str,
+    found: Few,
+    change: AnyUpdate,
+    *,
+    returned: bool,
+    general: bool = False,
 ) -> Updated:
     """Update documents that ``few_of`` has found. Also returns the last one as it was before and is afterwards, if it
     shall be ``returned``. In ``general``, or if one of them needs it, they are written by a ``WriteBatch``."""
-    row, row_key, prefix = where = located(view, name)
+    row, row_key, prefix = where
     fields, now = change.fields, moment(view.time()) if change.timed else _EPOCH
     is_plain = fields is not None and row.is_plain_for(fields)
     if is_plain and not general and type(change) is PreparedUpdate:
         done = _update_plain(view, row_key, found, change, returned)
-        return done or update_few(view, name, found, change, returned, general=True)
+        return done or update_few(view, where, name, found, change, returned=returned, general=True)
     prefix_of = view.engine.catalog.prefix_of
     batch = WriteBatch(view, prefix_of, name) if general or fields is None else None
     document: Document | None = None
@@ -131,7 +142,7 @@ def update_few(
     before: Writes = {}
     for full_key, stored in zip(found.full_keys, found.stored, strict=True):
         document = decode_document(stored)
-        new, encoded = _changed(document, change, now)
+        new, encoded = _changed(document, stored, change, now)
         if encoded is None or encoded == stored:
             continue
         modified += 1
@@ -145,7 +156,7 @@ def update_few(
         if not is_plain and not _reindex(
             writes, before, where, key, old=document, new=new, fields=fields, prefix_of=prefix_of
         ):
-            return update_few(view, name, found, change, returned, general=True)
+            return update_few(view, where, name, found, change, returned=returned, general=True)
     if batch is not None:
         batch.apply()
     elif writes:
@@ -170,7 +181,7 @@ def _update_plain(
             new = make(document, values)
             if new is None:
                 return None
-            encoded = encode_changed(new)
+            encoded = encode_flat(new) or _encode_nested(new, stored, change)
         if encoded != stored:
             writes[full_key] = encoded
             before[full_key] = stored
@@ -199,9 +210,10 @@ def update_selected(view: WritableView, name: str, selection: Selection, change:
     """Update the documents of a selection: by its lookup if it has a simple one, else by its plan."""
     filter, sort = selection.filter, selection.sort
     if type(filter) is PreparedFilter:
-        found = few_of(view, name, filter, sort.keys if sort is not None else (), 0 if selection.many else 1)
+        where = located(view, name)
+        found = few_of(view, where, filter, sort.keys if sort is not None else (), 0 if selection.many else 1)
         if found is not None:
-            return update_few(view, name, found, change, returned)
+            return update_few(view, where, name, found, change, returned=returned)
     batch = WriteBatch(view, view.engine.catalog.prefix_of, name)
     done = update(batch, selection, change, None)
     batch.apply()

@@ -168,19 +168,19 @@ def first_of(
 ) -> tuple[Document | None, bool]:
     """Return the first document that matches in the order of ``sort``, and whether the answer is certain; see
     ``few_of``."""
-    found = few_of(view, name, filter, sort, limit=1)
+    found = few_of(view, located(view, name), filter, sort, limit=1)
     if found is None:
         return None, False
     return (decode(found.stored[0]) if found.stored else None), True
 
 
 def few_of(
-    view: InstantView, name: str, filter: PreparedFilter, sort: SortKeys, limit: int = 0, *, begun: bool = False
+    view: InstantView, where: Located, filter: PreparedFilter, sort: SortKeys, limit: int = 0, *, begun: bool = False
 ) -> Few | None:
-    """Return the documents that match in the order of ``sort``, at most ``limit`` (0: no limit). None if a plan has to
-    be run: it reads more than it returns, or has another order, or returns many documents; in the last case the first
-    ones if they shall be ``begun``."""
-    row, _, documents = located(view, name)
+    """Return the documents of a collection that match in the order of ``sort``, at most ``limit`` (0: no limit). None
+    if a plan has to be run: it reads more than it returns, or has another order, or returns many documents; in the last
+    case the first ones if they shall be ``begun``."""
+    row, _, documents = where
     lookup, values = filter.shape.lookup(row, filter.values, sort, limit > 0), filter.values
     if lookup is None or not lookup.by.ordered:
         return None
@@ -255,7 +255,7 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
     shape = filter.shape
     if shape.others:
         matches, decode = shape.compiled_others(filter.values).matches, shape.decode_others
-        wanted = [matches(decode(each)) for each in few.stored]
+        wanted = list(map(matches, map(decode, few.stored)))
         if False in wanted:
             few = Few(list(compress(few.full_keys, wanted)), list(compress(few.stored, wanted)))
     return Few(few.full_keys[:limit], few.stored[:limit]) if limit else few
@@ -263,10 +263,11 @@ def _members_of(view: InstantView, documents: bytes, lookup: Lookup, filter: Pre
 
 def count_of(view: InstantView, name: str, filter: PreparedFilter) -> int | None:
     """Return how many documents match, if they are found by several ids; None if a plan has to be run."""
-    lookup = filter.shape.lookup(located(view, name).row, filter.values, (), False)
+    where = located(view, name)
+    lookup = filter.shape.lookup(where.row, filter.values, (), False)
     if lookup is None or lookup.members is None:
         return None
-    found = few_of(view, name, filter, ())
+    found = few_of(view, where, filter, ())
     return len(found.stored) if found is not None else None
 
 

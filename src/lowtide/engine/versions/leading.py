@@ -1,4 +1,5 @@
-"""The first entry of a range that begins with deleted keys, as the index of a queue does: its jobs are taken in order.
+"""The first entry of a range, which often begins with deleted keys, as the index of a queue does: its jobs are taken in
+order.
 
 A scan merges what it reads of the layers and of the base. Here it is enough to know which keys are deleted, up to the
 first that is not, and to read one row of the base more than that.
@@ -10,22 +11,20 @@ from typing import TYPE_CHECKING
 
 from lowtide.engine.types import Range
 from lowtide.engine.versions.chain import visible
-from lowtide.engine.versions.layers import View
+from lowtide.engine.versions.layers import Layer
 
 if TYPE_CHECKING:
     from lowtide.engine.versions.below import BaseRows
 
 
-def first_after_deleted(
-    view: View, base: BaseRows, wanted: Range, ts: int, most: int
+def first_of_layer(
+    layer: Layer, base: BaseRows, wanted: Range, ts: int, most: int
 ) -> tuple[bool, tuple[bytes, bytes] | None]:
-    """The first entry of a range at ``ts``, with its full key. Returns False if this does not decide it: because there
-    are two layers, or ``most`` keys are deleted, or one was put after ``ts``; then scan. The view was taken before this
-    reads the base, see ``visibility``."""
-    layer, frozen, _ = view
-    if frozen is not None:
-        return False, None
+    """The first entry at ``ts`` of a range that has an end, with its full key, where there is only one layer over the
+    base. Returns False if this does not decide it, because ``most`` keys are deleted or one was put after ``ts``: then
+    scan. The layer was taken before this reads the base, see ``visibility``."""
     low, high, reverse = wanted.low, wanted.high, wanted.reverse
+    assert high is not None
     deleted: set[bytes] = set()
     living: tuple[bytes, bytes] | None = None
     keys = layer.keys.between(low, high, most, reverse)
@@ -38,10 +37,16 @@ def first_after_deleted(
             living = (key, value)
             break
         deleted.add(key)
-    if living is None and len(keys) == most:
-        return False, None
     # All keys of the layer that come before the living one are deleted, so others in the base are in no layer.
-    entries, last = base.chunk(low, high, ts, limit=len(deleted) + 1, reverse=reverse, strip=0)
+    if not deleted:
+        known, entry = base.first(low, high, ts, reverse)
+        if not known:
+            return False, None
+        entries, last = [entry] if entry is not None else [], None
+    elif living is None and len(keys) == most:
+        return False, None
+    else:
+        entries, last = base.chunk(low, high, ts, limit=len(deleted) + 1, reverse=reverse, strip=0)
     for entry in entries:
         if entry[0] not in deleted:
             if living is None or (entry[0] > living[0] if reverse else entry[0] < living[0]):

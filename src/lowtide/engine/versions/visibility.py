@@ -19,7 +19,7 @@ from lowtide.engine.versions.below import BaseRows
 from lowtide.engine.versions.chain import visible
 from lowtide.engine.versions.estimating import estimated_count
 from lowtide.engine.versions.layers import ABSENT, LARGEST_CACHED, Layer, RowCache, VersionStore
-from lowtide.engine.versions.leading import first_after_deleted
+from lowtide.engine.versions.leading import first_of_layer
 from lowtide.engine.versions.own import OwnWrites
 from lowtide.errors import UsageError
 
@@ -244,21 +244,18 @@ class Reader:
             wanted = rest
         low, high, reverse, _ = wanted
         assert high is not None
-        active, frozen, _ = view = self._versions.view
+        active, frozen, _ = self._versions.view
+        if frozen is None:
+            known, entry = first_of_layer(active, self._base, wanted, ts, self.least_run)
+            return entry if known else self._first_of_scan(wanted, ts)
         nearest: tuple[bytes, bytes] | None = None
-        for layer in (active,) if frozen is None else (active, frozen):
+        for layer in (active, frozen):
             key = layer.keys.first(low, high, reverse)
             if key is None:
                 continue
             chain = visible(layer.chains.get(key), ts)
             if chain is None or (value := chain[1]) is None:  # what comes after it has to be looked at
-                known, entry = first_after_deleted(view, self._base, wanted, ts, self.least_run)
-                if known:
-                    return entry
-                entries, last, _ = self._look(wanted, ts, self.least_run, 0)
-                if not entries and last is not None:
-                    entries, last = self._skip(wanted, ts, 0)
-                return entries[0] if entries else None if last is None else self._first_of_scan(wanted.beyond(last), ts)
+                return self._first_of_scan(wanted, ts)
             if nearest is None or (key > nearest[0] if reverse else key < nearest[0]):
                 nearest = (key, value)
         # A key of the base that comes before the first key of each layer is in no layer.
@@ -270,7 +267,10 @@ class Reader:
         return entry if (entry[0] > nearest[0] if reverse else entry[0] < nearest[0]) else nearest
 
     def _first_of_scan(self, wanted: Range, ts: int) -> tuple[bytes, bytes] | None:
-        for chunk in self.scan(wanted._replace(first=self.least_run), lambda: ts, None):
+        entries, last = self._skip(wanted, ts, 0)
+        if entries or last is None:
+            return entries[0] if entries else None
+        for chunk in self.scan(wanted.beyond(last)._replace(first=self.least_run), lambda: ts, None):
             for key, value in chunk:
                 return wanted.low[:KEYSPACE_PREFIX] + key, value
         return None

@@ -143,3 +143,24 @@ def test_an_update_tells_whether_something_has_changed(open_store: OpenStore) ->
         {"_id": 1, "n": 1, "text": "y" * 40},
         {"_id": 2, "n": 7, "text": "x" * 40},
     ]
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+@pytest.mark.parametrize("many", [False, True])
+def test_a_document_with_objects_and_arrays_is_changed_as_any_other(
+    indexed: bool, many: bool, open_store: OpenStore
+) -> None:
+    orders = open_store()["orders"]
+    if indexed:
+        orders.create_index([("state", 1), ("at", 1)])
+    lines = [{"item": "state", "price": Decimal("1.5"), "at": NOW}, {"item": 2**70}]
+    order = {"_id": 1, "state": "new", "at": 3, "lines": lines, "to": {"state": "new", "at": 3}}
+    orders.insert_many([order, order | {"_id": 2, "state": "old"}])
+    change, expected = {"$set": {"state": "sent"}, "$inc": {"at": 4}}, order | {"state": "sent", "at": 7}
+    if many:
+        orders.update_many({"state": "new"}, change)
+    else:
+        assert orders.find_one_and_update({"state": "new"}, change, return_document=True) == expected
+    assert orders.find_one({"_id": 1}) == expected
+    assert [each["_id"] for each in orders.find({"state": "sent", "at": 7})] == [1]
+    assert orders.find_one({"state": "new"}) is None
