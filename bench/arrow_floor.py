@@ -1,9 +1,9 @@
 """``python -m bench.arrow_floor``: what it takes to make an Arrow table of stored documents, and the floor.
 
-Each step does what the ones before it do, and more: decode the documents, which are in memory as one array, to objects
-of a class with their fields; make an Arrow column of each field. ``to_arrow`` cannot do less as long as documents are
-decoded in Python's process. Then ``to_arrow`` itself, which also reads the documents from the store and finds their
-types; and DuckDB, which makes the same table of JSON Lines, with one thread and with all.
+First documents that are in memory are decoded, as one array, to objects of a class with their fields: a conversion that
+decodes documents to objects of Python cannot do less. Then an Arrow column is made of each field as well, in the plain
+way, which is no floor: ``to_arrow`` may do that better. Then ``to_arrow`` itself, which also reads the documents from
+the store and finds their types; and DuckDB, which makes the same table of JSON Lines, with one thread and with all.
 """
 
 from __future__ import annotations
