@@ -27,9 +27,9 @@ PROJECT, FILTER, ALONE, WRITE = "spark-projection", "spark-filter", "spark-alone
 NOTHING, GROWTH = "spark-nothing", "spark-growth"
 PARQUET, LINES, ARROW, TUPLES = "Parquet", "JSON Lines", "sqlite3, Arrow", "sqlite3, tuples"
 
-_CACHE_OFF = {"cache": "false"}
-_FILTER = {"filter": json.dumps({INDEXED: {"$lt": SELECTED}})}
-_NONE = {"filter": json.dumps({INDEXED: {"$lt": 0}})}
+CACHE_OFF = {"cache": "false"}
+SOME = {"filter": json.dumps({INDEXED: {"$lt": SELECTED}})}
+NONE = {"filter": json.dumps({INDEXED: {"$lt": 0}})}
 
 
 class WrongRows(Exception):
@@ -145,7 +145,7 @@ class Sources:
     ) -> DataFrame:
         reader = self._spark.read.format("lowtide").option("path", str(path or self._files.lowtide))
         reader = reader.option("collection", COLLECTION).option("partitions", partitions)
-        return reader.options(**(_CACHE_OFF if extra is None else extra)).schema(schema).load()
+        return reader.options(**(CACHE_OFF if extra is None else extra)).schema(schema).load()
 
     def parquet(self, schema: str = SCHEMA) -> DataFrame:
         return self._spark.read.schema(schema).parquet(str(self._files.parquet))
@@ -211,10 +211,10 @@ def reading_jobs(sources: Sources, files: Files, count: int) -> list[Job]:
         replace(cached, before=lambda: require_cache(files.lowtide)),
         reading(PROJECT, BASE, count, lambda: sources.lowtide(schema=PROJECTION)),
         reading(PROJECT, PARQUET, count, lambda: sources.parquet(PROJECTION)),
-        reading(FILTER, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _FILTER), some),
+        reading(FILTER, BASE, count, lambda: sources.lowtide(CACHE_OFF | SOME), some),
         reading(FILTER, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < {SELECTED}"), some),
         reading(ALONE, BASE, count, lambda: sources.lowtide(partitions=1)),
-        reading(NOTHING, BASE, count, lambda: sources.lowtide(_CACHE_OFF | _NONE), 0),
+        reading(NOTHING, BASE, count, lambda: sources.lowtide(CACHE_OFF | NONE), 0),
         reading(NOTHING, PARQUET, count, lambda: sources.parquet().where(f"{INDEXED} < 0"), 0),
         reading(NOTHING, ARROW, count, lambda: sources.sqlite("sqlite_arrow", files.empty), 0),
     ]

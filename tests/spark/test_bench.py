@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
+import lowtide
 from bench.figures import BASE
-from bench.spark import rows
-from bench.spark.jobs import ARROW, FILTER, SCAN, TUPLES, Files, Sources, check_partitions, reading_jobs
+from bench.spark import floor, rows
+from bench.spark.jobs import (
+    ARROW,
+    CACHE_OFF,
+    FILTER,
+    SCAN,
+    SOME,
+    TUPLES,
+    Files,
+    Sources,
+    check_partitions,
+    reading_jobs,
+)
 from bench.spark.session import CORES, FILES
 from bench.spark.sources import SqliteArrow, SqliteTuples
 
@@ -43,3 +56,21 @@ def test_files_of_unequal_size_are_a_task_each(spark: SparkSession, tmp_path: Pa
         for name, former in before.items():
             assert former is not None
             spark.conf.set(name, former)
+
+
+def test_the_floors_read_and_write_the_same_rows(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = Files(tmp_path)
+    rows.build_lowtide(str(files.lowtide), COUNT, indexed=True)
+    rows.build_parquet(str(files.unwritten), COUNT)
+    floor.measure(spark, files, COUNT, rounds=1)
+    told = [line.partition("  ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == [*floor.reads(spark, files, COUNT), *floor.writes(spark, files)]
+    reader = spark.read.format("from_memory").option("documents", COUNT).option("partitions", CORES)
+    by_index = Sources(spark, files).lowtide(CACHE_OFF | SOME)
+    found = reader.schema(rows.SCHEMA).load().orderBy("_id").collect()
+    assert found == by_index.orderBy("_id").collect()
+    assert len(found) == rows.selected(COUNT)
+    with lowtide.open(tmp_path / "written") as store:
+        assert store[rows.COLLECTION].count_documents({}) == COUNT  # the last of the writes, to Lowtide

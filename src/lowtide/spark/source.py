@@ -14,6 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from lowtide.columnar.columns import Mode
+from lowtide.errors import Error
 from lowtide.spark.inference import check_keyspace, schema_at
 from lowtide.spark.load_pin import LoadPin, new_load, release, take, taken
 from lowtide.spark.location import StoreLocation
@@ -116,10 +117,14 @@ class LowtideSource(DataSource):
             return SnapshotReader(self._options, schema, self._location(), pin, mode)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from lowtide.spark.refused_stream import RefusedStream
         from lowtide.spark.stream import ChangeStream
 
-        self._know(schema)
-        return ChangeStream(self._options, schema)
+        try:
+            self._know(schema)
+            return ChangeStream(self._options, schema)
+        except Error as error:
+            return RefusedStream(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lowtide.spark.writing import BatchWriter

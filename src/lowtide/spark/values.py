@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lowtide.columnar.inference import is_json
 from lowtide.errors import InvalidDocument, UsageError, shown
+from lowtide.spark.moments import EPOCH, encoded_moments
 from lowtide.system.messages import UNDECODABLE
 from lowtide.values.codec import encodable
 from lowtide.values.extended import NotExtended, loads
 
 Convert = Callable[[Any], list[Any]]
 """Converts an Arrow array to a list of values that MessagePack can encode. None is null."""
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ColumnMisfit(Exception):
@@ -91,7 +91,7 @@ def _each(array: pa.Array, convert: Callable[[Any], Any]) -> list[Any]:
 
 def _floats(array: pa.Array) -> list[Any]:
     found: list[Any] = array.to_pylist()
-    if any(value != value for value in found):
+    if pc.any(pc.is_nan(array)).as_py():
         return [value if value == value else None for value in found]
     return found
 
@@ -102,18 +102,16 @@ def _micros(array: pa.Array) -> list[int | None]:
 
 
 def _moments(array: pa.Array) -> list[Any]:
-    epoch, step = _EPOCH, timedelta
-    values = _micros(array)
+    micros = array.cast(pa.timestamp("us", array.type.tz)).cast(pa.int64()).fill_null(0)
     try:
-        if not array.null_count:
-            return [epoch + step(0, 0, value) for value in values]  # type: ignore[arg-type]
-        return [None if value is None else epoch + step(0, 0, value) for value in values]
+        found = encoded_moments(micros.to_numpy())
     except OverflowError:
-        raise _out_of_range(values) from None
+        raise _out_of_range(_micros(array)) from None
+    return found if not array.null_count else _masked(found, array)
 
 
 def _naive(array: pa.Array) -> list[Any]:
-    epoch, values = _EPOCH.replace(tzinfo=None), _micros(array)
+    epoch, values = EPOCH.replace(tzinfo=None), _micros(array)
     try:
         return [None if value is None else encodable(epoch + timedelta(0, 0, value)) for value in values]
     except OverflowError:
@@ -123,7 +121,7 @@ def _naive(array: pa.Array) -> list[Any]:
 def _out_of_range(values: list[int | None]) -> ColumnMisfit:
     for row, value in enumerate(values):
         try:
-            _EPOCH + timedelta(microseconds=value or 0)
+            EPOCH + timedelta(microseconds=value or 0)
         except OverflowError:
             return ColumnMisfit(row, "", f"a time is in the years 1 to 9999, not {value} microseconds from 1970")
     raise AssertionError("all values are in range")
@@ -131,7 +129,7 @@ def _out_of_range(values: list[int | None]) -> ColumnMisfit:
 
 def _dates(array: pa.Array) -> list[Any]:
     days: list[int | None] = array.cast(pa.date32()).cast(pa.int32()).to_pylist()
-    epoch, found = _EPOCH.replace(tzinfo=None), []
+    epoch, found = EPOCH.replace(tzinfo=None), []
     for row, value in enumerate(days):
         try:
             found.append(None if value is None else encodable(epoch + timedelta(value)))

@@ -45,7 +45,7 @@ def filtered() -> Iterator[tuple[lowtide.Store, list[int]]]:
 def test_any_filter_in_any_parts_gives_what_find_gives(
     filtered: tuple[lowtide.Store, list[int]], data: st.DataObject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cutting, "SMALL", 2)
+    monkeypatch.setattr(cutting, "SMALL_ENTRIES", 2)
     store, number = filtered
     number[0] += 1
     collection = store.collection(f"c{number[0]}")
@@ -112,7 +112,7 @@ def indexed(collection: lowtide.Collection) -> lowtide.Collection:
 def test_filters_by_indexes_of_all_kinds_and_by_none(
     store: lowtide.Store, indexed: lowtide.Collection, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:
-    monkeypatch.setattr(cutting, "SMALL", small)
+    monkeypatch.setattr(cutting, "SMALL_ENTRIES", small)
     for wanted in FILTERS:
         load = Load(store.path, IDS, collection="c", filter=dumps(wanted).decode(), partitions=3, batchSize=8)
         assert Counter(load.ids()) == Counter(row["_id"] for row in indexed.find(wanted)), wanted

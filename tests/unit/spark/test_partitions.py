@@ -183,7 +183,7 @@ def test_key_bounds_limit_a_read(path: str, parts: int) -> None:
 
 
 def test_a_filter_by_a_large_part_of_an_index_is_cut_too(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lowtide.spark.partitions.SMALL", 20)
+    monkeypatch.setattr("lowtide.spark.partitions.SMALL_ENTRIES", 20)
     for text in ('{"a": {"$gte": 1}}', '{"a": {"$gte": 1, "$lt": 8}}', '{"a": {"$in": [1, 2, 7]}}', '{"a": 1}'):
         load = Load(path, collection="c", columns="_id", partitions=4, filter=text)
         whole = Load(path, collection="c", columns="_id", partitions=1, filter=text)
@@ -192,6 +192,17 @@ def test_a_filter_by_a_large_part_of_an_index_is_cut_too(path: str, monkeypatch:
         assert whole.partitions == [EntryRange(None, None)]
         assert load.ids() == whole.ids()
         assert len(set(load.ids())) == len(load.ids()) > 20
+
+
+def test_a_few_entries_of_an_index_are_one_part_and_are_not_read_to_plan_it(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unread(*_: object) -> None:
+        raise AssertionError("planning reads all entries")
+
+    monkeypatch.setattr("lowtide.documents.reader.CollectionReader.entries", unread)
+    load = Load(path, collection="c", columns="_id", partitions=4, filter='{"a": {"$gte": 1}}')
+    assert load.partitions == [EntryRange(None, None)]
 
 
 def test_what_a_filter_can_never_match_is_one_part_without_rows(path: str) -> None:

@@ -1,0 +1,118 @@
+"""``python -m bench.spark.floor``: what Spark takes for a Python source that does next to nothing, and the floor.
+
+A read by an index cannot be faster than one whose tasks return their rows from memory, without a plan, a pin or a
+store. A write cannot be faster than one whose tasks encode and stage their rows, with no load afterwards. Both are
+measured beside Lowtide, and beside what they are compared with: the full scan, and Spark's write to Parquet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import lowtide
+from bench.spark.jobs import CACHE_OFF, NONE, SOME, Files, Sources, to_nowhere
+from bench.spark.rows import COLLECTION, SCHEMA, build_lowtide, build_parquet
+from bench.spark.session import CORES, make_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Work = Callable[[], object]
+_WARM = 2
+"""Turns before the ones that count."""
+
+
+def reads(spark: SparkSession, files: Files, count: int) -> dict[str, Work]:
+    """The reads, the full scan first."""
+    sources = Sources(spark, files)
+
+    def from_memory() -> DataFrame:
+        reader = spark.read.format("from_memory").option("documents", count).option("partitions", CORES)
+        return reader.schema(SCHEMA).load()
+
+    return {
+        "full scan": lambda: to_nowhere(sources.lowtide()),
+        "1 % by an index": lambda: to_nowhere(sources.lowtide(CACHE_OFF | SOME)),
+        "1 % from memory": lambda: to_nowhere(from_memory()),
+        "no rows at all": lambda: to_nowhere(sources.lowtide(CACHE_OFF | NONE)),
+    }
+
+
+def writes(spark: SparkSession, files: Files) -> dict[str, Work]:
+    """The writes, that to Parquet first."""
+    sources = Sources(spark, files)
+    target = files.place / "written"
+
+    def to_parquet() -> None:
+        sources.unwritten().write.mode("append").parquet(str(target))
+
+    def to_store(kind: str) -> None:
+        writer = sources.unwritten().write.format(kind).mode("append").option("path", str(target))
+        writer.option("collection", COLLECTION).save()
+
+    return {
+        "write to Parquet": to_parquet,
+        "encode and stage": lambda: to_store("staged_only"),
+        "write to Lowtide": lambda: to_store("lowtide"),
+    }
+
+
+def turns(works: dict[str, Work], rounds: int, prepare: Callable[[str], object] = len) -> dict[str, float]:
+    """The median of the seconds that each takes, all in turns. ``prepare`` is called before each, off the clock."""
+    taken: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(_WARM + rounds):
+        for name, work in works.items():
+            prepare(name)
+            started = perf_counter()
+            work()
+            taken[name].append(perf_counter() - started)
+    return {name: median(seconds[_WARM:]) for name, seconds in taken.items()}
+
+
+def tell(found: dict[str, float]) -> None:
+    """A line for each, relative to the first."""
+    first = next(iter(found.values()))
+    for name, seconds in found.items():
+        print(f"{name:20} {seconds:6.3f} s, {seconds / first:5.2f} of the first", flush=True)
+
+
+def measure(spark: SparkSession, files: Files, count: int, rounds: int) -> None:
+    from bench.spark.floor_sources import FromMemory, StagedOnly
+
+    spark.dataSource.register(FromMemory)
+    spark.dataSource.register(StagedOnly)
+    tell(turns(reads(spark, files, count), rounds))
+
+    def emptied(name: str) -> None:
+        shutil.rmtree(files.place / "written", ignore_errors=True)
+        if "Parquet" not in name:
+            lowtide.open(files.place / "written").close()
+
+    tell(turns(writes(spark, files), rounds, emptied))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--documents", type=int, default=2_000_000, help="that are read; half as many are written")
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        files = Files(Path(scratch))
+        build_lowtide(str(files.lowtide), given.documents, True)
+        build_parquet(str(files.unwritten), given.documents // 2)
+        spark = make_session(files.place)
+        try:
+            measure(spark, files, given.documents, given.rounds)
+        finally:
+            spark.stop()
+
+
+if __name__ == "__main__":
+    main()
