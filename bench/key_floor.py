@@ -1,4 +1,4 @@
-"""``python -m bench.key_floor``: what a batch of puts and a get in its own transaction cost, and what none can save.
+"""``python -m bench.key_floor``: what batches, gets and read-modify-writes of keys cost, and what no store can save.
 
 A batch of 10,000 keys that exist, in ascending order: making the pairs; then a dict of full keys, and one record of it
 with a checksum in a file. No store with a log can do less. Beside it: the batch in py-lmdb, which has no log and copies
@@ -8,7 +8,12 @@ A get: the least transaction that keeps its snapshot alive, which is a timestamp
 long as a ``with`` block lasts, and a keyspace in it. Beside it: py-lmdb, Lowtide's read outside of a transaction, and
 inside one, which can also be committed, expired, found in ``stats()`` and dropped without an end.
 
-Figures are CPU time, unsynced, the least of some turns.
+A read-modify-write, unsynced, by one thread and by four: changing the value, which is the caller's work; a record of it
+in a log; and all of that in the least store, see ``least_store``. Beside it: py-lmdb and Lowtide. The same with a sync
+of each commit, beside sqlite3, the fastest peer there.
+
+Figures are the least of some turns: CPU time, but by the clock for four threads, which wait for each other, and for
+syncs, which wait for the disk.
 """
 
 from __future__ import annotations
@@ -18,79 +23,29 @@ import gc
 import os
 import tempfile
 from collections.abc import Callable
-from itertools import count
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from time import process_time
-from types import TracebackType
-from typing import Self
+from time import perf_counter, process_time
 from zlib import crc32
 
 import msgspec
 
-from bench.documents import Dataset, Pair, decode
-from bench.peers import Peer, open_loaded
+from bench.documents import Dataset, Pair, change, decode
+from bench.least_store import PREFIX, LeastConflict, LeastLog, LeastStore
+from bench.peers import Change, Durability, Peer, open_loaded
 from lowtide.system.build import BUILD
 
-_PREFIX = b"\x00\x00\x00\x01"
+_THREADS = 4
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def record(pairs: list[Pair], descriptor: int) -> int:
     """Append a batch to a file, as one record with a checksum; return its length."""
-    writes = {_PREFIX + key: value for key, value in pairs}
+    writes = {PREFIX + key: value for key, value in pairs}
     payload = _encode((0.0, writes, None, bytes(len(writes))))
     return os.pwrite(descriptor, crc32(payload).to_bytes(4, "little") + payload, 0)
-
-
-class LeastKeyspace(msgspec.Struct):
-    """As many fields as it takes to read from."""
-
-    prefix: bytes
-    table: dict[bytes, tuple[int, bytes]]
-    ts: int
-
-    def get(self, key: bytes) -> bytes | None:
-        row = self.table.get(self.prefix + key)
-        return row[1] if row is not None and row[0] <= self.ts else None
-
-
-class LeastStore:
-    """Rows in a dict, and the live snapshots."""
-
-    def __init__(self, pairs: list[Pair]) -> None:
-        self.rows = {_PREFIX + key: (1, value) for key, value in pairs}
-        self.prefixes = {"documents": _PREFIX}
-        self.live: dict[int, int] = {}
-        self.published = 1
-        self._tokens = count(1)
-
-    def transaction(self) -> LeastTransaction:
-        tx = LeastTransaction()
-        tx.store = self
-        tx.token = token = next(self._tokens)
-        tx.ts = ts = self.published
-        self.live[token] = ts
-        return tx
-
-
-class LeastTransaction:
-    """A snapshot that is live until the end of its block."""
-
-    __slots__ = ("store", "token", "ts")
-    store: LeastStore
-    token: int
-    ts: int
-
-    def keyspace(self, name: str) -> LeastKeyspace:
-        return LeastKeyspace(self.store.prefixes[name], self.store.rows, self.ts)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        del self.store.live[self.token]
 
 
 Work = Callable[[], int]
@@ -121,9 +76,9 @@ def batches(peers: dict[str, Peer], dataset: Dataset, place: Path) -> dict[str, 
         return put
 
     return {
-        "batch: making the pairs": making,
-        "batch: ... and one record of them in a file": writing,
-    } | {f"batch: {name}": putting(peer) for name, peer in peers.items()}
+        "making the pairs": making,
+        "... and one record of them in a file": writing,
+    } | {name: putting(peer) for name, peer in peers.items()}
 
 
 def gets(peers: dict[str, Peer], dataset: Dataset) -> dict[str, Work]:
@@ -144,25 +99,89 @@ def gets(peers: dict[str, Peer], dataset: Dataset) -> dict[str, Work]:
 
     lowtide = peers["lowtide"].session()
     return {
-        "get: decoding": reading(dict(dataset.pairs).get),
-        "get: the least transaction": reading(in_least),
-        "get: py-lmdb": reading(peers["py-lmdb"].session().read),
-        "get: lowtide, outside of a transaction": reading(lowtide.read_directly),
-        "get: lowtide": reading(lowtide.read),
+        "decoding": reading(dict(dataset.pairs).get),
+        "the least transaction": reading(in_least),
+        "py-lmdb": reading(peers["py-lmdb"].session().read),
+        "lowtide, outside of a transaction": reading(lowtide.read_directly),
+        "lowtide": reading(lowtide.read),
     }
 
 
-def measure(work: dict[str, Work], turns: int, settle: Callable[[], None]) -> dict[str, float]:
-    """The least microseconds of CPU for a key, of each."""
+def modifications(peers: dict[str, Peer], dataset: Dataset, place: Path, *, synced: bool) -> dict[str, Work]:
+    """Read-modify-writes of random keys, in the least store and in the others; by several threads if unsynced."""
+    numbers = dataset.random_numbers(2, min(dataset.count, 100 if synced else 2_000))
+    keys, pairs = [dataset.keys[number] for number in numbers], dict(dataset.pairs)
+    log = LeastLog(place, synced=synced)
+    least = LeastStore(dataset.pairs, log)
+
+    def changing() -> int:
+        for key in keys:
+            change(pairs[key])
+        return len(keys)
+
+    def appending() -> int:
+        for key in keys:
+            log.append(pairs[key])
+        return len(keys)
+
+    def in_least(key: bytes, change: Change) -> None:
+        while True:
+            try:
+                with least.transaction() as tx:
+                    documents = tx.keyspace("documents")
+                    documents.put(key, change(documents.get(key)))
+                return
+            except LeastConflict:
+                continue
+
+    def modifying(modify: Callable[[bytes, Change], None]) -> Work:
+        def work() -> int:
+            for key in keys:
+                modify(key, change)
+            return len(keys)
+
+        return work
+
+    found = {"changing the value": changing, "its record in a log": appending, "the least store": modifying(in_least)}
+    return found | {name: modifying(peer.session().modify) for name, peer in peers.items()}
+
+
+def by_threads(work: dict[str, Work]) -> dict[str, Work]:
+    """The same work, done by several threads at once."""
+
+    def together(each: Work) -> Work:
+        def run() -> int:
+            with ThreadPoolExecutor(_THREADS) as pool:
+                return sum(future.result() for future in [pool.submit(each) for _ in range(_THREADS)])
+
+        return run
+
+    return {name: together(each) for name, each in work.items()}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some work, and the store that it is compared with."""
+
+    name: str
+    work: dict[str, Work]
+    beside: str = "py-lmdb"
+    clock: Callable[[], float] = process_time
+    settles: bool = False
+    """Whether the stores are brought to rest after each turn."""
+
+
+def measure(part: Part, turns: int, settle: Callable[[], None]) -> dict[str, float]:
+    """The least microseconds for a key, of each."""
     least: dict[str, float] = {}
     for _ in range(turns):
-        for name, each in work.items():
+        for name, each in part.work.items():
             gc.collect()
-            started = process_time()
+            started = part.clock()
             operations = each()
-            spent = (process_time() - started) / operations * 1e6
+            spent = (part.clock() - started) / operations * 1e6
             least[name] = min(spent, least.get(name, spent))
-            if name.startswith("batch"):
+            if part.settles:
                 settle()
     return least
 
@@ -171,27 +190,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--turns", type=int, default=9)
+    parser.add_argument("--only", action="append", choices=["batch", "get", "rmw", "rmw by 4", "synced"])
     given = parser.parse_args()
     dataset = Dataset(given.documents, 10_000)
-    with tempfile.TemporaryDirectory() as name:
-        peers = {
-            each: open_loaded(each, Path(name) / each, "unsynced", dataset.pairs) for each in ("py-lmdb", "lowtide")
-        }
+    with tempfile.TemporaryDirectory() as name, ExitStack() as opened:
+
+        def open_peers(names: tuple[str, ...], durability: Durability) -> dict[str, Peer]:
+            peers = {each: open_loaded(each, Path(name) / durability, durability, dataset.pairs) for each in names}
+            for peer in peers.values():
+                opened.callback(peer.close)
+            return peers
+
+        unsynced, synced = open_peers(("py-lmdb", "lowtide"), "unsynced"), open_peers(("sqlite3", "lowtide"), "synced")
 
         def settle() -> None:
-            for each in peers.values():
-                each.settle()
+            for peer in (*unsynced.values(), *synced.values()):
+                peer.settle()
 
-        try:
-            settle()
-            print(f"Lowtide is {BUILD}")
-            work = batches(peers, dataset, Path(name) / "record") | gets(peers, dataset)
-            for what, spent in (found := measure(work, given.turns, settle)).items():
-                peer = found[f"{what.partition(':')[0]}: py-lmdb"]
-                print(f"{what:45} {spent:6.2f} µs a key, {peer / spent:5.2f}x py-lmdb", flush=True)
-        finally:
-            for each in peers.values():
-                each.close()
+        settle()
+        modified = modifications(unsynced, dataset, Path(name) / "log", synced=False)
+        waiting = modifications(synced, dataset, Path(name) / "synced-log", synced=True)
+        print(f"Lowtide is {BUILD}")
+        for part in (
+            Part("get", gets(unsynced, dataset)),
+            Part("rmw", modified, settles=True),
+            Part("rmw by 4", by_threads(modified), clock=perf_counter, settles=True),
+            Part("synced", waiting, beside="sqlite3", clock=perf_counter),
+            # Last: the pages that batches leave free make the later writes of LMDB twice as dear.
+            Part("batch", batches(unsynced, dataset, Path(name) / "record"), settles=True),
+        ):
+            if given.only and part.name not in given.only:
+                continue
+            found = measure(part, given.turns, settle)
+            for what, spent in found.items():
+                ratio = found[part.beside] / spent
+                print(f"{part.name + ': ' + what:45} {spent:6.2f} µs a key, {ratio:5.2f}x {part.beside}", flush=True)
 
 
 if __name__ == "__main__":

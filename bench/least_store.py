@@ -1,0 +1,143 @@
+"""The least store that can do what is asked of one: snapshots, versions, and a log with checksums; without an engine.
+
+It shows what a store in Python cannot save: a snapshot that is known to be live for as long as
+a ``with`` block lasts, a buffer of writes, first committer wins, a record with a checksum in a preallocated log, and
+versions that older snapshots still read. It never drops a version, has no checkpoint and no recovery, and does not
+survive an interrupt.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from itertools import count
+from pathlib import Path
+from time import time
+from types import TracebackType
+from typing import Any, Self
+from zlib import crc32
+
+import msgspec
+
+from bench.documents import Pair
+
+PREFIX = b"\x00\x00\x00\x01"
+_LOG_BYTES = 8 << 20
+_ZEROS = bytes(1 << 20)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class LeastConflict(Exception):
+    """Another transaction has changed a key since the snapshot."""
+
+
+class LeastLog:
+    """Records one behind the other in a file of zeros; at its end the first ones are written over."""
+
+    def __init__(self, path: Path, *, synced: bool) -> None:
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        for _ in range(_LOG_BYTES // len(_ZEROS)):
+            os.write(self._descriptor, _ZEROS)
+        os.fsync(self._descriptor)
+        self._map = mmap.mmap(self._descriptor, _LOG_BYTES)
+        self._synced = synced
+        self._position = self._checksum = 0
+
+    def append(self, payload: bytes) -> None:
+        """Write a record whose checksum covers the one before it, and wait for the disk if the log is synced."""
+        self._checksum = checksum = crc32(payload, self._checksum)
+        record = checksum.to_bytes(4, "little") + payload
+        position = self._position if self._position + len(record) <= _LOG_BYTES else 0
+        self._position = position + len(record)
+        if self._synced:
+            os.pwritev(self._descriptor, [record], position, os.RWF_DSYNC)
+        else:
+            self._map[position : self._position] = record
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self._descriptor)
+
+
+class LeastKeyspace(msgspec.Struct):
+    """As many fields as it takes to read and write."""
+
+    prefix: bytes
+    rows: dict[bytes, Any]
+    ts: int
+    writes: dict[bytes, bytes]
+
+    def get(self, key: bytes) -> bytes | None:
+        full_key = self.prefix + key
+        if full_key in self.writes:
+            return self.writes[full_key]
+        row = self.rows.get(full_key)
+        while row is not None and row[0] > self.ts:
+            row = row[2]
+        return row[1] if row is not None else None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self.writes[self.prefix + key] = value
+
+
+class LeastStore:
+    """Versions in a dict, as (timestamp, value, older), and the live snapshots. Any number of threads."""
+
+    def __init__(self, pairs: list[Pair], log: LeastLog | None = None) -> None:
+        self.rows: dict[bytes, Any] = {PREFIX + key: (1, value, None) for key, value in pairs}
+        self.prefixes = {"documents": PREFIX}
+        self.live: dict[int, int] = {}
+        self.published = 1
+        self._tokens = count(1)
+        self._lock = threading.Lock()
+        self._log = log
+
+    def transaction(self) -> LeastTransaction:
+        tx = LeastTransaction()
+        tx.store = self
+        tx.writes = {}
+        tx.token = token = next(self._tokens)
+        tx.ts = ts = self.published
+        self.live[token] = ts
+        return tx
+
+    def commit(self, writes: dict[bytes, bytes], seen: int) -> None:
+        """Bring writes to the log, then to the versions, unless a key has changed since commit ``seen``."""
+        payload = _encode((time(), writes, None, b"\x01" * len(writes)))
+        assert self._log is not None, "a store that is written to has a log"
+        with self._lock:
+            rows, ts = self.rows, self.published + 1
+            for key in writes:
+                row = rows.get(key)
+                if row is not None and row[0] > seen:
+                    raise LeastConflict(key)
+            self._log.append(payload)
+            for key, value in writes.items():
+                rows[key] = (ts, value, rows.get(key))
+            self.published = ts
+
+
+class LeastTransaction:
+    """A snapshot that is live, and writes that are buffered, until the end of a block."""
+
+    __slots__ = ("store", "token", "ts", "writes")
+    store: LeastStore
+    token: int
+    ts: int
+    writes: dict[bytes, bytes]
+
+    def keyspace(self, name: str) -> LeastKeyspace:
+        return LeastKeyspace(self.store.prefixes[name], self.store.rows, self.ts, self.writes)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self.writes and kind is None:
+                self.store.commit(self.writes, self.ts)
+        finally:
+            del self.store.live[self.token]
