@@ -1,4 +1,4 @@
-"""The parts of an open store that transactions use, in one place, without any logic."""
+"""The parts of an open store that transactions use, in one place and without any logic."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ class Commits(Protocol):
     def submit(self, request: Request) -> int: ...
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Commit without a request if that can be; see ``CommitQueue``."""
+        """Commit without a request, if possible; see ``CommitQueue``."""
 
     def exclusive(self) -> AbstractContextManager[None]:
-        """The commit lock."""
+        """Hold the commit lock."""
 
     def commit_alone(self, request: Request) -> None:
-        """Commit under it."""
+        """Commit a request while holding the commit lock."""
 
 
 class NoCommits:
@@ -47,7 +47,7 @@ class NoCommits:
         raise UsageError("the store was opened read-only")
 
     def commit_at_once(self, writes: Writes, payload: bytes, *, seen: int, token: int, durably: bool) -> int:
-        """Do nothing: ``submit`` refuses it."""
+        """Do nothing: ``submit`` refuses the commit."""
         return 0
 
     def exclusive(self) -> AbstractContextManager[None]:
@@ -66,9 +66,9 @@ class Engine:
     """The shared parts that transactions use; connected once by the store.
 
     ``now`` is the clock's monotonic time, for ages; ``time`` is the wall-clock time, for commits. ``durable`` says
-    whether a commit waits for the disk. ``sync`` syncs the log to disk. ``released`` is called when a snapshot has
-    ended that may have kept versions. ``expired`` has the notes of the registry: a read at a snapshot checks them
-    before it returns what it found. ``origins`` says whether a begin records the line that called it.
+    whether a commit waits for the disk. ``sync`` syncs the log to disk. ``released`` is called when a snapshot that may
+    have kept versions has ended. ``expired`` has the registry's notes of expired snapshots: a read at a snapshot checks
+    them before it returns its result. ``origins`` says whether a begin records the line that called it.
     """
 
     now: Callable[[], float]
@@ -108,7 +108,7 @@ class Engine:
     @contextmanager
     def in_turn(self) -> Iterator[Engine]:
         """An engine for one transaction of this thread that cannot conflict. It holds the commit lock until the block
-        ends, so all other commits wait. For milliseconds only."""
+        ends, so all other commits wait. Use it only for a few milliseconds."""
         committer = self.committer
         with committer.exclusive():
             yield replace(self, committer=Turn(committer.callbacks, committer.commit_alone))
