@@ -17,14 +17,14 @@ from lowtide.engine.transaction.transaction import EngineTransaction
 from lowtide.errors import ConflictError
 
 Explains = Callable[[ConflictError, EngineTransaction], ConflictError]
-"""Returns the conflict of a failed transaction with a description of its key, or as it is."""
+"""Returns the conflict of a failed transaction with a description of its key, or unchanged."""
 
 
 Runner = TypeVar("Runner", bound=Statements, covariant=True)
 ReadOnly = SnapshotStatements
-"""Runs the statements of what can only be read: snapshots."""
+"""Runs the statements of a read-only view: a snapshot."""
 ReadWrite = TransactionStatements | AutocommitStatements
-"""Runs the statements of what can be written, too: transactions and the store."""
+"""Runs the statements of a writable view: a transaction or the store."""
 
 
 class Kind(ABC, Generic[Runner]):

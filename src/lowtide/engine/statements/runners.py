@@ -19,16 +19,17 @@ from lowtide.system.clock import SYSTEM_CLOCK
 
 _Result = TypeVar("_Result")
 _MOST_WAITING: Final = 800_000
-"""Versions that a load leaves to the next checkpoint before it waits for the one that runs. That one has as many at
-most, and a batch, so this bounds the memory of a load: about 200 bytes for a version of a statement."""
+"""The number of versions that a load may leave to the next checkpoint before it waits for the running one. The running
+one has at most as many, plus a batch, so this bounds the memory of a load: about 200 bytes per version of a
+statement."""
 _LOOKS: Final = 6_000
 _LOOK_EVERY: Final = 0.01
 PrefixOf = Callable[[str], bytes]
-"""Tells the prefix of a keyspace's full keys."""
+"""Returns the prefix of a keyspace's full keys, by its name."""
 
 
 Instant = EngineTransaction | EngineSnapshot
-"""What reads one instant."""
+"""A view that reads one instant."""
 
 
 class Statements(Protocol):

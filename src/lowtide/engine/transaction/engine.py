@@ -90,16 +90,17 @@ class Engine:
     new: Callable[[], Any] | None = None
     """Creates the transactions of a store that is recorded; see ``recording``."""
     caches: dict[Any, Any] = field(default_factory=dict)
-    """What kinds of data remember for as long as the store is open. Any thread; what is in it guards itself."""
+    """What kinds of data cache for as long as the store is open. Any thread may use it; the objects in it do their own
+    locking."""
     anchor: Callable[[], object] | None = None
-    """Makes an object that a transaction without a snapshot of its own holds for as long as it is open, so that what it
-    reads from stays; None if nothing is needed for that."""
+    """Creates an object that a transaction without a snapshot of its own holds while it is open, so that what it reads
+    from stays available. None if nothing is needed for that."""
     closed: str = ""
     """Why no transaction can begin any more; empty while the store is open."""
     expired: Mapping[int, Expired] = field(init=False)
     lone: bool = field(init=False)
-    """Whether statements can be run without a transaction, see ``engine/statements/alone``: where the commit lock is in
-    this process."""
+    """Whether statements can run without a transaction: true if the commit lock is in this process. See
+    ``engine/statements/alone``."""
 
     def __post_init__(self) -> None:
         self.expired = self.registry.expired

@@ -29,10 +29,10 @@ class Guards:
         self.keys: dict[bytes, int] = {}
         self.ranges: list[tuple[Range, int]] = []
         self.registration: Registration | None = None
-        """Below SNAPSHOT, a writer's registration as of the oldest of them: so a deletion after it leaves a trace until
-        the commit. The transaction gives it back."""
+        """Below SNAPSHOT, a writer's registration as of the oldest guard, so that a later deletion leaves a tombstone
+        until the commit. The transaction releases it."""
         self.yielding: Yielding | None = None
-        """The keys at which the commit gives way instead; at SNAPSHOT and above."""
+        """The keys at which the commit yields instead of failing; at SNAPSHOT and above."""
 
     def add(self, full_key: bytes, seen: int) -> None:
         self.keys.setdefault(full_key, seen)

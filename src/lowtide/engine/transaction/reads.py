@@ -40,11 +40,11 @@ class TransactionReads:
     overlay: Overlay | None
     reads: ReadSet | None
     latest_few: tuple[Range, int, tuple[list[tuple[bytes, bytes]], bool]] | None
-    """The last question to ``few`` and its answer, which stays right: the transaction reads one instant. It is often
-    asked again, since a program reads what it then changes."""
+    """The last arguments of ``few`` and its result, which stays correct because the transaction reads one instant. It
+    is often asked for again, because a program reads what it then changes."""
     _registration: Registration | None
-    """What it reads at while it is open; None below SNAPSHOT. If an interrupt keeps the transaction from giving it
-    back, it does that itself when the transaction is dropped."""
+    """The registration of its snapshot while it is open; None below SNAPSHOT. If an interrupt keeps the transaction
+    from releasing it, the registration releases itself when the transaction is dropped."""
 
     def read(self, full_key: bytes) -> bytes | None:
         """The value of a full key: the transaction's own writes first, then the committed state."""

@@ -28,9 +28,9 @@ from lowtide.engine.versions.lookups import scanned_under
 from lowtide.engine.versions.visibility import Reader
 
 NOTHING, UNTOLD, UNWRITTEN = 0, -1, -2
-"""In the place of a version: there was nothing; which version it was cannot be told; no version is like it."""
+"""Used in place of a version: the key was absent; the version cannot be determined; no version has this value."""
 WHAT_NOBODY_WROTE = "what no transaction wrote"
-"""What is noted for UNWRITTEN."""
+"""What is recorded for UNWRITTEN."""
 COMMITTED, REFUSED = 1, 2
 """How the transaction of an entry ended; 0 until that is known."""
 
@@ -43,12 +43,12 @@ class SeenRange(NamedTuple):
 
 
 Seen = tuple[bytes, int | str | None] | SeenRange
-"""What was seen: a full key and its version, or a range. In the place of a version, None says that there was nothing,
-and a text that no version is like what was read."""
+"""What was read: a full key and its version, or a range. In place of a version, None means that the key was absent, and
+a text that no version has the value that was read."""
 Entry = list[Any]
-"""``[begun, seen, writes, version, ended, fate, merged]`` of one transaction: when it began, what it saw (a list of
-``Seen``), what it wrote, the timestamp of its commit or None, when it ended, and how; and the keys among its writes
-whose puts merged with equal ones, see ``validate``, or None. Filled by its thread, ``fate`` last; after that no thread
+"""``[begun, seen, writes, version, ended, fate, merged]`` of one transaction: when it began, what it read (a list of
+``Seen``), what it wrote, the timestamp of its commit or None, when it ended, how it ended, and the written keys whose
+puts merged with equal ones (see ``validate``) or None. Filled by its thread, ``fate`` last. After that no thread
 changes it."""
 
 

@@ -51,8 +51,8 @@ class Expired:
 
 
 Details = tuple[Any, ...]
-"""(may still commit: bool, begun at: float, opened by: Caller | None). Typed loosely: a compiled build passes such a
-tuple on as one object, and takes one of known types apart."""
+"""(may still commit: bool, begun at: float, opened by: Caller | None). Typed loosely: a compiled build passes a plain
+tuple as one object, but unpacks a tuple of known types."""
 
 NOT_DRAWN: Final = -1
 

@@ -22,7 +22,7 @@ from lowtide.engine.versions.changed import changed_since
 from lowtide.engine.versions.layers import VersionStore
 
 _MOST_KEYS = 200_000
-"""Keys of recent commits that are remembered for validation before the slower way is taken."""
+"""The number of keys of recent commits that are remembered for validation. Beyond it, the slower method is used."""
 
 Clash = tuple[bytes, int]
 """A full key, and the commit that changed it first."""

@@ -26,7 +26,7 @@ class Yielding:
     def __init__(self, keys: set[bytes], before: Writes) -> None:
         self.keys = keys
         self.before = before
-        """What was there, at the snapshot, of everything that the transaction writes."""
+        """The values at the snapshot of all keys that the transaction writes."""
         self.left_out: list[bytes] = []
 
 
