@@ -125,7 +125,7 @@ def _swap(commit: Commit, name: str, former: Former, row: CatalogRow) -> Swap:
 def difference_at(
     reading: ReadView, prefix_of: PrefixOf, swap: Swap, low: bytes = b"", high: bytes | None = None
 ) -> Iterator[tuple[bytes, Difference]]:
-    """Yield the difference that a bulk load made, for ``low <= key < high``; a ``high`` of None is the end. Raises
+    """Yield the difference that a bulk load made, for ``low <= key < high``. A ``high`` of None is the end. Raises
     ChangesLost if it is no longer kept. Once the call returns, all of it can be read as long as ``reading`` is open."""
     former = CollectionReader(reading, prefix_of, swap.name).row.former
     if all(each.ts != swap.ts for each in former):

@@ -93,7 +93,7 @@ class WriteBatch:
         self._add({full_key: encoded}, {full_key: stored})
 
     def replace(self, found: Found, new: Document, encoded: bytes, fields: frozenset[str] | None = None) -> None:
-        """Replace a document that was found by ``new``. They differ in ``fields`` only; None for any field."""
+        """Replace the document ``found`` by ``new``. They differ only in ``fields``; None for any field."""
         key, stored, old = found
         if fields is None:
             self._replaced.add(self.reader.prefix + key)

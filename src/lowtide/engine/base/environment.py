@@ -2,7 +2,7 @@
 
     rows        full key -> row (see codec)
     history     two tables, see history
-    tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may go
+    tombstones  ts full_key -> nothing: the tombstone rows, in the order in which they may be dropped
     keyspaces   name -> prefix of its full keys
     pins        see pins
     consumers   see consumers

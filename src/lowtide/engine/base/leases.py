@@ -363,7 +363,7 @@ def check_process(pid: object) -> Identity | None:
 
 
 def describe_owner(where: str, program: str | None = None, pid: int | None = None) -> str:
-    """Describe the process that takes a pin: this one, or the one that it works for."""
+    """Describe the process that takes a pin: this process, or the one that it works for."""
     if program is None:
         program = os.path.basename(sys.argv[0]) if sys.argv and sys.argv[0] else "python"
     place = f", {where}" if where else ""

@@ -1,6 +1,6 @@
-"""Running a checkpoint beside readers and writers.
+"""Runs a checkpoint while readers and writers continue.
 
-The steps. A crash or an error after any of them is harmless.
+These are the steps. A crash or an error after any of them is harmless.
 
 1. freeze: under the commit lock, for a moment, the active layer becomes the frozen one;
 2. sync the log up to it, so that the boundary is never ahead of the durable log;

@@ -260,7 +260,7 @@ def read_manifest(path: Path) -> tuple[bytes, int]:
 
 
 def _resume(log: LogWriter, disk: Disk, directory: Path, verdict: Verdict, boundary: int) -> None:
-    """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue behind the last
+    """Prepare the log for appending: erase a torn tail, remove files that are not needed, continue after the last
     frame."""
     for spare in directory.glob("spare-*.tmp"):
         disk.remove(spare)

@@ -15,7 +15,7 @@ A registration is an object, :class:`Registration`, and the tables are filled in
 instruction an interrupt finds it either released or owned: an owner that is dropped drops it, and its destructor
 releases it. ``details`` has it from before it is in ``live`` until after it has left, so everything in ``live`` has
 details. A registration whose ``ts`` is still ``NOT_DRAWN`` is being drawn. Collectors count it, because they must keep
-too much rather than too little. A snapshot at another one's timestamp does not rely on it.
+too much rather than too little. A snapshot that is taken at another snapshot's timestamp does not rely on it.
 
 The interpreter swallows what a destructor raises, including an interrupt, and then the tables still have its token.
 ``reap`` releases registrations that have no owner any more; the monitor and a thorough collection call it.
@@ -28,8 +28,9 @@ removed when the owner releases the registration, at the latest in its destructo
 Nothing here keeps an owner alive: the tables refer to registrations weakly, and registrations to no owner.
 
 When a transaction has ended and its registration is released and reported, the registration goes to ``spare``, for the
-next begin. This happens only if nothing else refers to it: an error's traceback may, and then dropping its next owner
-would not drop it. So a spare registration is as good as a new one. If an interrupt prevents the reuse, it is dropped.
+next begin. This happens only if nothing else refers to it. The traceback of an error may, and then dropping its next
+owner would not drop it. So a spare registration is as good as a new one. If an interrupt prevents the reuse, it is
+dropped.
 """
 
 from __future__ import annotations
