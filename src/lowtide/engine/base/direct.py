@@ -11,7 +11,7 @@ With the timestamp of any commit, the rows could be too new for it.
 Who sees them: the swap is committed after the last row is on disk. A snapshot that sees the swap was taken after that.
 It reads the base in LMDB transactions that began later still (see ``Base.row``), so it sees every row. That holds in
 every process. A snapshot without the swap has no name for the keyspaces. A crash before the swap leaves rows in
-keyspaces that the catalog lists as to be emptied.
+keyspaces that the catalog lists for emptying.
 
 A copy of only the log, which is an incremental backup, would miss the rows. So ``note_filled`` counts the completed
 loads, before their swap. A copy of the base has all rows of the swaps in a log if it has the same count as a base that

@@ -58,7 +58,7 @@ class LeafFile:
         return os.path.samestat(os.fstat(self._descriptor), file)
 
     def __del__(self) -> None:
-        with contextlib.suppress(AttributeError, OSError):  # its construction was interrupted
+        with contextlib.suppress(AttributeError, OSError):  # the constructor was interrupted
             os.close(self._descriptor)
 
     def entries(

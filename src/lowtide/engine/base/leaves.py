@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from lowtide.engine.base.pages import Unreadable
 
 if TYPE_CHECKING:
-    from mypy_extensions import i64  # compiled, an integer of the machine; nothing of it is needed at run time
+    from mypy_extensions import i64  # a machine integer if compiled; not needed at run time
 
     from lowtide.engine.base.chunks import Entry
 

@@ -236,7 +236,7 @@ class PageFile:
         first, last = self._path(table, low), self._path(table, high)
         size, estimate, inside = 1.0, 0.0, 0
         for one, other in zip(reversed(first), reversed(last), strict=True):
-            if one.number == other.number:  # then all keys are between these two nodes
+            if one.number == other.number:  # the rest of the range is between these two nodes
                 return max(0, round((other.node - one.node - inside) * size + estimate))
             estimate += (one.nodes - one.node - inside + other.node) * size
             size *= (one.nodes + other.nodes) / 2

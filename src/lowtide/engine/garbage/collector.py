@@ -1,8 +1,8 @@
 """When to collect: a little when a snapshot ends, the rest in the background.
 
-Every commit prunes the chains it touches. What is left to collect was held by a snapshot that has ended: the chains in
-``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. If the commit lock is free, it
-prunes a few chains at once, and otherwise leaves them to the background; it never waits.
+Every commit prunes the chains it touches. What remains to be collected was held by a snapshot that has ended: the
+chains in ``held``, and rows of the history. ``released`` is called whenever a snapshot has ended. If the commit lock is
+free, it prunes a few chains at once, and otherwise leaves them to the background; it never waits.
 
 A pass over all held chains that finds little is not repeated until as many snapshots have ended as it examined chains,
 or until the oldest snapshot ends. So its cost stays proportional, however many short transactions run beside a long

@@ -84,7 +84,7 @@ class Registration:
     def __del__(self) -> None:
         try:
             token = self.token
-        except AttributeError:  # its construction was interrupted
+        except AttributeError:  # the constructor was interrupted
             return
         if token:
             registry = self._registry

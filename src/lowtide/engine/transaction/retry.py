@@ -155,6 +155,6 @@ def bounds(attempts: int | None, timeout: float | None) -> tuple[int | None, flo
         raise UsageError(f"attempts must be a whole number of at least 1, not {attempts!r}")
     if timeout is None:
         return attempts, TIMEOUT if attempts is None else inf
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:  # NaN is neither
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout >= 0:  # also refuses NaN
         raise UsageError(f"timeout must be a number of seconds, 0 or more, not {timeout!r}")
     return attempts, timeout

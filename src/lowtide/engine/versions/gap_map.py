@@ -7,11 +7,11 @@ since its snapshot. The order of the steps guarantees that no gap hides a put:
     publish:  put the versions on their chains; look for watches, then for gaps; make the timestamp visible
 
 A scan notes only keys whose newest version, as it saw it, is a tombstone at or before its snapshot, and only if the
-snapshot is not below the boundary: then every later commit is in the layers that it took. So the scan did not see, on
-its chain, any put into the range after the snapshot. Such a put reached its chain after the scan began to watch. Its
-publisher looks for watches after that, so it finds the watch or, if that has ended, the gap. It passes its keys to
-every watch and cuts them out of the gaps before its timestamp is visible. A scan at or after that timestamp takes the
-gaps later, and finds none that contains the key.
+snapshot is not below the boundary: then every later commit is in the layers that it took. So if a put into the range
+was committed after the snapshot, the scan did not see it on its chain: the put reached its chain after the scan began
+to watch. Its publisher looks for watches after that, so it finds the watch or, if the watch has ended, the gap. It
+passes its keys to every watch and cuts them out of the gaps before its timestamp is visible. A scan at or after that
+timestamp takes the gaps later, and finds none that contains the key.
 
 No thread ever waits for ``_lock``. If it is taken, a scan gives up noting, and a publisher forgets all gaps. A scan
 takes the table before it reads the keys that publishers passed to its watch. So a scan that holds the lock at that

@@ -5,9 +5,9 @@ changes again, to the base. When the base has it, the whole layer is dropped by 
 has. So no version at or below a published boundary is ever removed from a chain one by one.
 
 Who writes: ``publish``, ``prune`` and ``freeze`` run under the commit lock. ``drop_frozen`` runs in the one checkpoint
-that froze. A lock-free reader takes ``view`` once, a tuple that is replaced as a whole. It may see: versions newer than
-its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and a frozen
-layer that the base already has (the same versions, harmless). It reads the base only after it took ``view``.
+that froze the layer. A lock-free reader takes ``view`` once, a tuple that is replaced as a whole. It may see: versions
+newer than its snapshot (skipped), versions of a commit that is being published (newer than any snapshot, skipped), and
+a frozen layer that the base already has (the same versions, harmless). It reads the base only after it took ``view``.
 
 The third part of the view is a cache of rows of the base, as (timestamp, value). Readers fill it with what they found
 in LMDB. When a layer is dropped, the same assignment replaces the cache by a copy that is updated with the layer's
