@@ -1,5 +1,4 @@
-"""Decoders of some fields of a stored document. They skip the other fields, which takes a fraction of the time of
-decoding them."""
+"""Decoders of some fields of a stored document. Skipping the others takes a fraction of the time of decoding them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Inserts of one document and of many: straight-line code from the documents to the buffer, for collections with flat
-indexes.
+"""Inserts of one document or many: straight-line code from the documents to the buffer, for flat indexes.
 
 Many documents are processed by column: what is done for each value is a loop in C over all documents. The documents
 must consist of plain values, and of objects and arrays of these, as most do. Other documents are prepared one by one.

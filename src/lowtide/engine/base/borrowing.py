@@ -1,5 +1,4 @@
-"""One base per process and file. LMDB must not open a file twice, so the owner and the readers in a process share one
-base.
+"""One base per process and file. LMDB must not open a file twice, so the owner and the readers share it.
 
 Who writes: the uses of a base change under ``_lock``. A base is closed when the last borrower returns it. Only
 borrowers keep it alive: what an interrupted opening leaves behind is freed with the last reference to it. While this

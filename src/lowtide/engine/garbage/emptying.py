@@ -1,5 +1,4 @@
-"""Empties a keyspace that no reader knows any more directly in the base, without the log and without versions in
-memory.
+"""Empties a keyspace that no reader knows any more, directly in the base: no log, no versions in memory.
 
 This is correct under three conditions:
 

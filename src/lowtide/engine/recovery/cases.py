@@ -1,5 +1,4 @@
-"""The rules that judge the log's files, as pure functions, one case after the other. docs/recovery.md describes the
-same cases.
+"""The rules that judge the log's files, as pure functions. docs/recovery.md describes the same cases.
 
 The rules rest on three facts. A segment's header is on disk before the segment gets its name. A full segment is on disk
 completely before the next one is started. A frame records which commit was known to be on disk when it was written; so

@@ -1,5 +1,4 @@
-"""Ownership: one process owns a store for writing, by an advisory lock that the system releases when its holder
-dies."""
+"""Ownership of a store: one process holds an advisory lock, which the system releases when the process dies."""
 
 from __future__ import annotations
 

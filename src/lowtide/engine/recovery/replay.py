@@ -1,5 +1,4 @@
-"""Replaying the log: the commits above the boundary go into the base or, when a process takes a store over, into
-memory.
+"""Replays the commits in the log above the boundary: into the base or, in a takeover, into memory.
 
 A replay into the base is a checkpoint, made by the same function. A replay into memory restores the state that the last
 owner had: the base as of the boundary, and the commits above it in chains, which the next checkpoint writes to the

@@ -1,5 +1,4 @@
-"""Guards: keys and ranges that a commit relies on besides the keys it writes. They must not have changed since they
-were read.
+"""Guards: keys and ranges that a commit relies on, so they must not have changed since they were read.
 
 Documents need them at every isolation level. A write of a document relies on the collection's indexes. Below SNAPSHOT,
 where the last write wins, it also relies on the document that the new index entries were computed from. Each key and

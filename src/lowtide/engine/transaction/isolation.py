@@ -1,4 +1,4 @@
-"""The five isolation levels, each a small policy over the same machinery. docs/isolation.md describes their
+"""The five isolation levels, each a small policy over the same machinery. See docs/isolation.md for their
 guarantees."""
 
 from __future__ import annotations

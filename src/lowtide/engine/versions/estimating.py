@@ -1,5 +1,4 @@
-"""Estimates the number of keys in a range, from the positions of its two ends in the base's tree and from the keys of
-the layers.
+"""Estimates the number of keys in a range, from its two ends in the base's tree and from the layers' keys.
 
 The estimate is for planners. It takes about 50 microseconds for any number of keys. Superseded rows, tombstones, and
 keys that are in both the base and a layer are counted too: they are few compared with a range that is worth an
