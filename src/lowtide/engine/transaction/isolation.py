@@ -1,5 +1,4 @@
-"""The five isolation levels, each a small policy over the same machinery. See docs/isolation.md for their
-guarantees."""
+"""The five isolation levels, each a small policy over the same machinery. docs/isolation.md defines them."""
 
 from __future__ import annotations
 

@@ -115,8 +115,8 @@ class Registry:
         """Register a snapshot at ``at``, which must be the last commit, or a timestamp that another snapshot or, by
         ``pinned``, a pin holds. A ``partial`` snapshot can read only a part of the store.
 
-        The other holder is looked up after this snapshot was registered, so at any moment at least one of the two is
-        registered.
+        The other holder is looked up after this snapshot was registered, so at any moment at least one of the two
+        exists.
         """
         if at > self.published:
             raise UsageError(f"commit {at} does not exist yet; the last one is {self.published}")
